@@ -1,4 +1,4 @@
-"""The verbs of beam from Python. Programs, the command line among them, import them from `beam` itself."""
+"""beam's operations for Python programs. Programs, the command line among them, import them from `beam` itself."""
 
 from beam.api.beam import Beam as Beam
 from beam.config.resolve import settled as settled

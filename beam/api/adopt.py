@@ -1,7 +1,7 @@
 """Moves agents from another root of a folder into the folder's own, once a person has seen all that this would run.
 
-What another root holds may be anybody's work. It is copied file by file, never linked or renamed into place, so that no
-second name of a file stays where an agent may write; and what was copied is compared with what was shown.
+Anybody may have written another root's files. So they are copied one by one, never linked or renamed: a second name
+could stay where an agent may write. The copy is compared with what the person saw.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 def candidates(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> list[Candidate]:
     """Return the roots that `adopt` would take agents from; `folder` is the caller's project folder.
 
-    Raises DiskError for a root with something in it that beam does not make.
+    Raises DiskError if a root contains something that beam does not make.
     """
     found = [(root, why) for root, why in _others(here, folder, environ)]
     return [Candidate(root=root, why=why, agents=_survey(RootPaths(root, folder), here)) for root, why in found]
@@ -84,7 +84,7 @@ def _others(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterat
 
 
 def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
-    """Copy the agents of a candidate into this root and remove them there. Return what was done, a line each.
+    """Copy the agents of a candidate into this root, and remove them from the candidate. Return a line about each.
 
     An agent whose name is taken here stays where it is. Raises UnfinishedError if one is held, or if something has
     changed since it was shown; DiskError.
@@ -209,14 +209,14 @@ def _waiting(paths: AgentPaths) -> Iterator[Waiting]:
 
 
 class _Room:
-    """What may still be copied of one agent."""
+    """The remaining limits for the copy of one agent: files and bytes."""
 
     def __init__(self) -> None:
         self.entries = _MOST_ENTRIES
         self.bytes = _MOST_BYTES
 
     def take(self, path: Path, size: int) -> None:
-        """Count one more file. Raises DiskError where all together are too much."""
+        """Count one more file. Raises DiskError if the limit is exceeded."""
         self.entries -= 1
         self.bytes -= size
         if self.entries < 0 or self.bytes < 0:

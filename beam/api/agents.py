@@ -16,7 +16,7 @@ from beam.store.segment import read_state
 
 
 class AgentLine(Struct, frozen=True, kw_only=True):
-    """One line of `beam agent list`. `installed`: where its CLI is, null: missing, "": it needs none."""
+    """One line of `beam agent list`. `installed`: the path of its CLI; null: missing; "": it needs none."""
 
     agent: str
     adapter: str
@@ -30,10 +30,9 @@ class AgentLine(Struct, frozen=True, kw_only=True):
 
 
 class AgentShown(Struct, frozen=True, kw_only=True):
-    """`beam agent show`: every setting and who said it, what the adapter can do (`card`: mode by mode; `features`: in
-    any of them), where the agent stands. `environment` says whose environment its turns run in; `fork` which
-    session its first one will be a copy of.
-    """
+    """`beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode; `features`: of
+    all modes together), and the agent's state. `environment` says whose environment its turns run in. `fork` is the
+    session that its first turn will copy."""
 
     agent: str
     adapter: str
@@ -51,7 +50,7 @@ class AgentShown(Struct, frozen=True, kw_only=True):
 
 
 def agent_line(context: RootContext, name: str) -> AgentLine:
-    """Return what an agent is and whether its CLI is here. A bad configuration is in it, and not raised."""
+    """Return the agent's line. An invalid configuration is reported in the line, not raised."""
     from beam.turns.request import face_of, find_executable
 
     try:

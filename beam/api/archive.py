@@ -1,7 +1,7 @@
-"""Puts an agent away and brings it back, or gives it another name. All that it has stays with it.
+"""Archives an agent, restores it, or renames it. Its files stay complete.
 
-Each takes the agent's lock, and the lock that orders publications for the moment in which it acts: a message is either
-there before, and what was wanted is refused, or its sender is refused.
+Each operation holds the agent's lock and, briefly, the lock that orders publications. A message that is published
+before makes the operation fail; after it, the message's sender is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from beam.trust import ledger
 
 
 def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
-    """Archive the agent, so that it takes no messages and is listed no more. Return what was done, in words.
+    """Archive the agent, so that it takes no messages and is not listed. Return what was done, as text.
 
     Raises UnfinishedError while a turn of it runs or messages wait for it, NotFoundError.
     """
@@ -46,7 +46,7 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
 
 def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
-    """Restore an archived agent. Return what was done, in words. Raises NotFoundError."""
+    """Restore an archived agent. Return what was done, as text. Raises NotFoundError."""
     paths = _existing(context, name)
     if not paths.archived.exists():
         raise NotFoundError(f"{name} is not archived", "beam agent sessions", subject=name)
@@ -61,8 +61,8 @@ def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
 def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
     """Give the agent another name. Return what was done, as text.
 
-    Raises UnfinishedError while a turn runs or something waits for it or is due to it, UsageError where the name is
-    taken, or would give it other settings, NotFoundError.
+    Raises UnfinishedError while a turn runs, or a message or an answer for it is pending; UsageError if the name is
+    taken or would change its settings; NotFoundError.
     """
     paths, target = _existing(context, name), context.agent_paths(check_name(new))
     _check_new_name(context, paths, target)
@@ -130,7 +130,7 @@ def _existing(context: RootContext, name: str) -> AgentPaths:
 
 @contextlib.contextmanager
 def _locked_while_idle(context: RootContext, paths: AgentPaths) -> Iterator[None]:
-    """Lock the agent's queue against new messages while nothing of it is under way. Raises UnfinishedError."""
+    """Lock the agent's queue against new messages. Raises UnfinishedError if the agent is not idle."""
     with short_lock(paths.put_lock):
         why = _why_busy(context, paths)
         if why is not None:

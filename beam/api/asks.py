@@ -1,4 +1,4 @@
-"""What agents ask and nobody decided yet: looked at in their journals, and decided by requests to who holds them."""
+"""The open asks of agents: read from their journals, and decided by requests to the agents' holders."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SHORTEST = 4  # characters of an id's end that may name it
 
 class AskLine(Struct, frozen=True, kw_only=True):
     """One open ask: a line of `beam asks`. `input` is the JSON value that the tool would get (null: not known),
-    `description` what the agent shows of it; `suggestions` what else could be answered, in the agent's words. `asked`
-    and `expires` are RFC 3339; then it is denied."""
+    `description` what the agent shows of it; `suggestions` what else could be answered, in the agent's words.
+    `asked` and `expires` are RFC 3339; at `expires` it is denied."""
 
     v: int = 1
     id: str
@@ -115,9 +115,9 @@ def decide(
     always: bool = False,
     stop: bool = False,
 ) -> Steps[str]:
-    """Request the decision and return what the holder did, in its words.
+    """Request the decision and return the holder's answer.
 
-    Raises what `find` raises, and what the holder refused with.
+    Raises what `find` raises, and the holder's refusal.
     """
     paths, whole = find(context, ask_id)
     return (yield from request(context, paths, verb, whole, by=by, text=message, always=always, stop=stop))

@@ -26,7 +26,8 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
 class Attached:
-    """A connection to an agent's terminal. `picture` is the newest one; `why` is set once the terminal is gone."""
+    """A connection to an agent's terminal. `picture` is the newest picture; `why` is the reason once the terminal is
+    gone."""
 
     def __init__(self, agent: str, line: socket.socket) -> None:
         self.agent = agent
@@ -114,8 +115,8 @@ class Attached:
 def attach(context: RootContext, paths: AgentPaths) -> Attached:
     """Connect to the terminal of the agent, or of its `--once` message that runs now.
 
-    Raises NotFoundError if it has none now, UnsupportedError if its turn runs in another mode, LimitError for another
-    user's.
+    Raises NotFoundError if it has no terminal now, UnsupportedError if its turn runs in another mode, LimitError if the
+    terminal is another user's.
     """
     deadline = time.monotonic() + _APPEARS_S
     while True:

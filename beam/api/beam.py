@@ -1,4 +1,5 @@
-"""`Beam`: the typed verbs. Each has one implementation; where it waits, `.aio` is the same in an event loop."""
+"""`Beam`: beam's operations as typed methods. Each has one implementation; a method that waits has `.aio` for event
+loops."""
 
 from beam.api.verbs.agents import AgentVerbs
 from beam.api.verbs.control import ControlVerbs
@@ -14,11 +15,11 @@ from beam.api.verbs.setup import SetupVerbs
 class Beam(KeepVerbs, SendVerbs, FollowVerbs, LookVerbs, AgentVerbs, ControlVerbs, RuleVerbs, BrokerVerbs, SetupVerbs):
     """One root of beam, as one process sees it: `Beam().send("claude", "hi").reply`.
 
-    `root` is a directory of beam's own; left out, it is found as the command line finds it: `$BEAM_ROOT`, else the one
-    of the project folder around `cwd`. Nothing is created before something is sent or changed.
+    `root` is a root directory. By default it is found as the command line finds it: `$BEAM_ROOT`, else the root of the
+    project folder around `cwd`. Nothing is created before something is sent or changed.
 
     `with Beam() as beam:` keeps the agents' processes from message to message, in dialogue and terminal mode.
 
-    A method that waits blocks; its `.aio` is the same for an event loop: `await Beam().send.aio("claude", "hi")`. What
-    can't be done raises a BeamError, which has a `message`, a `hint` and an `exit_code`.
+    A method that waits blocks. In an event loop use its `.aio`: `await Beam().send.aio("claude", "hi")`. A failure
+    raises a BeamError with a `message`, a `hint` and an `exit_code`.
     """

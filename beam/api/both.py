@@ -1,6 +1,6 @@
-"""One implementation, two ways to call it: `beam.send(...)`, and `await beam.send.aio(...)` in a running event loop.
+"""Methods with two ways to call them: `beam.send(...)`, and `await beam.send.aio(...)` in a running event loop.
 
-`help()` and `inspect.signature` show the method as it is written; `aio` too.
+`help()` and `inspect.signature` show the signature of the original method, also for `aio`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ S = TypeVar("S")
 
 
 class Bound(Generic[P, R]):
-    """A verb of one object; calling it blocks, `aio` does not."""
+    """A verb bound to one object. Calling it blocks; `aio` does not."""
 
     def __init__(self, call: Callable[P, R], aio: Callable[P, Coroutine[Any, Any, R]]) -> None:
         functools.update_wrapper(self, aio)
@@ -29,12 +29,13 @@ class Bound(Generic[P, R]):
         return self._call(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Bound[P, R]:
-        """Return the verb itself: `help()` shows a signature of functions and of descriptors only."""
+        """Return the verb itself. (`help()` shows signatures of functions and descriptors only.)"""
         return self
 
 
 class Verb(Generic[S, P, R]):
-    """A verb of a class; calling it blocks, `aio` does not. Both take the object first."""
+    """A verb as an attribute of a class. Calling it blocks; `aio` does not. Both take the object as the first
+    argument."""
 
     def __init__(
         self, call: Callable[Concatenate[S, P], R], aio: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
@@ -55,7 +56,7 @@ class Verb(Generic[S, P, R]):
 
 
 def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Verb[S, P, R]:
-    """Make a verb of a coroutine method; the blocking call runs an event loop of its own."""
+    """Make a verb from a coroutine method. The blocking call runs its own event loop."""
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         import asyncio
@@ -67,7 +68,7 @@ def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
 
 
 def waiting_verb(function: Callable[Concatenate[S, P], Steps[R]]) -> Verb[S, P, R]:
-    """Make a verb of a generator method that yields how long to sleep (seconds) and returns the result.
+    """Make a verb from a generator method that yields how long to sleep (seconds) and returns the result.
 
     The blocking call sleeps without an event loop.
     """

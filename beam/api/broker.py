@@ -1,4 +1,5 @@
-"""The broker of a root, from outside: start it detached, stop it, say how it is, print a unit for systemd."""
+"""Controls the broker of a root from another process: start it detached, stop it, return its status, print a systemd
+unit."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ _END_S = 20.0
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """`beam broker status`. `skew`: its code is of another version than the one that asks. `idle`: it ends after so
-    many seconds without work, null: never. It keeps `kept` processes of agents at most, each for `keep` seconds without
-    a turn unless the agent's settings say otherwise. `rss_mb` is null where the system does not say."""
+    """`beam broker status`. `skew`: its code has another version than the caller's. `idle`: it ends after that many
+    seconds without work; null: never. It keeps at most `kept` processes of agents, each for `keep` seconds after a
+    turn unless the agent's settings differ. `rss_mb` is null if the system does not report it."""
 
     pid: int
     host: str
@@ -116,7 +117,7 @@ def _last_line(log: Path) -> str:
 
 
 def stop(context: RootContext, *, grace: float) -> BrokerFile:
-    """Ask the broker to stop, and after `grace` seconds to stop at once; return when it is gone.
+    """Ask the broker to stop, and after `grace` seconds to stop immediately; return when it is gone.
 
     Raises NotFoundError if none runs, UnsupportedError for one on another host.
     """
@@ -154,7 +155,7 @@ def _gone(running: BrokerFile, seconds: float) -> bool:
 
 
 def status(context: RootContext) -> BrokerStatus | None:
-    """Return how the broker is; None if none runs."""
+    """Return the status of the broker; None if none runs."""
     running = registry.running(context.home)
     if running is None:
         return None
@@ -216,9 +217,8 @@ def serve(
     grace: float,
     write: Callable[[str], object],
 ) -> None:
-    """Serve in the foreground until a signal says to stop, or for `idle` seconds there was nothing to do. `write` gets
-    its log: whole lines, each with the time.
-    """
+    """Serve in the foreground until a signal asks to stop, or until there was nothing to do for `idle` seconds.
+    `write` gets the lines of its log, each with the time."""
     import asyncio
 
     from beam.broker import life
@@ -235,5 +235,6 @@ def serve(
 
 
 def default_cap() -> int:
-    """Return how many turns run at once unless somebody says otherwise: agents mostly wait for their vendor."""
+    """Return the default limit of concurrent turns. It exceeds the number of cores, because agents mostly wait for
+    their vendor."""
     return max(4, 2 * (os.cpu_count() or 1))

@@ -1,10 +1,10 @@
-"""A named place in the stream: a watcher that is started again with it continues without a gap or a repeat.
+"""A named position in the event stream. A watcher that is restarted with it continues without gaps or repeats.
 
-Some of a stream comes late and is told again from other sources, so a time alone is no place: what was printed around
-it is remembered with it. One file a cursor, in beam's own state directory: what was known when it was opened, then a
-line for each write to the output. Into a file, that line comes before the write and says where it goes, so that even
-after `kill -9` in the middle of it is known what arrived; into a pipe it comes after, and what was on its way comes
-again.
+Some events arrive late, or again from another source. So a time alone is no position: the cursor also stores which
+events around that time were printed. Each cursor is one file in beam's state directory: its content when it was opened,
+then a line for each write to the output. If the output is a file, the line is written first and says where the output
+goes; so it is known what arrived, even after `kill -9` in the middle of a write. If the output is a pipe, the line is
+written afterwards, and an interrupted write is repeated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Written(Struct, frozen=True):
 
 
 class Cursor:
-    """The cursor of that name. `since` is the time from which the stream has to be read again; "" for a new cursor."""
+    """The cursor of that name. `since` is the time from which the stream must be read again; "" for a new cursor."""
 
     def __init__(self, path: Path, *, now_ns: int) -> None:
         self._path = path
@@ -86,7 +86,7 @@ class Cursor:
             self._seen.setdefault(what, []).append(at)
 
     def passes(self, event: Event) -> bool:
-        """Return whether the event was not printed yet, and count it as printed."""
+        """Return whether the event is new, and mark it as printed."""
         what = _identity(event)
         if self.since and event.ts < self.since:
             return False
@@ -98,9 +98,8 @@ class Cursor:
         return True
 
     def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
-        """Record the events that are printed next. `lines`: each is one line; else how many lines each takes is not
-        known.
-        """
+        """Record the events that will be printed next. `lines`: each takes one line; otherwise the number is
+        unknown."""
         self._last = None
         out = [(_identity(event), event.ts) for event in events]
         if not out:
@@ -125,7 +124,7 @@ class Cursor:
             self.save()
 
     def save(self) -> None:
-        """Write the file anew, without events that are too old to come again."""
+        """Rewrite the file without events that are too old to be repeated."""
         oldest = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         self._all = [(what, at) for what, at in self._all if at >= oldest]
         self._count = self._size = 0
@@ -150,7 +149,7 @@ class Cursor:
 
 
 def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
-    """Open the cursor of that name, made if there is none. Raises UsageError for a bad name, CorruptError."""
+    """Open the cursor of that name; create it if there is none. Raises UsageError for an invalid name, CorruptError."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a name for a cursor", "use lower-case letters, digits, - and _", subject=name
@@ -159,7 +158,7 @@ def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
 
 
 def _printed_by(lines: list[bytes]) -> list[_Printed]:
-    """Return what the recorded writes printed.
+    """Return the events that the recorded writes printed.
 
     The last write may not have happened: its events are looked for in the file that it went to. A record of half a line
     means that its write never began.
@@ -172,7 +171,7 @@ def _printed_by(lines: list[bytes]) -> list[_Printed]:
 
 
 def _count_in_file(written: _Written) -> int:
-    """Return how many of a write's events are in the file that they went to; end half a line there."""
+    """Return how many of a write's events are in the output file; complete a torn line there."""
     path = Path(written.path)
     try:
         if path.stat().st_ino != written.inode:

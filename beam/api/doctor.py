@@ -31,7 +31,7 @@ _ERRORS = 10
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One thing that was looked at. `bad` makes doctor exit 13; `note` does not."""
+    """One result of a check. `bad` makes doctor exit 13; `note` does not."""
 
     what: str
     result: Literal["ok", "note", "bad"]
@@ -39,10 +39,10 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
-    """Yield all checks of a root: of what is declared here, of the installed CLIs, and of those that are missing. Then
-    the last errors of its agents.
+    """Yield all checks of a root: its declared agents, the installed CLIs, the missing ones, and then the last errors
+    of its agents.
 
-    CLIs that beam was never seen to run are one line together, or with `every` one each.
+    CLIs that beam was never tested with share one line, or with `every` have one each.
     """
     root = context.home.root
     if not context.home.exists():
@@ -115,7 +115,7 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
 
 
 def _face(adapter: Adapter) -> str:
-    """Return the mode that a turn would be run in, and why no better one."""
+    """Return the mode that a turn would run in, and why not a better one."""
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
     better = tuple(one for one in better if one not in adapter.card.by_name)
@@ -123,7 +123,7 @@ def _face(adapter: Adapter) -> str:
 
 
 def untested(version: str, tested: Sequence[str]) -> str:
-    """Return a note on a version that beam's tests did not run; "" for one that they did, and for an unknown one."""
+    """Return a note about a version that beam was not tested with; "" for a tested or an unknown version."""
     if not tested or not version or any(word in version for word in tested):
         return ""
     newest = max(tested, key=_numbers)
@@ -140,9 +140,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:
-    """Return the first line of what the CLI says of its version. It is not run in the project folder: some obey files
-    of it, and have git do so, whatever they are asked.
-    """
+    """Return the first line of the CLI's version output. The CLI does not run in the project folder, because some
+    CLIs, and git under them, always obey files there."""
     if not argv:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The agents and messages of a root: which there are, and where their files lie. Reading takes no locks."""
+"""Finds the agents and messages of a root, and their files. Reading takes no locks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cu
 
 
 def queue_of(paths: AgentPaths) -> Queue:
-    """Return the place's queue."""
+    """Return the queue with these paths."""
     return Queue(paths.queue, paths.put_lock)
 
 
 def all_paths(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
-    """Yield every place of the root that has files, the lanes included."""
+    """Yield the paths of every agent of the root that has files, and of its lanes."""
     for name in context.home.agents() if agents is None else agents:
         paths = context.home.agent(name)
         yield paths
@@ -35,8 +35,8 @@ def agent_names(context: RootContext) -> list[str]:
 
 
 def find_message(context: RootContext, message_id: str) -> tuple[AgentPaths, str]:
-    """Find a message by its whole id or any unique ending of at least four characters; return its place and its whole
-    id.
+    """Find a message by its whole id or any unique ending of at least four characters; return its agent's paths and its
+    whole id.
 
     Raises NotFoundError, and UsageError for an ambiguous ending.
     """

@@ -1,4 +1,4 @@
-"""Finds what is over in a root and removes it: never what waits, runs, was not read or is held."""
+"""Removes finished files from a root. Nothing is removed that waits, runs, was not read, or belongs to a held agent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "le
 
 
 class Removed(Struct, frozen=True, kw_only=True):
-    """One thing that was removed, or would be: its path below the root, its size (bytes) and age (seconds)."""
+    """A removed file or directory (or one that would be): its path below the root, its size (bytes) and age
+    (seconds)."""
 
     path: str
     what: What
@@ -40,7 +41,8 @@ class Removed(Struct, frozen=True, kw_only=True):
 
 
 class Collected(Struct, frozen=True, kw_only=True):
-    """What was removed, which agents were left alone because somebody holds them, and how large the root is then."""
+    """The result: what was removed, which agents were skipped because somebody holds them, and the root's size
+    afterwards."""
 
     removed: tuple[Removed, ...]
     held: tuple[str, ...]
@@ -60,10 +62,10 @@ def collect(
     dead: bool = False,
     dry_run: bool = False,
 ) -> Collected:
-    """Remove what is over and older than `older_than` seconds; with `keep_bytes` then the oldest of what is over, until
-    the root is no larger.
+    """Remove finished files older than `older_than` seconds.
 
-    Dead letters are removed only with `dead`. Raises DiskError, CorruptError.
+    With `keep_bytes`, then remove the oldest finished files until the root is no larger than that. Dead letters are
+    removed only with `dead`. Raises DiskError, CorruptError.
     """
     home = context.home
     removed: list[Removed] = []
@@ -105,7 +107,8 @@ def collect(
 
 
 def _waiting(paths: AgentPaths) -> list[str]:
-    """Return the files that wait for a holder: who published one while the lock was taken counts on this process."""
+    """Return the files that wait for a holder. If one was published while this process had the lock, its sender
+    relies on this process."""
     return [*files.names(paths.queue / "new"), *control.waiting(paths.control)]
 
 
@@ -132,9 +135,8 @@ def _with_all_below(path: Path) -> Iterator[Path]:
 
 
 def _last_written(path: Path, now: float) -> float:
-    """Return when it or anything in it was written last; `now` if something in it was removed meanwhile: somebody works
-    on it.
-    """
+    """Return when the path, or anything below it, was last written; `now` if something was removed meanwhile,
+    because then somebody works on it."""
     try:
         return max(each.lstat().st_mtime for each in _with_all_below(path))
     except FileNotFoundError:
@@ -176,7 +178,7 @@ def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
 
 
 def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
-    """Yield the counts of threads that have no message left anywhere, so that no agent can continue them."""
+    """Yield the count files of threads without any message left: no agent can continue them."""
     names = set(files.names(home.threads))
     if not names:
         return
@@ -196,7 +198,7 @@ def _threads_in(paths: AgentPaths) -> Iterator[str]:
 
 
 def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
-    """Yield what is over in a place whose lock this process has."""
+    """Yield the finished files of an agent or lane whose lock this process has."""
     state = read_state(paths.journal)
     if paths.lane is not None and _is_over(paths, state, dead=dead):
         what: What = "lane" if state.known else "left behind"  # nothing ever came into that one
@@ -242,7 +244,8 @@ def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Ca
 
 
 def _is_over(paths: AgentPaths, state: State, *, dead: bool) -> bool:
-    """Return whether a lane can go: its message has an outcome or never came, and nobody wants what its queue has."""
+    """Return whether a lane can be removed: its message has an outcome or never arrived, and nothing in its queue is
+    needed."""
     boxes = ("new", "cur") if dead else ("new", "cur", "dead")
     return (
         state.is_over()
@@ -252,9 +255,10 @@ def _is_over(paths: AgentPaths, state: State, *, dead: bool) -> bool:
 
 
 def _old_segments(paths: AgentPaths, state: State) -> list[str]:
-    """Return the oldest segments, up to the first in which something is still looked up.
+    """Return the oldest segments, up to the first one that is still needed.
 
-    That is the newest one, and the outcome of any message that is not closed or whose file is still here.
+    Needed are the newest segment, and those with the outcome of a message that is not closed or whose file still
+    exists.
     """
     names = segments(paths.journal)
     queue = Queue(paths.queue, paths.put_lock)
@@ -279,7 +283,7 @@ def _remove_tree(path: Path) -> bool:
 
 
 def _remove_lane(paths: AgentPaths, *, dead: bool) -> bool:
-    """Move the lane away, so that nobody can publish into it, look once more, and remove it."""
+    """Move the lane away so that nobody can publish into it, check it once more, and remove it."""
     away = paths.dir.with_name(f"{GONE}{paths.lane}")
     files.move(paths.dir, away)
     moved = AgentPaths(paths.agent, away, paths.lane)

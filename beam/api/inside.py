@@ -1,8 +1,8 @@
-"""Who calls from inside an agent's turn, and what it can do there: ask through the turn's outbox.
+"""Calls from inside an agent's turn: recognises them, and sends their requests through the turn's outbox.
 
-A caller inside a turn is known by its ancestry: one of the processes above it is the turn's guard, whose environment
-the agent can't change. Only where the ancestors can't be seen (a sandbox with a process table of its own) its own
-variables count. It touches nothing of the root: the turn's holder does, with its own knowledge of who speaks.
+A caller inside a turn is recognised by its ancestors: one of them is the turn's guard, whose environment the agent
+can't change. If the ancestors are not visible (in a sandbox with its own process table), the caller's own variables
+count. The caller does not touch the root. The turn's holder acts for it, and knows by itself who the caller is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MARKER = b"BEAM_TURN_"
 
 
 class TurnAround(Struct, frozen=True):
-    """The turn around the calling process: whose it is, and its outbox."""
+    """The turn that the calling process belongs to: its agent and its outbox."""
 
     agent: str
     folder: Path
@@ -59,9 +59,10 @@ class TurnAround(Struct, frozen=True):
         replies: int | None,
         clock: Clock,
     ) -> Message:
-        """Return the message that this turn's agent wants to send. Raises UsageError, LimitError.
+        """Return the message that this turn's agent wants to send.
 
-        The turn's holder checks it, and gives it an id, a thread and a sender by what it knows itself.
+        Raises UsageError, LimitError. The turn's holder checks it, and sets its id, thread and sender by its own
+        knowledge.
         """
         if sender is not None and sender != self.agent:
             raise UsageError(
@@ -139,18 +140,18 @@ class TurnAround(Struct, frozen=True):
         return answer.outcome
 
     def interrupt(self, message_id: str, clock: Clock) -> Steps[str]:
-        """End a message that this agent sent. Return what was done, in words."""
+        """Interrupt or withdraw a message that this agent sent. Return what was done, as text."""
         return (yield from self._ask(Request(verb="interrupt", target=message_id), clock)).said
 
     def deny(self, ask_id: str, clock: Clock, *, message: str | None, stop: bool) -> Steps[str]:
-        """Deny an ask. Return what was done, in words."""
+        """Deny an ask. Return what was done, as text."""
         wish = Request(verb="deny", target=ask_id, text=message or "", stop=stop)
         return (yield from self._ask(wish, clock)).said
 
     def _ask(self, request: Request, clock: Clock, *, name: str = "") -> Steps[Answer]:
         """Write a request into the outbox and return the holder's first answer.
 
-        Raises what the holder refused with, and UnsupportedError if nothing can be written there.
+        Raises the holder's refusal, and UnsupportedError if the outbox can't be written.
         """
         name = name or _name()
         if not outbox.is_open(self.folder):

@@ -1,7 +1,7 @@
-"""Keeps the processes of the agents that a program sends to, for as long as the program wants (`with Beam() as beam`).
+"""Keeps the processes of the agents that a program sends to, until its `with Beam() as beam` block ends.
 
-Their agents are held by a thread with an event loop of its own, because the program's loop, if it has one, may be over
-after each message.
+A thread with its own event loop holds the agents, because the program's event loop, if there is one, may end after each
+message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beam.turns.stop import Stop
 
 
 class Keeping:
-    """The agents that this process holds beside the program. Usable from any thread and event loop."""
+    """The agents that this process holds in the background. Usable from any thread and event loop."""
 
     def __init__(self, context: RootContext) -> None:
         self._context = context
@@ -35,15 +35,15 @@ class Keeping:
         self._loop.run_forever()
 
     def hold_now(self, paths: AgentPaths) -> None:
-        """Hold the agent, unless somebody else does: whoever holds it runs its messages."""
+        """Hold the agent, unless another process does. The holder runs the agent's messages."""
         asyncio.run_coroutine_threadsafe(self._hold(paths), self._loop).result()
 
     async def hold(self, paths: AgentPaths) -> None:
-        """Do the same from an event loop."""
+        """Hold the agent like `hold_now`, from an event loop."""
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._hold(paths), self._loop))
 
     def close(self) -> None:
-        """End what runs and what is kept, and let all agents go."""
+        """End running turns and kept processes, and release all agents."""
         try:
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
         finally:

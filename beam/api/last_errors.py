@@ -1,4 +1,4 @@
-"""The last turns and messages of a root that ended without success, from the ends of its journals."""
+"""The last failures of a root's turns and messages, from the ends of its journals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LastError(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return it in a line: when, what it was, why, and the message's id."""
+        """Return the failure as one line: time, status, reason, and the message's id."""
         outcome = self.outcome
         status = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
         reason = " ".join((outcome.reason or "").split())
@@ -36,14 +36,14 @@ class LastError(Struct, frozen=True, kw_only=True):
 
 
 def last_errors(context: RootContext, most: int) -> list[LastError]:
-    """Return the last outcomes without success of all agents, the newest first, at most `most`; one a message."""
+    """Return the last failures of all agents, the newest first, at most `most`, and one per message."""
     found = [error for paths in all_paths(context) for error in _errors(paths)]
     by_message = {error.outcome.message_id: error for error in sorted(found, key=lambda error: error.at)}
     return sorted(by_message.values(), key=lambda error: error.at, reverse=True)[:most]
 
 
 def _errors(paths: AgentPaths) -> Iterator[LastError]:
-    """Yield the outcomes without success; a journal that can't be read is told of by a check of its own."""
+    """Yield the failures in a journal. An unreadable journal is skipped; another check reports it."""
     finished = set()
     try:
         for name in segments(paths.journal)[-_SEGMENTS:]:

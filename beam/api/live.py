@@ -19,10 +19,10 @@ _MARGIN_S = 5.0  # for the holder to say that the process did not answer
 
 
 def steer(context: RootContext, paths: AgentPaths, text: str, *, by: str) -> Steps[str]:
-    """Give the running turn a text; return once the agent has read it.
+    """Pass a text to the running turn; return once the agent has read it.
 
-    Raises NotFoundError where no turn runs, UnsupportedError for one that takes none, UnfinishedError where the turn
-    was over before the agent read it.
+    Raises NotFoundError if no turn runs, UnsupportedError if the turn takes no text, UnfinishedError if the turn was
+    over before the agent read it.
     """
     state = read_state(paths.journal)
     turn = state.open_turn
@@ -38,17 +38,17 @@ def steer(context: RootContext, paths: AgentPaths, text: str, *, by: str) -> Ste
 
 
 def is_live(state: State) -> bool:
-    """Return whether a process could answer: one is kept, or a turn runs in one."""
+    """Return whether a process can answer: one is kept, or runs a turn."""
     return state.kept is not None or (state.open_turn is not None and not state.open_turn.finished)
 
 
 def set_live(
     context: RootContext, paths: AgentPaths, name: str, value: str, *, by: str, is_declared: bool = False
 ) -> Steps[str]:
-    """Change a setting of the agent's process; return what it said of that, or "". `is_declared`: the agent's settings
-    say the same, so that its next turns can go on in this process.
+    """Change a setting of the agent's process; return its answer, or "". `is_declared`: the agent's settings have the
+    same value, so its next turns can continue in this process.
 
-    Raises NotFoundError where there is no process, UnsupportedError where it can't.
+    Raises NotFoundError if there is no process, UnsupportedError if the process can't change the setting.
     """
     _check_live(paths)
     text, timeout = f"{name}={value}", LIMIT_S + _MARGIN_S
@@ -56,9 +56,9 @@ def set_live(
 
 
 def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
-    """Ask the agent's process all that it may tell; return what it told, by question.
+    """Ask the agent's process every known question; return its answers by question.
 
-    Raises NotFoundError where there is no process, UnsupportedError where it tells nothing.
+    Raises NotFoundError if there is no process, UnsupportedError if it answers none.
     """
     _check_live(paths)
     answers: dict[str, object] = {}

@@ -85,9 +85,9 @@ def write_settings(
 
 
 def adopt_session(context: RootContext, name: str, session: str, settings: AgentSettings, *, by: str) -> str:
-    """Declare an agent whose first turn continues in that session of its CLI, `claude:ID`; what was done, in words.
+    """Declare an agent whose first turn continues an existing session of its CLI, given as `claude:ID`.
 
-    Raises UsageError for what is no such session, and where there is an agent of that name.
+    Return what was done, as text. Raises UsageError for an invalid session, and if an agent of that name exists.
     """
     from beam.api.sessions import begin_in, parsed_session
 
@@ -109,7 +109,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
     Return the session's id. Raises NotFoundError if the agent has no session, UnsupportedError if it can't copy one,
-    UntrustedError if its own settings may not count yet, UsageError if `new` is there already.
+    UntrustedError if its settings need a trusted folder, UsageError if `new` exists already.
     """
     from beam.broker import standing
     from beam.model import events
@@ -176,16 +176,16 @@ def _write(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> 
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove the folder and those in it that hold no file."""
+    """Remove empty folders, from the innermost to this one."""
     for each in (*sorted(folder.rglob("*"), reverse=True), folder):
         with contextlib.suppress(OSError):
             each.rmdir()
 
 
 def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -> str:
-    """Remove the agent.json, and with `purge` all of the agent's files; who waits for an answer is told.
+    """Remove the agent.json, and with `purge` all of the agent's files.
 
-    Raises UnfinishedError while it is held.
+    Senders that wait for an answer get a failure. Raises UnfinishedError while the agent is held.
     """
     paths = context.agent_paths(check_name(name))
     path = paths.dir / AGENT_JSON
@@ -224,9 +224,8 @@ def _stay(context: RootContext, name: str) -> str:
 
 
 def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
-    """Take the agent's lease until `held` ends; return None if its files are too damaged for one, and only its lock is
-    held.
-    """
+    """Acquire the agent's lease until `held` ends. Return None if the files are too damaged for a lease; then only
+    the lock is held."""
     from beam.broker.lease import AgentLease
 
     try:
@@ -248,7 +247,8 @@ def _locked(paths: AgentPaths) -> Lock:
 
 
 def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
-    """Take the agent's lock, which a broker is asked for. Raises UnfinishedError while a turn has it."""
+    """Acquire the agent's lock, asking a broker to release it if necessary. Raises UnfinishedError while a turn has
+    it."""
     from beam.broker.registry import running
     from beam.broker.requests import request
 
@@ -262,13 +262,13 @@ def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
 
 
 def is_vouched_for(context: RootContext, paths: AgentPaths, data: bytes) -> str | None:
-    """Return the digest of these bytes of the agent's agent.json if a person is known to have written them."""
+    """Return the digest of an agent.json's bytes if a person is known to have written them; else None."""
     digest = hashlib.sha256(data).hexdigest()
     return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None
 
 
 def _wait_for_lock(take: Callable[[], Taken | None]) -> Taken | None:
-    """Take what somebody else may have for a moment: a sender that waits also takes the lock to look."""
+    """Acquire the lock, waiting for processes that hold it briefly, such as a waiting sender that checks the queue."""
     until = time.monotonic() + _MOMENT_S
     while (taken := take()) is None and time.monotonic() < until:
         time.sleep(_LOOK_S)
@@ -280,10 +280,9 @@ def _in_a_turn(paths: AgentPaths) -> UnfinishedError:
 
 
 def _give_up_all(lease: AgentLease) -> int:
-    """Move all that waits to the dead letters, so that who waits for a reply gets one; return how many messages that
-    were.
+    """Move all waiting messages to the dead letters, so that waiting senders get a reply; return their number.
 
-    What can't be recorded is left out.
+    A message that can't be recorded is skipped.
     """
     from beam.broker import closing
 
@@ -311,9 +310,9 @@ def _give_up_all(lease: AgentLease) -> int:
 
 
 def unblock(context: RootContext, name: str) -> str:
-    """Record that a person says that no process of the agent's last turn is left. Return what was said, in words.
+    """Record a person's statement that no process of the agent's last turn is left.
 
-    Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
+    Return what was done, as text. Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
     """
     from beam.model import events
     from beam.store.journal import Journal
@@ -335,7 +334,7 @@ def unblock(context: RootContext, name: str) -> str:
 
 
 def settings_of_flags(given: Mapping[str, str]) -> dict[str, object]:
-    """Return settings by their keys, from the texts of flags; `env.NAME` sets one variable.
+    """Return settings from the texts of flags, by key; `env.NAME` sets one variable.
 
     Raises ConfigError with the nearest key.
     """

@@ -1,4 +1,4 @@
-"""The conformance table: what each agent CLI was seen to do, by a test that ran the real one.
+"""The conformance table: results of tests that ran the real agent CLIs.
 
 The data is `beam/agents/conformance.json`, which `make conformance` writes and nobody edits.
 """
@@ -18,8 +18,8 @@ Result = Literal["refused", "capped", "written", "read", "not offered"]
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One thing that was tried with every CLI. `capability` is the part of an adapter's card that it proves, "" for
-    what every CLI must do; `quick`: it is tried in each run of the tests, not only by `make conformance`."""
+    """One test case, which runs with every CLI. `capability` is the capability on an adapter's card that it proves,
+    "" for what every CLI must do; `quick`: it runs in every test run, not only in `make conformance`."""
 
     name: str
     title: str
@@ -28,9 +28,9 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of it. `works`; `unsupported` and beam says so; `fails`, and `evidence` says why. `test` is the id of
-    the test that ran, `date` the day (UTC). `attempts`, where the case is of many: what came of each, by its name and
-    by the tool (`file`, `shell`)."""
+    """The result of a case with one CLI: `works`; `unsupported`, and beam says so; or `fails`, and `evidence` says
+    why. `test` is the id of the test, `date` the day (UTC). `attempts`, for a case of several attempts: the result
+    of each, by its name and the tool (`file`, `shell`)."""
 
     status: Word
     test: str
@@ -40,7 +40,7 @@ class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Column(Struct, frozen=True, kw_only=True):
-    """One CLI, in the version that was run, and its cells by the names of the cases."""
+    """One CLI in the tested version, and its results by the names of the cases."""
 
     adapter: str
     version: str
@@ -72,7 +72,7 @@ class MatrixLine(Struct, frozen=True, kw_only=True):
 
 
 def matrix() -> Matrix:
-    """Return the table that this beam was shipped with, without adapters that it does not know any more."""
+    """Return the table that is part of this version of beam, without adapters that no longer exist."""
     from importlib.resources import files
 
     read = msgspec.json.decode((files("beam.agents") / "conformance.json").read_bytes(), type=Matrix)
@@ -102,6 +102,6 @@ def lines(table: Matrix) -> Iterator[MatrixLine]:
 
 
 def short_names(names: list[str]) -> list[str]:
-    """Cut the names to the same few letters, so few that they still differ."""
+    """Shorten the names to the same length, as short as possible while they still differ."""
     size = next(size for size in range(3, 65) if len({name[:size] for name in names}) == len(set(names)))
     return [name[:size] for name in names]

@@ -1,4 +1,4 @@
-"""Messages as values for people to look at: those in a queue, and what became of one."""
+"""Messages as values to display: the messages of a queue, and the state of one message."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from beam.store.segment import read_state
 
 
 class QueueItem(Struct, frozen=True, kw_only=True):
-    """One message of a queue. `box`: waiting, running, died (who ran it did, and nobody took over yet), or dead: given
-    up on. `error` where its file is damaged."""
+    """One message of a queue. `box`: waiting, running, died (its holder died, and no other took over yet), or dead
+    (a dead letter). `error` is set if its file is damaged."""
 
     id: str
     agent: str
@@ -52,7 +52,7 @@ def _box(entry: Entry, paths: AgentPaths, state: State) -> Literal["waiting", "r
 
 
 def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
-    """Yield what lies in the queues: running, waiting, dead."""
+    """Yield the messages in the queues: running, waiting, dead."""
     for paths in all_paths(context, agents):
         queue, state = queue_of(paths), read_state(paths.journal)
         for box in ("cur", "new", "dead"):
@@ -81,7 +81,7 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
 
 
 def shown(paths: AgentPaths, message_id: str) -> Outcome | Pending:
-    """Return the outcome, or how far the message is. Looks at the queue, the journal, and the queue again."""
+    """Return the message's outcome, or its state so far. Reads the queue, the journal, and the queue again."""
     for _ in range(2):
         entry = queue_of(paths).find(message_id)
         outcome = outcome_in(paths, read_state(paths.journal), message_id)

@@ -1,6 +1,7 @@
-"""How far a message is that somebody waits for: whose turn runs, for how long, what it does, what it used so far.
+"""The progress of a message that somebody waits for: which turn runs, for how long, its current tool call, and its
+usage so far.
 
-Reads the journal as it grows, beside whoever runs the turn. Must not know: who looks, and where that is shown.
+Reads the journal as it grows. Does not depend on who runs the turn, or on how progress is displayed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from beam.store.segment import Segment, segments
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """Whose turn runs now (`message_id`), for how long (`seconds`), the call that it makes, null where it makes none,
-    and its tokens so far, null where its agent did not say."""
+    """The running turn: its message (`message_id`), its duration (`seconds`), its open tool call (null if there is
+    none), and its tokens so far (null if its agent does not report them)."""
 
     message_id: str
     seconds: float
@@ -31,7 +32,8 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class Watched:
-    """The turns of the place where a message waits. `where` returns the place; it is called at the first look."""
+    """The turns in the queue in which a message waits. `where` returns the queue's paths, and is called at the first
+    look."""
 
     def __init__(self, where: Callable[[], AgentPaths], clock: Clock) -> None:
         self._where = where
@@ -42,7 +44,7 @@ class Watched:
         self._tokens: int | None = None
 
     def look(self) -> Progress | None:
-        """Return the turn that runs now; None while none does, or nothing can be read."""
+        """Return the running turn; None if no turn runs, or the journal can't be read."""
         try:
             for event in self._read():
                 self._take(event)

@@ -1,4 +1,4 @@
-"""Lists this user's roots, says what is odd about one, and removes one."""
+"""Lists this user's roots, reports problems of one, and removes one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _NAMES = (*ROOT_DIRS, discovery.PROJECT_JSON, ".gitignore", "broker.json", "brok
 
 
 class RootLine(Struct, frozen=True, kw_only=True):
-    """One root: its path, its project folder, whether that folder is there, its agents, and messages that wait."""
+    """One root: its path, its project folder, whether that folder exists, its agents, and the number of waiting
+    messages."""
 
     root: str
     project: str
@@ -51,14 +52,15 @@ def _line(home: RootPaths) -> RootLine:
 
 
 def old_root(home: RootPaths) -> Path | None:
-    """Return where an earlier version of beam kept this folder's root; None if nothing of that is there."""
+    """Return where an earlier version of beam kept this folder's root; None if it does not exist."""
     old = home.project / discovery.OLD_NAME
     is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
     return old if is_one else None
 
 
 def is_replaced(home: RootPaths) -> bool:
-    """Return whether the folder is another than that for which the root was made. (A device may change its number.)"""
+    """Return whether the folder was replaced since the root was made for it. (A changed device number alone does not
+    count.)"""
     known = discovery.read_project(home.root)
     with contextlib.suppress(DiskError):
         return known is not None and known.inode != discovery.project_of(home.project).inode
@@ -66,7 +68,8 @@ def is_replaced(home: RootPaths) -> bool:
 
 
 def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
-    """Yield what a person should know about this root, a sentence each; with `thorough` also what may well be meant."""
+    """Yield notes for a person about this root, a sentence each; with `thorough` also about things that may be
+    intended."""
     where = discovery.exposed(home, environ)
     if where is not None:
         yield (
@@ -90,10 +93,10 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
 
 
 def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
-    """Remove the root at that path with all that beam put into it. Return what was done, in words.
+    """Remove the root at that path, with everything that beam put into it.
 
-    Raises NotFoundError for what is no root of this user, UnfinishedError if an agent is held, UsageError if messages
-    wait and the caller is not `sure`.
+    Return what was done, as text. Raises NotFoundError if it is no root of this user, UnfinishedError if an agent is
+    held, UsageError if messages wait and `sure` is false.
     """
     path = Path(os.path.normpath(path))
     home = next((each for each in discovery.known(environ) if each.root == path), None)
@@ -127,7 +130,8 @@ def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hi
 
 
 def take_away(home: RootPaths) -> str:
-    """Remove what beam put into the root, and the root if nothing else is in it. Return what was done, in words."""
+    """Remove what beam put into the root, and the root itself if nothing else is in it. Return what was done, as
+    text."""
     import shutil
 
     for path in (*(home.root / name for name in _NAMES), home.turns):
@@ -144,7 +148,7 @@ def take_away(home: RootPaths) -> str:
 
 
 def check(home: RootPaths, environ: Mapping[str, str]) -> list[str]:
-    """Return all notes of a root for `beam doctor`; what can't be read is one of them."""
+    """Return all notes about a root for `beam doctor`, including one if something can't be read."""
     try:
         return list(notes(home, environ, thorough=True))
     except BeamError as error:

@@ -1,4 +1,4 @@
-"""The rules of an agent: listed, tried on a call, added and removed. Nothing is run for it."""
+"""Lists the rules of an agent, tries them on a call, adds and removes them. Nothing is run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BECAUSE: dict[Behavior, str] = {
 
 
 class RuleLine(Struct, frozen=True, kw_only=True):
-    """A rule of an agent, who wrote it, and in which modes of the agent it is enforced by whom (agent or beam)."""
+    """A rule of an agent, who wrote it, and who enforces it (agent or beam) in each mode."""
 
     v: int = 1
     agent: str
@@ -91,9 +91,9 @@ def tried(
     via: str | None = None,
     more: RuleLists | None = None,
 ) -> RuleTried:
-    """Return what the rules of the agent, with `more` of one message, say about a call that is written like a rule.
+    """Return what the agent's rules, plus `more` rules of one message, decide about a call.
 
-    Raises UsageError for what is no call, NotFoundError for what is no agent.
+    The call is written like a rule. Raises UsageError for an invalid call, NotFoundError for an unknown agent.
     """
     resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
@@ -123,7 +123,7 @@ def tried(
 
 
 def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:
-    """Add a rule to the agent's own settings (agent.json); return their path. Raises UsageError for what is none."""
+    """Add a rule to the agent's own settings (agent.json); return their path. Raises UsageError for an invalid rule."""
     rule = parse(text, behavior)
     own = manage.own_settings(context, check_name(name))
     lists = own.rules.plus(RuleLists(**{behavior: (rule.text,)}))
@@ -131,7 +131,7 @@ def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: s
 
 
 def check_allow(context: RootContext, name: str, text: str) -> None:
-    """Raise UsageError for what is no rule, UnsupportedError for one that no mode of the agent enforces."""
+    """Raise UsageError for an invalid rule, UnsupportedError for one that no mode of the agent enforces."""
     resolved = context.config.resolve(name)
     rule = parse(text, "allow", whose=AGENT_JSON)
     access = _access_of(context, resolved, None)

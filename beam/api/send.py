@@ -1,4 +1,5 @@
-"""Sends and waits in one: puts the message, runs it here if nothing else is ahead of it, else follows who does."""
+"""Sends a message and waits for it: puts it into the queue, and runs it here if nothing is ahead of it; otherwise
+follows the process that runs it."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ async def send(
     *,
     hold: Callable[[AgentPaths], Awaitable[None]] | None = None,
 ) -> Outcome:
-    """Put the message, run it or wait for who does, and return its outcome. Its events go to `seen` as they are
-    recorded. `hold` has somebody else in this process hold the agent, and so run the message.
+    """Put the message into its queue, run it or wait for the process that does, and return its outcome. `seen` gets its
+    events as they are recorded. `hold` lets another part of this process hold the agent and run the message.
 
-    A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
-    cleaning. A message of a key that somebody else sent before is left alone. `fold`: what the caller read of the
-    journal already.
+    A signal withdraws or interrupts this message only (a second signal: immediately). After the clean-up,
+    SignalledError is raised. A message with a key that somebody else sent before is not touched. `fold`: the part of
+    the journal that the caller has read already.
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
@@ -86,9 +87,8 @@ async def send(
 
 
 def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> None:
-    """Refuse to wait for an agent that keeps failing (LimitError). Messages that wait already are tried when its time
-    is over.
-    """
+    """Raise LimitError for an agent whose circuit is open. Messages that wait already are tried when the circuit
+    lets one through."""
     if circuit_state(state, context.clock.now_ns()) == "open":
         last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
         count = len(state.failures)
@@ -103,7 +103,7 @@ def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> Non
 async def _run_here(
     context: RootContext, paths: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
 ) -> Outcome | None:
-    """Run the message if nobody holds the agent and nothing is ahead; return None if somebody else will run it."""
+    """Run the message if nobody holds the agent and nothing is ahead; return None if another process will run it."""
 
     def watch(event: Event) -> None:
         if event.message_id == message.id:

@@ -1,4 +1,4 @@
-"""The sessions of agents: the named ones beside an agent, and those that each of them was in before."""
+"""The sessions of agents: named sessions beside an agent, and the earlier sessions of each."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TEXT = 200  # characters of a prompt
 
 
 class SessionLine(Struct, frozen=True, kw_only=True):
-    """One session of an agent, at its CLI. `state`: current (the next turn continues in it), earlier, lost (its CLI has
-    it no more), none (the agent had no turn yet); `archived`: the agent is. `session_id` is the CLI's own resume id;
-    `started_at` and `last_at` are RFC 3339; `first` is how its first prompt begins."""
+    """One session of an agent, at its CLI. `state`: current (the next turn continues it), earlier, lost (its CLI no
+    longer has it), none (the agent had no turn yet). `archived`: the agent is archived. `session_id` is the CLI's
+    own resume id; `started_at` and `last_at` are RFC 3339; `first` is the beginning of its first prompt."""
 
     agent: str
     session_id: str | None
@@ -52,7 +52,8 @@ def sessions(context: RootContext, agents: Sequence[str] = ()) -> list[SessionLi
 
 
 def lines_of(paths: AgentPaths) -> list[SessionLine]:
-    """Return the sessions of one agent, oldest first, as far back as its journal goes; what is damaged is said."""
+    """Return the sessions of one agent, oldest first, as far back as its journal goes. A damaged journal is reported
+    in the line."""
     history, error = _History(), None
     try:
         reader = Reader(paths.journal)
@@ -79,7 +80,7 @@ def lines_of(paths: AgentPaths) -> list[SessionLine]:
 
 
 class _History:
-    """What the events of one journal say of sessions."""
+    """The sessions in the events of one journal."""
 
     def __init__(self) -> None:
         self.lines: dict[str, SessionLine] = {}
@@ -95,7 +96,7 @@ class _History:
             )
 
     def take(self, event: AnyEvent) -> None:
-        """Take note of the event."""
+        """Record the event."""
         match event:
             case events.MessageQueued() if event.message_id is not None:
                 self._texts[event.message_id] = event.text[:_TEXT]
@@ -129,8 +130,8 @@ class _History:
 def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Steps[str]:
     """Make the agent's next turn continue in an earlier session of its own; return the session's whole id.
 
-    A unique beginning of the id of at least four characters is enough. Raises NotFoundError for one that the agent was
-    never in, UsageError, UnsupportedError where the agent's CLI resumes none.
+    A unique beginning of the id of at least four characters is enough. Raises NotFoundError for a session that the
+    agent was never in, UsageError, UnsupportedError if the agent's CLI can't resume sessions.
     """
     from beam.broker.requests import request
 
@@ -178,8 +179,8 @@ def parsed_session(given: str) -> tuple[str, str]:
 
 
 def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, by: str) -> None:
-    """Make the first turn of a new agent continue in that session of its CLI. Raises UsageError where the agent had a
-    turn, or a message, already."""
+    """Make the first turn of a new agent continue that session of its CLI. Raises UsageError if the agent already
+    had a turn or a message."""
     from beam.store.lock import try_lock
 
     paths = context.agent_paths(check_name(name))

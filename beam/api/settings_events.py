@@ -1,7 +1,7 @@
-"""Tells the journal of an agent that a command changed its settings: who, and to what.
+"""Records in an agent's journal that a command changed its settings: by whom, and the new values.
 
-The journal has one writer: this process where it gets the agent's lock, else whoever has it, by a request that nobody
-waits for. The change itself is in agent.json already, so what can't be told takes nothing back.
+The journal has one writer. If this process gets the agent's lock, it writes; otherwise it sends a request to the holder
+and does not wait. The change is already in agent.json, so a failure to record it undoes nothing.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _EXPIRES_NS = 30 * 86_400 * 1_000_000_000
 
 
 def differences(before: AgentSettings, after: AgentSettings) -> dict[str, str | None]:
-    """Return the new value of each setting that differs, as JSON text; null for one that is at its default now.
+    """Return the new value of each changed setting as JSON text; None for one that is at its default now.
 
-    Variables are named one by one, and without their values, which may be keys.
+    Variables are listed by name without their values, which may be secrets.
     """
     found: dict[str, str | None] = {}
     default = AgentSettings()
@@ -43,7 +43,7 @@ def differences(before: AgentSettings, after: AgentSettings) -> dict[str, str | 
 
 
 def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
-    """Record the changes in the agent's journal, now or as soon as its holder looks."""
+    """Record the changes in the agent's journal, now or as soon as its holder handles the request."""
     if not changes:
         return
     with contextlib.suppress(BeamError):

@@ -1,8 +1,7 @@
-"""A real turn of each installed agent CLI against a scripted model: does it start, ask its model, and answer here?
+"""Runs a real turn of each installed agent CLI against a scripted model: does the CLI start, ask its model, and answer?
 
-Each runs in a scratch HOME and folder of its own, in an environment that holds nothing of the caller's but PATH, with a
-dummy key: no account, no token, nothing left behind. Must not know: any CLI; what points one at a model is its
-adapter's.
+Each CLI runs in its own scratch HOME and folder, with a dummy key and no variable of the caller's but PATH. It uses no
+account and no tokens, and leaves nothing behind. Does not depend on any CLI: its adapter points it at the model.
 """
 
 from __future__ import annotations
@@ -35,8 +34,9 @@ Ended = tuple[int | None, bytes, bytes]
 
 
 class Smoked(Struct, frozen=True, kw_only=True):
-    """What one CLI did. `result`: ok, failed, missing (not installed: `hint` says how to get it). `seconds` is its
-    whole turn; `got` is what the model was asked last, null where it was never asked, `requests` how often it was."""
+    """The result of one CLI. `result`: ok, failed, missing (not installed: `hint` says how to install it). `seconds`
+    is the duration of its turn; `got` is the last prompt that the model received, null if it received none;
+    `requests` counts the model's requests."""
 
     agent: str
     result: Literal["ok", "failed", "missing"]
@@ -53,7 +53,7 @@ class Smoked(Struct, frozen=True, kw_only=True):
 
 
 def names() -> list[str]:
-    """Return every adapter whose CLI can be pointed at a scripted model."""
+    """Return the names of adapters whose CLI can use a scripted model."""
     return [name for name in registry.ADAPTERS if _can_be_smoked(name)]
 
 
@@ -71,10 +71,11 @@ def _can_be_smoked(name: str) -> bool:
 
 
 def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[Smoked, None, None]:
-    """Yield what each of the `wanted` CLIs did (all, if none is named), the missing ones first, the others as they end.
+    """Yield the result of each of the `wanted` CLIs (all, if none is named): the missing ones first, the others as they
+    end.
 
-    Leaving it early ends what runs and removes its files. Raises NotFoundError for no adapter, UnsupportedError for one
-    that has no CLI with a model.
+    Closing the iterator early ends running CLIs and removes their files. Raises NotFoundError for an unknown adapter,
+    UnsupportedError for one without a CLI that uses a model.
     """
     for name in wanted:
         registry.adapter(name)
@@ -107,7 +108,7 @@ def _executable(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 class _Runs:
-    """The CLIs that are tried, a few at once, each in a thread that waits for its processes."""
+    """The CLIs under test, a few at once, each in a thread that waits for its processes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH", os.defpath)
@@ -118,7 +119,7 @@ class _Runs:
         self._over = False
 
     def of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
-        """Yield what each did, as it ends."""
+        """Yield each result as the CLI ends."""
         self._tried = [self._threads.submit(self._one, *each) for each in here]
         for done in as_completed(self._tried):
             yield done.result()
@@ -176,14 +177,14 @@ class _Runs:
         )
 
     def _version(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str | None:
-        """Return what it says of its version; some say it on stderr."""
+        """Return the CLI's version output; some CLIs write it to stderr."""
         _, out, err = self._run(argv, env, cwd, _TURN_S)
         return next(iter([*_lines(out), *_lines(err)]), None)
 
     def _run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
-        """Run the program and return its exit code, stdout and stderr; no code if it was ended here.
+        """Run the program and return its exit code, stdout and stderr; no code if this process ended it.
 
-        It is in a session of its own, so that a ^C reaches it through this process alone.
+        It gets its own session, so a ^C reaches only this process, which passes it on.
         """
         child: subprocess.Popen[bytes] | None = None
         with self._lock:
@@ -222,13 +223,13 @@ def _ended(child: subprocess.Popen[bytes], seconds: float) -> Ended:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill it with its session, so that nothing of it holds its pipes."""
+    """Kill the process and its session, so that nothing keeps its pipes open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 
 
 def _command(adapter: Adapter) -> list[str]:
-    """Return the command of a turn through beam itself, with the least access that the CLI can be held to."""
+    """Return the `beam send` command for a turn, with the lowest access that the CLI can enforce."""
     access = next(iter(adapter.card.faces["exec"].access), None)
     options = ["--json", "--via", "exec", "--timeout", f"{_TURN_S}s", *(("--access", access) if access else ())]
     return [sys.executable, "-P", "-m", "beam", "send", adapter.card.name, *options, "--", TEXT]

@@ -1,4 +1,4 @@
-"""What an agent does now, as the value that `beam status` shows. Reading takes no locks."""
+"""An agent's current state, as `beam status` shows it. Reading takes no locks."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (what waits does
-    so until a person trusts the folder; `untrusted` says why), died (its holder did, and nobody took over).
-    `oldest` is when the message that waits longest was published (RFC 3339). `circuit`: closed, open (nothing is
-    claimed until `circuit_until`), half open (one message will be tried). `once` are its `--once` messages that are not
-    over; `waiting`, `dead`, `totals`, `last` and a `state` other than idle are of those, too. `estimated_usd` is what
-    the table of prices makes of turns whose CLI named no cost. `folder` is where it works, "" where its settings can't
-    be read; `git` is where that lies in git, null outside of any repository."""
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (its messages
+    wait until a person trusts the folder; `untrusted` says why), died (its holder died, and no other took over).
+    `oldest` is when the oldest waiting message was published (RFC 3339). `circuit`: closed, open (nothing is claimed
+    until `circuit_until`), half open (one message will be tried). `once` are its unfinished `--once` messages;
+    `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the price by the table for turns
+    whose CLI reported no cost. `folder` is where the agent works, "" if its settings can't be read; `git` is that
+    folder's place in git, null outside a repository."""
 
     agent: str
     adapter: str
@@ -69,7 +69,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
 
 
 def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
-    """Return the agent's state now. A damaged journal or configuration is in it, and not raised."""
+    """Return the agent's current state. A damaged journal or configuration is reported in it, not raised."""
     adapter, error, circuit, state = "", None, "closed", State(agent=paths.agent)
     works_in = ""
     try:
@@ -139,16 +139,17 @@ def _waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
 
 
 def folder_of(context: RootContext, settings: AgentSettings) -> str:
-    """Return where an agent with these settings works: the project folder, or the one in it that `cwd` names."""
+    """Return the folder where an agent with these settings works: the project folder, or the folder that `cwd`
+    names."""
     folder = os.path.realpath(context.home.project / settings.cwd) if settings.cwd else str(context.home.project)
     path: str = escape_surrogates(folder)
     return path
 
 
 def running_ids(agent: AgentPaths) -> list[str]:
-    """Return the ids of the messages whose turns run now: the agent's own, then `--once` ones.
+    """Return the ids of the messages whose turns run: the agent's own first, then `--once` messages.
 
-    A turn whose holder died counts, too: who asks for its end takes over.
+    A turn whose holder died is included, because a request to end it makes the caller take over.
     """
     turn = read_state(agent.journal).open_turn
     own = [turn.message_id] if turn is not None and turn.message_id is not None else []

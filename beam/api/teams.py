@@ -1,4 +1,4 @@
-"""The user's Claude teams, as the command line and programs see them: values, and hooks put in and taken out."""
+"""The user's Claude teams for the command line and programs: their state as values, and installing hooks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TeamsHere:
         return sorted(lines, key=lambda line: (rank[line.state], line.created or "", line.team))
 
     def show(self, name: str) -> TeamShown:
-        """Return all of one team: who is in it, what each does, what was used. Raises NotFoundError, UsageError."""
+        """Return one team's details: its members, their activity, and their usage. Raises NotFoundError, UsageError."""
         team = self._team(name)
         usage, doing = Usage(), dict[str, Doing]()
         for member, is_member, line in self._look.lines(team):
@@ -64,7 +64,7 @@ class TeamsHere:
         return board.threads(lines) if by_thread else lines
 
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
-        """Return who waits for what in the living teams (or those named), the longest first."""
+        """Return who waits for what in the living teams (or the named ones), the longest wait first."""
         teams = [self._team(name) for name in names] or [team for team in self._look.teams() if team.roster is not None]
         for team in teams:
             _believe(team, _doing(self._look.ends(team)))
@@ -83,11 +83,10 @@ class TeamsHere:
 
 
 def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShown]:
-    """Return how the living teams that are in use stand, the newest first: who does what, and who waits longer than
-    `longer_than_s`.
+    """Return the state of the living teams that are in use, the newest first: members' activity, and who waits longer
+    than `longer_than_s`.
 
-    Of transcripts only the ends are read, and what was used is not summed up. The stream does not repeat what this says
-    of members.
+    Reads only the ends of transcripts, and sums up no usage. The stream does not repeat the members' states.
     """
     found = []
     for team in live.diff.teams.values():
@@ -114,7 +113,7 @@ def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
 
 
 def _believe(team: Team, doing: Mapping[str, Doing]) -> None:
-    """Take what members do from their transcripts where no file says it: who is stuck depends on it."""
+    """Read members' states from their transcripts if no file has them: whether somebody is stuck depends on it."""
     for name, one in doing.items():
         team.members.believed(name, one.state, when_ns(one.since), when_ns(one.at))
 
@@ -143,10 +142,10 @@ def teams(
     also: Sequence[Path] = (),
     poll_only: bool = False,
 ) -> Teams:
-    """Open the user's teams as they live: from now on, or `since` a time (RFC 3339); close them when done.
+    """Watch the user's teams from now on, or `since` a time (RFC 3339).
 
-    With `with_gone` what transcripts have of teams that are no more comes first. They wake for changes of journals
-    below `also` as well.
+    The caller closes the result. With `with_gone`, events of former teams come first, from their transcripts. Changes
+    of journals below `also` wake the watcher, too.
     """
     since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)

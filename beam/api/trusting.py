@@ -1,4 +1,4 @@
-"""What a person is shown before a folder is trusted, and what happens when it is."""
+"""Shows a person what trusting a folder allows, and trusts it."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """What agents would obey in a folder at the moment of a look, and how that compares with what was trusted."""
+    """The files in a folder that agents would obey, at one moment, compared with the trusted ones."""
 
     found: tuple[Finding, ...]
     standing: Standing
 
 
 def look(context: RootContext) -> Looked:
-    """Return all that any agent, declared here or known to beam, would obey in the folder with any access."""
+    """Return all files in the folder that any agent, declared or only known to beam, would obey with any access."""
     found = tuple(standing.everything(context))
     environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
     return Looked(found=found, standing=ledger.stands(context.home.project, found, environ))
 
 
 def trust(context: RootContext, looked: Looked) -> None:
-    """Trust the folder as it was looked at, and run the messages that waited for that."""
+    """Trust the folder's files in the state that was shown, and run the messages that waited for it."""
     ledger.trust(context.home.project, looked.found, context.environ)
     for paths in all_paths(context):
         if queue_of(paths).entries("new"):
@@ -43,7 +43,7 @@ def trust(context: RootContext, looked: Looked) -> None:
 
 
 def allowed(looked: Looked) -> Iterator[str]:
-    """Yield what trusting the folder allows, a line each; what is new or changed since it was trusted comes first."""
+    """Yield a line for each thing that trusting the folder allows; new and changed ones come first."""
     changed = {change.found.name for change in looked.standing.changes}
     if looked.standing.once and not looked.standing.unseen:
         yield from differences(looked)
@@ -55,7 +55,7 @@ def allowed(looked: Looked) -> Iterator[str]:
 
 
 def differences(looked: Looked) -> Iterator[str]:
-    """Yield what is not as it was trusted, a line each, with the new lines of short files."""
+    """Yield a line for each thing that differs from the trusted state, with the new lines of short files."""
     for change in looked.standing.changes:
         yield standing.described(change)
         lines, _ = ledger.new_lines(change)
@@ -66,7 +66,8 @@ def differences(looked: Looked) -> Iterator[str]:
 
 
 def _shown(change: Change, line: str) -> str:
-    """Return the line without secrets; of a file of variables only the names: a value may look like anything."""
+    """Return the line without secrets. For a file of variables return only the names, because any value may be a
+    secret."""
     if PurePath(change.found.name).name.startswith(".env"):
         named = _VARIABLE.match(line)
         return f"{named[1]}=…" if named else "…"

@@ -1,7 +1,7 @@
-"""Turns that run now, processes that are kept, and `--once` messages that are not over: as values, read without waiting
-for anybody.
+"""Running turns, kept processes, and unfinished `--once` messages, as values. Reading takes no locks.
 
-Whether somebody works in a lane is asked of its lock: its journal says that of dead workers, too.
+Whether a worker is alive in a lane is decided by the lane's lock, because the journal of a dead worker also looks
+active.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from beam.store.segment import Segment, read_state, segments
 
 
 class OpenAsk(Struct, frozen=True, kw_only=True):
-    """What a running turn waits for a decision on (`beam asks` says more); then it is denied (RFC 3339)."""
+    """An open ask of a running turn (`beam asks` has the details); it is denied at `expires` (RFC 3339)."""
 
     id: str
     tool: str
@@ -39,10 +39,10 @@ class OpenCall(Struct, frozen=True, kw_only=True):
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """The turn that runs now, until its reply is on its way. `alive`: whether its holder still lives (null: it is on
-    another host). `processes` are the agent's, with its guard and all that it started, `rss_mb` their memory; null
-    where nobody knows. `call` is the tool call that it made last, if it is open; `usage` and `cost_usd` are what the
-    CLI said so far."""
+    """The running turn, until its reply is routed. `alive`: whether its holder lives (null: it is on another host).
+    `processes` counts the agent's processes, with its guard and everything that it started; `rss_mb` is their
+    memory; each is null if unknown. `call` is the last tool call, if it is open; `usage` and `cost_usd` are the
+    CLI's figures so far."""
 
     message_id: str | None
     turn: int
@@ -61,9 +61,9 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 class KeptProcess(Struct, frozen=True, kw_only=True):
-    """An agent's process that lives on between its turns. `via` is its mode; `turn` is the one that started it, `since`
-    when it was kept first, `until` how long it stays without a turn (null: as long as its holder); `holder` is the pid
-    of who keeps it, `host` where; `processes` and `rss_mb` as in `Running`."""
+    """An agent's process that stays alive between turns. `via` is its mode; `turn` is the turn that started it;
+    `since` is when it was first kept; `until` is when it ends if no turn comes (null: with its holder). `holder` is
+    the pid of the process that keeps it, `host` that process's host. `processes` and `rss_mb` are as in `Running`."""
 
     pid: int
     via: str
@@ -77,8 +77,8 @@ class KeptProcess(Struct, frozen=True, kw_only=True):
 
 
 class OnceTurn(Struct, frozen=True, kw_only=True):
-    """A `--once` message that is not over. `state`: waiting, running, or died (who ran it did, and nobody took over
-    yet). `turn` while it runs."""
+    """An unfinished `--once` message. `state`: waiting, running, or died (its worker died, and no other took over
+    yet). `turn` is set while it runs."""
 
     message_id: str
     state: Literal["waiting", "running", "died"]
@@ -86,7 +86,7 @@ class OnceTurn(Struct, frozen=True, kw_only=True):
 
 
 class Sums(Struct, frozen=True, kw_only=True):
-    """What an agent and its lanes did: sums, the newest outcome, and how many messages its lanes have given up on."""
+    """Sums over an agent and its lanes: totals, the newest outcome, and the number of dead letters in its lanes."""
 
     totals: Totals
     last: Last | None
@@ -94,7 +94,7 @@ class Sums(Struct, frozen=True, kw_only=True):
 
 
 def begun(paths: AgentPaths) -> list[AnyEvent]:
-    """Return the events of the turn that runs now, so far; nothing where none does, or the journal can't be read."""
+    """Return the events so far of the running turn; none if no turn runs, or the journal can't be read."""
     try:
         names = segments(paths.journal)
         found = Segment.read(paths.journal / names[-1]) if names else None  # a turn lies in one of them whole
@@ -107,7 +107,7 @@ def begun(paths: AgentPaths) -> list[AnyEvent]:
 
 
 def running(state: State, paths: AgentPaths) -> Running | None:
-    """Return the turn that runs now, as the journal says."""
+    """Return the running turn, according to the journal; None if there is none."""
     from beam.process import load, tree
 
     turn = state.open_turn
@@ -144,7 +144,7 @@ def running(state: State, paths: AgentPaths) -> Running | None:
 
 
 def kept(state: State) -> KeptProcess | None:
-    """Return the kept process; None if its holder died: the next one ends it first."""
+    """Return the kept process; None if there is none, or its holder died: then the next holder ends it first."""
     from beam.process import load, tree
 
     found = state.kept
@@ -165,7 +165,8 @@ def kept(state: State) -> KeptProcess | None:
 
 
 def is_run(paths: AgentPaths, state: State) -> bool:
-    """Return whether somebody continues what was claimed there: its holder, or who has its lease."""
+    """Return whether the claimed message is being worked on: by a living holder, or by whoever has the mailbox's
+    lease."""
     from beam.process import tree
 
     turn = state.open_turn
@@ -177,7 +178,7 @@ def is_run(paths: AgentPaths, state: State) -> bool:
 
 
 def once(agent: AgentPaths) -> list[OnceTurn]:
-    """Return the agent's `--once` messages that are not over, the oldest first."""
+    """Return the agent's unfinished `--once` messages, the oldest first."""
     return [turn for lane in lanes.entered(agent) for turn in _in_lane(lane)]
 
 
@@ -197,14 +198,14 @@ def _in_lane(lane: AgentPaths) -> Iterator[OnceTurn]:
 
 
 def _claimed_state(lane: AgentPaths, queue: Queue, entry: Entry) -> Literal["running", "died"] | None:
-    """Return the state of a claimed message; None if it is over, or was requeued, just now."""
+    """Return the state of a claimed message; None if it has just ended or was just requeued."""
     if is_held(lane.lock):
         return "running"
     return "died" if entry in queue.entries("cur") else None
 
 
 def with_lanes(agent: AgentPaths, state: State) -> Sums:
-    """Return the sums of the agent and its lanes. A lane whose journal is damaged counts as nothing."""
+    """Return the sums of the agent and its lanes. A lane with a damaged journal is skipped."""
     totals, last, dead = Totals(), state.last, 0
     totals.count_in(state.totals)
     for lane in agent.lanes():

@@ -1,4 +1,4 @@
-"""What agents used: turns, tokens and cost by agent and model, from the folds of their journals."""
+"""Usage of agents: turns, tokens and cost by agent and model, from their journals."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from beam.store.segment import read_state
 
 
 class UsageLine(Struct, frozen=True, kw_only=True):
-    """What one agent used with one model. `agent` is null for the sum of all; `model` for turns whose model nobody
-    said, and for sums. `cost_usd` is what the CLIs said; `estimated_usd` is what list prices of `prices_as_of` make of
-    the tokens where they said none. `error` where a journal can't be read, and so is not counted."""
+    """Usage of one agent with one model. `agent` is null in the sum of all; `model` is null if unknown, and in sums.
+    `cost_usd` is the cost that CLIs reported; `estimated_usd` is the cost of the other turns by the list prices of
+    `prices_as_of`. `error`: the journal can't be read, so its turns are not counted."""
 
     agent: str | None
     model: str | None
@@ -31,7 +31,7 @@ class UsageLine(Struct, frozen=True, kw_only=True):
 
 
 def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
-    """Return a line for each agent and model that did something; the last one is the sum."""
+    """Return a line for each agent and model that was used; the last line is the sum."""
     found: list[UsageLine] = []
     for agent in agents:
         paths = context.agent_paths(agent)
@@ -57,7 +57,7 @@ def lines(context: RootContext, agents: Sequence[str]) -> list[UsageLine]:
 
 
 def shares(totals: Totals) -> dict[str | None, Sum]:
-    """Return the totals by model, those without a turn left out; under None what no model is known of."""
+    """Return the totals by model, without models that had no turn; the key None is for turns of unknown models."""
     known = Sum()
     for share in totals.by_model.values():
         known.add(share.turns, share.usage, share.cost_usd)
@@ -71,7 +71,7 @@ def shares(totals: Totals) -> dict[str | None, Sum]:
 
 
 def estimate(totals: Totals) -> float | None:
-    """Return what the table of prices makes of the turns whose CLI named no cost; None where it has no price."""
+    """Return the cost, by the price table, of the turns whose CLI reported none; None if the table has no price."""
     found = [_estimate(model, share) for model, share in totals.by_model.items()]
     known = [each for each in found if each is not None]
     return round(sum(known), COST_DIGITS) if known else None

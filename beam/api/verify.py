@@ -1,6 +1,6 @@
-"""Whether a journal is whole: every line of every segment, its hash, and what each segment says of the one before it.
+"""Verifies a journal: every line of every segment, its hash, and each segment's reference to the one before.
 
-Must not know: how a journal is written, or mended.
+Does not depend on how a journal is written or repaired.
 """
 
 from __future__ import annotations
@@ -16,11 +16,8 @@ from beam.store.segment import Lines, Segment, check_version, segments, whole_li
 
 
 def damage(journal: Path) -> list[str]:
-    """Return everything that is wrong in a journal, a line each.
-
-    That is: damaged lines that no notice covers, lines that are not what was written, gaps in seq, segments that do not
-    begin where the one before ended.
-    """
+    """Return a line for each problem in a journal: damaged lines that no notice covers, lines that were changed,
+    gaps in seq, segments that do not begin where the one before ended."""
     found: list[str] = []
     before: _End | None = None
     for name in segments(journal):
@@ -52,15 +49,14 @@ def damage(journal: Path) -> list[str]:
 
 
 class _End:
-    """Where a segment ended: its last hash, and what its lines add up to."""
+    """The end of a segment: its last hash, and the state after its lines."""
 
     def __init__(self, name: str, hash: str, state: State) -> None:
         self.name, self.hash, self.state = name, hash, state
 
     def differences(self, path: Path, next_segment: Segment) -> list[str]:
-        """Return where the snapshot of the next segment differs. Only what every version of beam counts alike is
-        compared.
-        """
+        """Return the differences from the next segment's snapshot. Compares only fields that all versions of beam
+        compute alike."""
         return [
             f"{path}:1: its snapshot says {what} {problems}, and the lines of {self.name} add up to {true}"
             for what, true, problems in zip(
@@ -75,7 +71,8 @@ def _counts(state: State) -> tuple[object, ...]:
 
 
 def _changed(path: Path, segment: Segment, walk: Walk) -> list[str]:
-    """Return the lines that are not what was written. What a notice covers was lost in a crash, and is said there."""
+    """Return the lines that were changed after they were written. Lines that a notice covers were damaged in a
+    crash, and are left out."""
     covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
     covered += [segment.uncovered] if segment.uncovered is not None else []
     problems = []

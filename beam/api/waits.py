@@ -25,9 +25,9 @@ _TAKE_OVER_S = 2.0  # how often somebody is found for what waits in a queue
 def several(
     waits: Sequence[Steps[R]], *, only_first: bool, ended: Callable[[int, R], None]
 ) -> Generator[float, None, None]:
-    """Take the steps of all these side by side and tell the place and the result of each that ends.
+    """Run all these computations concurrently, and yield the paths and the result of each that ends.
 
-    With `only_first` the others are left where they are once one has ended. Raises what one of them raises.
+    With `only_first`, abandon the others once one has ended. Raises whatever one of them raises.
     """
     left = dict(enumerate(waits))
     while left:
@@ -47,11 +47,11 @@ def several(
 def state_of(
     context: RootContext, paths: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
 ) -> Steps[Outcome | None]:
-    """Wait until the agent, its `--once` messages included, is in that state.
+    """Wait until the agent, including its `--once` messages, is in that state.
 
     `idle`: no turn runs and nothing waits. `asking`: a permission request waits for a person. `finished`: a turn has
-    ended since this began; its outcome is returned, else None. Raises UnfinishedError after `timeout` seconds, and
-    UsageError for a word that is none of these.
+    ended since the call. Return that turn's outcome for `finished`, else None. Raises UnfinishedError after `timeout`
+    seconds, UsageError for an unknown state.
     """
     if until not in get_args(Until):
         raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
@@ -90,7 +90,8 @@ def _own_and_lanes(paths: AgentPaths) -> list[AgentPaths]:
 
 
 def is_idle(paths: AgentPaths) -> bool:
-    """Return whether nothing waits or runs; what waits is looked for first, as it is claimed meanwhile."""
+    """Return whether nothing waits or runs. The waiting messages are checked first, because one may be claimed
+    meanwhile."""
     return not any(find.queue_of(each).first(box) for each in _own_and_lanes(paths) for box in ("new", "cur"))
 
 
@@ -99,7 +100,7 @@ def _is_asking(paths: AgentPaths) -> bool:
 
 
 class _Ended:
-    """The turns of an agent that end from now on, those of its `--once` messages included."""
+    """The turns of an agent that end from now on, including those of its `--once` messages."""
 
     def __init__(self, paths: AgentPaths) -> None:
         self._paths = paths

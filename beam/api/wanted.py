@@ -1,4 +1,4 @@
-"""Which events of a stream somebody wants: by agent, team and type."""
+"""Filters the events of a stream by agent, team and type."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from beam.model.events import Event
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What is asked for; empty means any. `types` are patterns (`task.*`), `teams` parts of names, `agents` names with
-    or without their team."""
+    """A filter; an empty field matches everything. `types` are patterns (`task.*`), `teams` are parts of names,
+    `agents` are names with or without their team."""
 
     agents: tuple[str, ...] = ()
     teams: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 
     def fits(self, event: Event) -> bool:
-        """Return whether the event is a wanted one."""
+        """Return whether the event passes the filter."""
         if self.types and not any(fnmatchcase(str(event.__struct_config__.tag), pattern) for pattern in self.types):
             return False
         name, _, team = event.agent.partition("@")

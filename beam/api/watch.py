@@ -23,8 +23,8 @@ _RESCAN_S = 1.0
 
 
 class Placed(Struct, frozen=True):
-    """An event, and the root whose journal has it; null for an event of a team. `lane` is the throw-away session whose
-    journal it is in; null for the agent's own."""
+    """An event and the root whose journal contains it (None for a team's event). `lane` is the `--once` lane whose
+    journal contains it; None for the agent's own journal."""
 
     event: AnyEvent
     home: RootPaths | None
@@ -34,10 +34,10 @@ class Placed(Struct, frozen=True):
 def watch_root(
     context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[Placed]]:
-    """Yield batches of events sorted by time, those of `teams` among them, each with where it is from.
+    """Yield batches of events sorted by time, including those of `teams`, each with its source.
 
-    Agents that appear later are taken in. A batch comes when a file changes, and once a second anyway; it may be empty.
-    A damaged journal is left out, and raised (CorruptError) when the others are told.
+    Agents that appear later are included. A batch comes when a file changes, and at least once a second; it may be
+    empty. A damaged journal is skipped; CorruptError is raised after all others were reported.
     """
     wakes = iter(()) if not follow else _changes(context) if teams is None else None
     return _watch(lambda: [context.home], context, agents, wakes, follow=follow, history=history, teams=teams)
@@ -46,7 +46,7 @@ def watch_root(
 def watch_roots(
     homes: Callable[[], Sequence[RootPaths]], context: RootContext, *, follow: bool, history: bool, teams: Teams
 ) -> Iterator[list[Placed]]:
-    """Yield batches as `watch_root` does, for all agents of several roots, also of roots that appear later."""
+    """Yield batches as `watch_root` does, for all agents of several roots, including roots that appear later."""
     return _watch(homes, context, [], None, follow=follow, history=history, teams=teams)
 
 
@@ -95,7 +95,7 @@ def _watch(
 
 
 def since(seconds: float) -> str:
-    """Return the time that many seconds ago, as events write it."""
+    """Return the time that many seconds ago, in the format of events."""
     import time
 
     return rfc3339(time.time_ns() - int(seconds * 1e9))
@@ -106,7 +106,7 @@ def _reader(paths: AgentPaths, *, from_start: bool) -> Reader:
 
 
 def _changes(context: RootContext) -> Iterator[None]:
-    """Yield when a journal changes, and once a second anyway."""
+    """Yield when a journal changes, and at least once a second."""
     import threading
 
     from beam.teams.changes import Changes

@@ -42,10 +42,10 @@ class SystemClock:
 
 
 class Awake:
-    """A clock that stands still while this process is stopped or the machine sleeps. It must be asked several times a
+    """A clock that stands still while this process is stopped or the machine sleeps. It must be read several times a
     second.
 
-    Output from that time has not been read yet when the process continues, so silence proves nothing then.
+    When the process continues, output from the pause has not been read yet, so silence proves nothing.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -64,13 +64,13 @@ def disk_error(action: str, path: Path | str, error: OSError) -> DiskError:
 
 
 def is_full(error: DiskError) -> bool:
-    """Return whether there was no room on the disk, or none for this user."""
+    """Return whether the error means a full disk or an exhausted quota."""
     cause = error.__cause__
     return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def check_descriptors(count: int) -> None:
-    """Raise DiskError unless that many more files can be opened: better now than in the middle of something."""
+    """Raise DiskError unless that many more files can be opened, so that no operation fails halfway."""
     null = Path(os.devnull)
     with contextlib.ExitStack() as opened_here, disk(f"open {count} more files, such as", null):
         for _ in range(count):
@@ -113,7 +113,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def allocate(path: Path, size: int) -> None:
-    """Create a file of this size that takes its room on disk.
+    """Create a file of this size, with its space allocated on disk.
 
     Its content is undefined; after a DiskError it is gone.
     """
@@ -134,7 +134,7 @@ def allocate(path: Path, size: int) -> None:
 
 
 def write_many(contents: Mapping[Path, bytes]) -> None:
-    """Create several files, each as by `write_new`, in parallel: syncs that overlap share a flush of the disk.
+    """Create several files as `write_new` does, in parallel, because overlapping syncs share one flush of the disk.
 
     After a DiskError any of them may exist.
     """
@@ -237,7 +237,8 @@ _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, er
 
 
 def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = False) -> int:
-    """Return a descriptor of the plain file; raises as `opened`. `quietly` keeps the access time of one's own file."""
+    """Return a descriptor of the plain file; raises like `opened`. `quietly` leaves the access time of the user's
+    own file unchanged."""
     if quietly:
         with contextlib.suppress(PermissionError):
             return _open(path, follow=follow, flags=_READ | _NO_ATIME)[0]
@@ -436,7 +437,7 @@ def names(path: Path) -> list[str]:
 
 
 def listed(path: Path) -> list[str]:
-    """Return the same in the order of the file system, for who needs one of many: sorting costs as much as listing."""
+    """Return the names unsorted, for callers that need one of many: sorting costs as much as listing."""
     try:
         return os.listdir(path)  # noqa: PTH208 - names, not paths: this is asked ten times a second
     except FileNotFoundError:

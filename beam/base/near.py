@@ -1,4 +1,4 @@
-"""The known word that a mistyped one most likely means."""
+"""Finds the known word that a mistyped word most likely means."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NEAR = 0.7  # of difflib's ratio: one letter in four may differ; at its own 0.6
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is nearest to this one in any case, None where none is near."""
+    """Return the known word that is most similar to this one, ignoring case; None if none is similar enough."""
     import difflib
 
     words = {str(each).lower(): str(each) for each in known}

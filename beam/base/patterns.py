@@ -1,7 +1,7 @@
-"""Checks of a person's regular expressions: that they compile, and that no screen can keep them busy for long.
+"""Checks a person's regular expressions: they must compile, and must not take long on any screen.
 
-Python's regular expressions have no time limit. So a pattern is tried on rows that are made to be hard for it, longer
-and longer ones, until it passes or takes too long.
+Python's regular expressions have no time limit. So each pattern is tried on rows that are hard for it, of increasing
+length, until it passes or takes too long.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def problem(text: str, *, whole_screen: bool) -> str:
 
 
 def groups(text: str) -> int:
-    """Return the number of groups of a pattern that compiles."""
+    """Return the number of groups in a valid pattern."""
     return re.compile(text).groups
 
 
 def _seeds(text: str) -> list[str]:
-    """Return the texts to repeat in rows that this pattern may find hard: its own characters, and common ones."""
+    """Return texts that make hard rows when they are repeated: the pattern's own characters, and common ones."""
     plain = re.sub(r"\(\?(?:[:=!]|<[=!]|P?<\w+>)|\\.|\[[^\]]*\]|[(){}|^$.*+?\\]", "", text)
     literals = list(dict.fromkeys(plain))[:_LITERALS]
     return [seed for seed in dict.fromkeys((" ", "a", "1", "─", plain, plain[:-1], *literals)) if seed]

@@ -1,6 +1,6 @@
-"""Bounds on YAML that somebody else may have written, checked before it is parsed: parsers are quadratic in the depth.
+"""Bounds on YAML from untrusted authors, checked before parsing, because parsers take quadratic time in the depth.
 
-Does not depend on what the YAML is for.
+Does not depend on the purpose of the YAML.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ _FAST = 1 << 16, 1000  # characters, brackets: up to so many, whatever they say 
 
 
 def check(text: str) -> None:
-    """Raise ValueError for more depth or nodes than anything that a person writes; raise yaml.YAMLError for
-    bad YAML.
-    """
+    """Raise ValueError for more depth or nodes than a person would write; raise yaml.YAMLError for invalid YAML."""
     if len(text) <= _FAST[0] and text.count("[") + text.count("{") <= _FAST[1]:
         return
     import yaml

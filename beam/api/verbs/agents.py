@@ -1,4 +1,4 @@
-"""Agents of a root: declared, changed, renamed, archived and removed, and their sessions."""
+"""Methods to declare, change, rename, archive and remove the agents of a root, and to choose their sessions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,8 @@ class AgentVerbs(OpenedRoot):
     """Declare agents, change them, and choose their sessions."""
 
     def agents(self, *, all: bool = False) -> list[AgentLine]:
-        """Return the agents that are declared or were used here; with `all` every adapter too.
-
-        Of the adapters those that can be used here come first, then those whose CLI is missing, then those never seen
-        to run.
-        """
+        """Return the agents that are declared or were used here; with `all` every adapter, too: usable ones first,
+        then those whose CLI is missing, then untested ones."""
         from beam.api import agents, find
 
         declared = find.agent_names(self.context)
@@ -36,13 +33,13 @@ class AgentVerbs(OpenedRoot):
         return lines + sorted(others, key=lambda line: (line.face == "unverified", line.installed is None))
 
     def agent(self, name: str) -> AgentShown:
-        """Return everything about one agent: settings and who said them, what it can do, where it stands."""
+        """Return everything about one agent: its settings and their sources, its capabilities, and its state."""
         from beam.api import agents
 
         return agents.agent_shown(self.context, name)
 
     def models(self) -> list[str]:
-        """Return the models that agents here are set to or have run with, sorted."""
+        """Return the models that agents here are configured with or have used, sorted."""
         from beam.api import find
         from beam.store.segment import read_state
 
@@ -58,7 +55,7 @@ class AgentVerbs(OpenedRoot):
         return manage.add(self.context, name, settings, by=self.me)
 
     def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
-        """Change settings of an agent; None takes one back. Return the path of its agent.json."""
+        """Change settings of an agent; None resets one. Return the path of its agent.json."""
         self.check_person("changes agents")
         from beam.api import manage
 
@@ -66,11 +63,11 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def set_live(self, agent: str, name: str, value: str, *, is_declared: bool = False) -> Steps[str]:
-        """Change a setting of the agent's process that a turn runs in, or that is kept; its declaration stays.
+        """Change a setting of the agent's running or kept process; the agent's declaration stays unchanged.
 
-        `is_declared`: the agent's settings say the same by now, so that its next turns can go on in this process.
-        Return what the process said of it. Raises NotFoundError where there is no process, UnsupportedError where it
-        can't.
+        `is_declared`: the agent's settings have the same value, so its next turns can continue in this process. Return
+        the process's answer. Raises NotFoundError if there is no process, UnsupportedError if it can't change the
+        setting.
         """
         self.check_person("changes agents")
         from beam.api import live
@@ -80,10 +77,10 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def ask_live(self, agent: str) -> Steps[dict[str, object]]:
-        """Return what the agent's process tells of itself: its account, models, modes, commands, MCP servers, how full
-        its context is. Only what it can tell is in there.
+        """Return the process's own information: account, models, modes, commands, MCP servers, use of its context.
 
-        Raises NotFoundError where no process is kept or in a turn, UnsupportedError where it tells nothing.
+        Contains only what the process can report. Raises NotFoundError if no process is kept or runs a turn,
+        UnsupportedError if it reports nothing.
         """
         self.check_person("asks an agent's process")
         from beam.api import live
@@ -91,7 +88,7 @@ class AgentVerbs(OpenedRoot):
         return (yield from live.ask(self.context, self._existing(agent), by=self.me))
 
     def is_live(self, agent: str) -> bool:
-        """Return whether a process of the agent is kept or in a turn."""
+        """Return whether a process of the agent is kept or runs a turn."""
         from beam.api import live
         from beam.store.journal import read_state
 
@@ -108,7 +105,7 @@ class AgentVerbs(OpenedRoot):
         return manage.fork(self.context, name, new, by=self.me)
 
     def remove_agent(self, name: str, *, purge: bool = False) -> str:
-        """Remove an agent's agent.json; with `purge` its queue and journal too. Return what was done, in words."""
+        """Remove an agent's agent.json; with `purge` also its queue and journal. Return what was done, as text."""
         self.check_person("removes agents")
         from beam.api import manage
 
@@ -116,7 +113,7 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def rename_agent(self, agent: str, new: str) -> Steps[str]:
-        """Give an agent, or a session of one, another name. Return what was done, in words."""
+        """Rename an agent, or a session of one. Return what was done, as text."""
         self.check_person("renames agents")
         from beam.api import archive
 
@@ -124,7 +121,7 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def archive_agent(self, agent: str, *, restore: bool = False) -> Steps[str]:
-        """Archive an agent, so that it takes no messages, or restore it. Return what was done, in words."""
+        """Archive an agent, so that it takes no messages, or restore it. Return what was done, as text."""
         self.check_person("archives agents")
         from beam.api import archive
 
@@ -132,7 +129,8 @@ class AgentVerbs(OpenedRoot):
         return (yield from act(self.context, agent, by=self.me))
 
     def unblock(self, agent: str) -> str:
-        """Record that no process of the agent's last turn is left, where beam can't see (another host or container)."""
+        """Record that no process of the agent's last turn is left, if beam can't check that (on another host or in a
+        container)."""
         self.check_person("says that processes are gone")
         from beam.api import manage
 
@@ -153,9 +151,9 @@ class AgentVerbs(OpenedRoot):
         return (yield from sessions.resume(self.context, self._existing(agent).agent, session_id, by=self.me))
 
     def adopt_session(self, name: str, session: str, settings: AgentSettings) -> str:
-        """Declare an agent whose first turn continues in a session that its CLI has, `claude:ID`.
+        """Declare an agent whose first turn continues an existing session of its CLI, `claude:ID`.
 
-        Return what was done, in words. Of `claude@review` the settings are those of `claude`.
+        Return what was done, as text. A session `claude@review` has the settings of `claude`.
         """
         self.check_person("adopts a session")
         from beam.api import manage
@@ -164,8 +162,8 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def release_agent(self, agent: str) -> Steps[str]:
-        """Have the process that is kept for the agent's next message closed, so that a person can use its session
-        elsewhere. Return what was closed, in words, or that none is kept.
+        """Close the process that is kept for the agent's next message, so that a person can use its session elsewhere.
+        Return what was closed, as text, or that none is kept.
 
         Raises UnfinishedError while a turn runs.
         """
@@ -182,9 +180,9 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def reset(self, agent: str) -> Steps[str]:
-        """Remove the agent's session from use, so that its next turn starts another.
+        """Archive the agent's current session, so that its next turn starts a new one.
 
-        Return the old one's id, or "no session".
+        Return the old session's id, or "no session".
         """
         self.check_person("puts a session aside")
         from beam.broker.requests import request

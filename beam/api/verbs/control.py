@@ -1,4 +1,4 @@
-"""Requests to whoever holds an agent: about its queue, its running turn, and what the agent asks."""
+"""Requests to an agent's holder: about its queue, its running turn, and its asks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class ControlVerbs(OpenedRoot):
-    """Change what waits and what runs, and decide what agents ask."""
+    """Change waiting messages and running turns, and decide asks."""
 
     def queue(self, agents: Sequence[str] = ()) -> list[QueueItem]:
-        """Return what lies in the queues of these agents, or of all."""
+        """Return the messages in the queues of these agents, or of all."""
         from beam.api import messages
 
         names = [self._existing(name).agent for name in agents] or self.home.agents()
@@ -31,7 +31,7 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def drop(self, message_id: str) -> Steps[str]:
-        """Take a message out of its queue; its outcome is `cancelled`. Return what was done, in words."""
+        """Remove a message from its queue; its outcome is `cancelled`. Return what was done, as text."""
         self.check_person("drops messages")
         return (yield from self._request("drop", message_id))
 
@@ -51,13 +51,13 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def retry(self, message_id: str) -> Steps[str]:
-        """Run a dead letter again, as its next attempt. Return what was done, in words."""
+        """Retry a dead letter as its next attempt. Return what was done, as text."""
         self.check_person("retries messages")
         return (yield from self._request("retry", message_id))
 
     @waiting_verb
     def edit(self, message_id: str, text: str) -> Steps[str]:
-        """Give a waiting message another text. Return what was done, in words."""
+        """Change the text of a waiting message. Return what was done, as text."""
         self.check_person("edits messages")
         from beam.broker.compose import check_text, replace_surrogates
 
@@ -67,7 +67,7 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def pause(self, agent: str) -> Steps[str]:
-        """Let no more messages of the agent be claimed; a running turn goes on. Return what was done, in words."""
+        """Stop claiming messages from the agent's queue; a running turn continues. Return what was done, as text."""
         self.check_person("pauses agents")
         from beam.broker.requests import request
 
@@ -75,7 +75,7 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def resume(self, agent: str) -> Steps[str]:
-        """Let the agent's queue be served again. Return what was done, in words."""
+        """Resume the agent's queue. Return what was done, as text."""
         self.check_person("resumes agents")
         from beam.broker.requests import request
 
@@ -83,17 +83,18 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def interrupt(self, message_id: str) -> Steps[str]:
-        """End the turn of exactly this message, or withdraw it. Return what was done, in words."""
+        """Interrupt the turn of exactly this message, or withdraw the message. Return what was done, as text."""
         if self.turn is not None:
             return (yield from self.turn.interrupt(self._whole(message_id), self._clock))
         return (yield from self._request("interrupt", message_id))
 
     @waiting_verb
     def steer(self, agent: str, text: str) -> Steps[str]:
-        """Give the agent's running turn a text, and return when the agent has read it, in words.
+        """Pass a text to the agent's running turn, and return once the agent has read it. Return what was done, as
+        text.
 
-        Raises NotFoundError where no turn runs, UnsupportedError for one that takes none, UnfinishedError where the
-        turn was over before the agent read it.
+        Raises NotFoundError if no turn runs, UnsupportedError if the turn takes no text, UnfinishedError if the turn
+        was over before the agent read it.
         """
         self.check_person("tells a running turn something")
         from beam.api import live
@@ -104,7 +105,7 @@ class ControlVerbs(OpenedRoot):
         return (yield from live.steer(self.context, self._existing(agent), text, by=self.me))
 
     def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:
-        """Return what these agents, or all, ask and nobody decided yet; oldest first."""
+        """Return the open asks of these agents, or of all; oldest first."""
         from beam.api import asks
 
         return asks.open_asks(self.context, [self._existing(name).agent for name in agents] or None)
@@ -113,13 +114,14 @@ class ControlVerbs(OpenedRoot):
     def approve(
         self, ask_id: str, *, always: bool = False, input: object = None, rule: str | None = None
     ) -> Steps[str]:
-        """Allow what that ask is about; with `always` also its like from now on, where the agent offers that.
+        """Allow the requested call; with `always` also similar calls from now on, if the agent offers that.
 
-        `input` is what to run in the place of what was asked for: an object, or its JSON text. `rule` is added to the
-        agent's own settings as one that allows, from its next turn on.
+        `input` replaces the requested input: an object, or its JSON text. `rule` is added to the agent's own settings
+        as an allow rule, which counts from its next turn on.
 
-        Return what was done, in words. Raises NotFoundError for one that is over, UnsupportedError for what the agent
-        does not offer, and UsageError inside an agent's turn: agents may not widen each other's rights.
+        Return what was done, as text. Raises NotFoundError if the ask is no longer open, UnsupportedError if the agent
+        does not offer this answer, and UsageError inside an agent's turn, because agents may not widen each other's
+        rights.
         """
         from beam.api import asks, rules
 
@@ -144,9 +146,8 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:
-        """Deny what that ask is about and return what was done, in words. `message` is for the agent; `stop` ends its
-        turn.
-        """
+        """Deny the requested call and return what was done, as text. `message` is for the agent; `stop` ends its
+        turn."""
         from beam.api import asks
 
         if self.turn is not None:
@@ -155,7 +156,7 @@ class ControlVerbs(OpenedRoot):
         return (yield from asks.decide(self.context, ask_id, "deny", by=self.me, message=message, stop=stop))
 
     def _whole(self, message_id: str) -> str:
-        """Return the whole id, where this process may read the root; else the words as they are."""
+        """Return the whole id if this process may read the root; otherwise the given text."""
         try:
             return self._find(message_id)[1]
         except DiskError:

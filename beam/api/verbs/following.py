@@ -1,4 +1,4 @@
-"""What came of messages, waited for or looked up, and the answers that a program gives as a mailbox."""
+"""Methods to wait for outcomes or look them up, and to answer messages as a mailbox."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class FollowVerbs(OpenedRoot):
     def wait(
         self, message_id: str, *, timeout: float | None = None, seen: Callable[[Event], None] | None = None
     ) -> Steps[Outcome]:
-        """Wait for a message and return its outcome. Raises UnfinishedError after `timeout` seconds; nothing stops."""
+        """Wait for a message and return its outcome. Raises UnfinishedError after `timeout` seconds; the message is
+        not stopped."""
         from beam.broker.follow import follow
 
         paths, whole = self._find(message_id)
@@ -44,10 +45,10 @@ class FollowVerbs(OpenedRoot):
         seen: Callable[[Event], None] | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> Steps[list[Outcome]]:
-        """Wait for several messages and return their outcomes in the order in which they came; `ended` gets each.
+        """Wait for several messages and return their outcomes in the order of their ends; `ended` gets each.
 
-        With `only_first` only the first one is waited for. Raises UnfinishedError after `timeout` seconds; nothing
-        stops.
+        With `only_first`, wait only for the first to end. Raises UnfinishedError after `timeout` seconds; no message is
+        stopped.
         """
         from beam.api.waits import several
         from beam.broker.follow import follow
@@ -73,7 +74,7 @@ class FollowVerbs(OpenedRoot):
         self, agents: Sequence[str], until: Until, *, only_first: bool = False, timeout: float | None = None
     ) -> Steps[dict[str, Outcome | None]]:
         """Wait until these agents (with `only_first`: one of them) are `idle` or `asking`, or a turn of theirs has
-        `finished`. Return those that are, with that turn's outcome.
+        `finished`. Return these agents, each with the outcome of the ended turn, if any.
 
         Raises UnfinishedError after `timeout` seconds, NotFoundError for an agent that was never used.
         """
@@ -87,13 +88,13 @@ class FollowVerbs(OpenedRoot):
         return found
 
     def are_idle(self, agents: Sequence[str] = ()) -> bool:
-        """Return whether no turn of these agents (none given: of all here) runs, and nothing waits for them."""
+        """Return whether these agents (default: all agents here) have no running turn and no waiting message."""
         from beam.api.waits import is_idle
 
         return all(is_idle(self.home.agent(name)) for name in agents or self.home.agents())
 
     def show(self, message_id: str) -> Outcome | Pending:
-        """Return the outcome of a message, or how far it is. Raises NotFoundError."""
+        """Return the outcome of a message, or its state so far. Raises NotFoundError."""
         from beam.api.messages import shown
 
         return shown(*self._find(message_id))
@@ -120,7 +121,7 @@ class FollowVerbs(OpenedRoot):
     def reply(self, message_id: str, text: str, *, failed: bool = False) -> Outcome:
         """Answer a message that `recv` took and return its outcome.
 
-        With `failed` the text says why there is no answer.
+        With `failed`, the text is the reason for a failure.
         """
         from beam.broker.mailbox import reply
 

@@ -1,4 +1,4 @@
-"""`with Beam() as beam`: the agents' processes stay from message to message."""
+"""`with Beam() as beam`: keeps the agents' processes alive between messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ class KeepVerbs(OpenedRoot):
     """Keep processes between messages."""
 
     def __enter__(self) -> Self:
-        """Keep the processes of the agents that are sent to inside, in dialogue and terminal mode, until the end.
+        """Keep the process of each agent that gets a message in this block, in dialogue and terminal mode, until the
+        block ends.
 
-        Inside a turn of an agent nothing is kept.
+        Inside an agent's turn nothing is kept.
         """
         if self._keeping is not None:
             raise UsageError("this Beam keeps its agents' processes already", "use it in one `with` at a time")
@@ -25,17 +26,17 @@ class KeepVerbs(OpenedRoot):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End what is kept."""
+        """End the kept processes."""
         keeping, self._keeping = self._keeping, None
         if keeping is not None:
             keeping.close()
 
     async def __aenter__(self) -> Self:
-        """Keep the same from an event loop."""
+        """Keep processes as `__enter__` does, from an event loop."""
         return self.__enter__()
 
     async def __aexit__(self, *_: object) -> None:
-        """End what is kept, and let the event loop go on meanwhile."""
+        """End the kept processes without blocking the event loop."""
         import asyncio
 
         await asyncio.to_thread(self.__exit__)

@@ -1,4 +1,4 @@
-"""Looking at agents, their events, journals and terminals, and checking and clearing what they left."""
+"""Methods to read agents' states, events, journals and terminals, and to check and clean up a root."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class LookVerbs(OpenedRoot):
-    """Look at what agents do and did."""
+    """Read what agents do and did."""
 
     def status(self, agents: Sequence[str] = ()) -> list[AgentStatus]:
-        """Return where each of these agents, or of all, stands."""
+        """Return the state of each of these agents, or of all."""
         from beam.api import status
 
         return [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
@@ -39,10 +39,10 @@ class LookVerbs(OpenedRoot):
         yield from Reader(paths.journal, after).poll()
 
     def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
-        """Yield the events of these agents, or of all, as they are written, also those of agents that appear later.
+        """Yield the events of these agents, or of all including later ones, as they are written.
 
-        With `history` all events so far come first. Without `follow` it ends there. Raises NotFoundError, and
-        CorruptError for a damaged journal when the others are told.
+        With `history`, all events so far come first. Without `follow`, nothing comes after these. Raises NotFoundError,
+        and CorruptError for a damaged journal after the events of the others.
         """
         from beam.api.watch import watch_root
 
@@ -51,11 +51,11 @@ class LookVerbs(OpenedRoot):
             yield from (placed.event for placed in batch)
 
     def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
-        """Return batches of events of all roots that this user has, this one first, each event with its root, as they
-        are written; an empty batch now and then.
+        """Return batches of events of all this user's roots, this one first, as they are written; each event comes with
+        its root, and a batch may be empty.
 
-        With `history` all events so far come first. Without `follow` it ends there. `teams` puts the events of Claude
-        Code's agent teams among them.
+        With `history`, all events so far come first. Without `follow`, nothing comes after these. `teams` adds the
+        events of Claude Code's agent teams.
         """
         from beam.api.watch import watch_roots
 
@@ -73,7 +73,7 @@ class LookVerbs(OpenedRoot):
         return watch_roots(here, self.context, follow=follow, history=history, teams=teams)
 
     def usage(self, agents: Sequence[str] = ()) -> list[UsageLine]:
-        """Return what each agent used so far, by model, as its journals say; the last line is the sum."""
+        """Return the usage of each agent so far, by model, from its journals; the last line is the sum."""
         from beam.api import usage
 
         return usage.lines(self.context, self._names(agents))
@@ -85,9 +85,9 @@ class LookVerbs(OpenedRoot):
         return folder_of(self.context, self.context.config.resolve(agent).settings)
 
     def running(self, agent: str) -> list[str]:
-        """Return the ids of the messages whose turns run now, that of the agent's own session first.
+        """Return the ids of the messages whose turns run, the agent's own session first.
 
-        Raises UsageError if none does.
+        Raises UsageError if no turn runs.
         """
         from beam.api import status
 
@@ -115,14 +115,14 @@ class LookVerbs(OpenedRoot):
     def attach(self, agent: str) -> Attached:
         """Connect to the agent's terminal.
 
-        Raises NotFoundError where it has none now, UnsupportedError where its turn runs without one.
+        Raises NotFoundError if it has none now, UnsupportedError if its turn runs without one.
         """
         from beam.api.attach import attach
 
         return attach(self.context, self._existing(agent))
 
     def verify(self, agent: str) -> list[str]:
-        """Return everything that is wrong in the agent's journal, a line each."""
+        """Return a line for each problem in the agent's journal."""
         from beam.api.verify import damage
 
         return damage(self._existing(agent).journal)
@@ -135,10 +135,11 @@ class LookVerbs(OpenedRoot):
         dead: bool = False,
         dry_run: bool = False,
     ) -> Collected:
-        """Remove what is over and older than `older_than` seconds, then the oldest until `keep_bytes` are left.
+        """Remove finished files older than `older_than` seconds, then the oldest finished ones until at most
+        `keep_bytes` are left.
 
-        Return what was removed; with `dry_run` what would be. Nothing goes that waits, runs or was given up on (unless
-        `dead`), and nothing of an agent that somebody holds.
+        Return what was removed; with `dry_run`, what would be. Keeps everything that waits or runs, dead letters
+        (unless `dead`), and all files of held agents.
         """
         self.check_person("removes what is over")
         from beam.api import gc
@@ -151,16 +152,16 @@ class LookVerbs(OpenedRoot):
         return gc.collect(self.context, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
     def doctor(self, *, all: bool = False) -> list[Check]:
-        """Check the root, its journals and its agents' CLIs; with `all` also those never seen to run."""
+        """Check the root, its journals and its agents' CLIs; with `all` also untested CLIs."""
         from beam.api.doctor import checks
 
         return list(checks(self.context, every=all))
 
     def smoke(self, names: Sequence[str] = ()) -> Generator[Smoked, None, None]:
-        """Run a real turn of each installed CLI, or of those named, against a scripted model, in a scratch HOME.
+        """Run a real turn of each installed CLI, or of the named ones, against a scripted model, in a scratch HOME.
 
-        Yield what each did, as it ends. Raises NotFoundError for no such adapter, UnsupportedError for one without a
-        model.
+        Yield each result as the CLI ends. Raises NotFoundError for an unknown adapter, UnsupportedError for one without
+        a model.
         """
         from beam.api import smoke
 

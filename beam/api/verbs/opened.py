@@ -1,4 +1,4 @@
-"""A root as one process sees it: who calls, its configuration, its agents and messages. Each part of `Beam` is one."""
+"""The base class of the parts of `Beam`: a root, its configuration, its agents and messages, and the caller."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def ignore(event: Event) -> None:
-    """Do nothing with an event: nobody looks at it."""
+    """Ignore an event."""
 
 
 class OpenedRoot:
-    """A root, found when it is first used, and the process that uses it."""
+    """A root, which is found on first use, and the calling process."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class OpenedRoot:
 
     @cached_property
     def home(self) -> paths.RootPaths:
-        """Find the root when it is first needed; what an agent asks for in its turn needs none. Raises UsageError."""
+        """Find the root on first use; requests from inside a turn need none. Raises UsageError."""
         return discovery.find(self._root, cwd=self._cwd, environ=self.environ)
 
     @cached_property
     def turn(self) -> TurnAround | None:
-        """Return the turn of an agent in which this process runs; None for a person's."""
+        """Return the agent's turn in which this process runs; None if a person started the process."""
         return turn_around(self.environ)
 
     @cached_property
@@ -62,16 +62,16 @@ class OpenedRoot:
 
     @property
     def is_agent(self) -> bool:
-        """Return whether an agent calls, inside its turn."""
+        """Return whether the caller is an agent inside its turn."""
         return self.turn is not None or bool(self.environ.get("BEAM_AGENT"))
 
     @property
     def me(self) -> str:
-        """Return who calls: an agent's name inside its turn, else `human`."""
+        """Return the caller: an agent's name inside its turn, else `human`."""
         return self.turn.agent if self.turn is not None else self.environ.get("BEAM_AGENT") or HUMAN
 
     def check_person(self, what: str) -> None:
-        """Raise UsageError where an agent calls. `what` completes "only a person …"."""
+        """Raise UsageError if the caller is an agent. `what` completes "only a person …"."""
         if self.is_agent:
             raise UsageError(f"only a person {what}; this is a process of {self.me}", "use a shell of your own")
 

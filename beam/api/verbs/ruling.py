@@ -18,7 +18,7 @@ class RuleVerbs(OpenedRoot):
     """List, try, add and remove the rules of agents."""
 
     def rules(self, agent: str) -> list[RuleLine]:
-        """Return the agent's rules in the order in which they decide, each with who wrote it."""
+        """Return the agent's rules in the order of decision, each with its author."""
         from beam.api import rules
 
         return rules.listed(self.context, agent)
@@ -32,9 +32,9 @@ class RuleVerbs(OpenedRoot):
         via: str | None = None,
         more: RuleLists | None = None,
     ) -> RuleTried:
-        """Return which rule of the agent decides about a call (`Bash(git push)`), whose it is, and who enforces it.
+        """Return which rule decides a call (`Bash(git push)`), who wrote it, and who enforces it.
 
-        `more` are rules that a message would bring along. Raises UsageError for what is no call.
+        `more` are rules that a message would add. Raises UsageError for an invalid call.
         """
         from beam.api import rules
 

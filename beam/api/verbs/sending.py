@@ -1,4 +1,4 @@
-"""Sending a message: made, checked, put into its queue, and its outcome waited for."""
+"""Methods to make a message, check it, put it into its queue, and wait for its outcome."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class SendVerbs(OpenedRoot):
         replies: int | None = None,
         **more: Unpack[OptionFields],
     ) -> Message:
-        """Return the message that `send` would send, checked against all that can be known before.
+        """Return the message that `send` would send, after all checks that are possible before sending.
 
-        The parameters are those of `send`, and `wait`: whether the sender waits for the answer. `replies` is how many
-        answers are routed, in turn, where the sender is an agent (None: what the limits say).
+        Takes the parameters of `send`, and `wait`: whether the sender waits for the answer. `replies` is how many
+        successive answers are routed if the sender is an agent (None: as the limits say).
 
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
         TypeError for a keyword that is no field of `Options`.
@@ -128,10 +128,10 @@ class SendVerbs(OpenedRoot):
     ) -> Outcome:
         """Send a text, wait for its turn, and return the outcome. A failed turn is an outcome, not an error.
 
-        `options`, and each of its fields as a keyword (`new=True, model="opus", timeout=60`), say what is asked of the
-        turn. `seen` gets each event of the message as it is recorded. `attach` are files that go with the text. `key`:
-        a message of the same key is sent once, and its outcome returned again. `deadline` is seconds until its turn
-        must have begun. `sender` speaks as that agent.
+        `options`, or its fields as keywords (`new=True, model="opus", timeout=60`), are the options of the turn. `seen`
+        gets each event of the message as it is recorded. `attach` are files that go with the text. `key` makes the call
+        idempotent: a message with the same key is sent once, and later calls return its outcome. `deadline` is the
+        seconds until its turn must have begun. `sender` is the agent in whose name to send.
 
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
         TypeError for a keyword that is no field of `Options`.
@@ -157,10 +157,10 @@ class SendVerbs(OpenedRoot):
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
-        """Put the message into its queue, see that somebody runs it, and return its id.
+        """Put the message into its queue, make sure that a process runs it, and return its id.
 
-        It returns as soon as that is sure: at once where the agent is held or no broker serves, else after half a
-        second at most. Raises LimitError for a full queue, DiskError.
+        Returns immediately if the agent is held or no broker serves the root, otherwise after half a second at most.
+        Raises LimitError for a full queue, DiskError.
         """
         from beam.broker import launch
         from beam.broker import registry as brokers
@@ -181,9 +181,8 @@ class SendVerbs(OpenedRoot):
         return message.id
 
     def default_access(self, agent: str, via: str | None) -> Access | None:
-        """Return the access for a person who sits at a terminal and says nothing of it: `ask`, where the mode that runs
-        the turn can; None leaves it to the agent.
-        """
+        """Return the access for a person at a terminal who gives none: `ask` if the turn's mode supports it; None
+        leaves it to the agent's settings."""
         from beam.turns.request import face_of
 
         settings = self.context.config.resolve(agent).settings
@@ -193,7 +192,8 @@ class SendVerbs(OpenedRoot):
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
 
     def waiting_reason(self, message: Message) -> str | None:
-        """Return why nobody runs this agent's messages by itself now, to tell who waits. None where somebody does."""
+        """Return why this agent's messages do not run automatically now, to show to a waiting person; None if they
+        do."""
         if self.turn is not None:
             return None
         if self._is_mailbox(message.to):
@@ -208,16 +208,16 @@ class SendVerbs(OpenedRoot):
         return None if why is None else f"what waits for {message.to} stays waiting: {why}"
 
     def loader_variables(self, agent: str) -> list[str]:
-        """Return the variables of the agent's settings that no process of it gets (`LD_PRELOAD` and the like)."""
+        """Return the variables in the agent's settings that beam never passes on (`LD_PRELOAD` and the like)."""
         from beam.process.environment import LOADER
 
         return sorted(LOADER.intersection(self.context.config.resolve(agent).settings.env))
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
-        """Return a function that says, each time it is called, which turn runs where this message (or the one of this
-        id) waits.
+        """Return a function that returns the running turn of the queue in which this message (or the one with this id)
+        waits.
 
-        None inside a turn: its process need not see the root, and its agent need not be told.
+        Return None inside a turn, whose process may not see the root.
         """
         if self.turn is not None:
             return None
@@ -237,7 +237,7 @@ class SendVerbs(OpenedRoot):
         return look
 
     def _check_keep(self, agent: str, wanted: Options) -> None:
-        """Raise UsageError or UnsupportedError where no process could be kept."""
+        """Raise UsageError or UnsupportedError if no process can be kept."""
         from beam.turns.request import face_of
 
         if wanted.once:
@@ -254,7 +254,8 @@ class SendVerbs(OpenedRoot):
             )
 
     def _check_access(self, access: Access | None) -> None:
-        """Raise UsageError for an access that a root within agents' reach would lower in silence."""
+        """Raise UsageError if agents may write in this root, because the requested access would then be lowered
+        silently."""
         if access in (None, "read"):
             return
         where = discovery.exposed(self.home, self.environ)
@@ -267,7 +268,7 @@ class SendVerbs(OpenedRoot):
             )
 
     def _check_rules(self, lists: RuleLists | UnsetType) -> None:
-        """Raise UsageError for what is no rule, and for one that allows in a root within agents' reach."""
+        """Raise UsageError for an invalid rule, and for an allow rule in a root in which agents may write."""
         if lists is UNSET:
             return
         from beam.rules.ruleset import rules_of

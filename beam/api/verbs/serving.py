@@ -1,4 +1,4 @@
-"""The broker of a root: run here, started detached, stopped, and looked at."""
+"""Methods to run the broker of a root here, start it detached, stop it, and read its status."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class BrokerVerbs(OpenedRoot):
         grace: float = 30.0,
         write: Callable[[str], object] | None = None,
     ) -> None:
-        """Serve all agents of this root here, until a signal says to stop, or for `idle` seconds nothing was to do.
+        """Serve all agents of this root in this process, until a signal asks to stop, or nothing was to do for `idle`
+        seconds.
 
-        `cap` is how many turns may run at once (None: as many as suit the machine). `poll` and `grace` are seconds.
-        `write` gets what the broker has to say, in whole lines (None: stderr). Raises UsageError where a broker serves
+        `cap` is how many turns may run at once (None: a default for this machine). `poll` and `grace` are seconds.
+        `write` gets the lines of the broker's log (None: stderr). Raises UsageError if a broker serves the root
         already.
         """
         self.check_person("serves a root")
@@ -47,27 +48,27 @@ class BrokerVerbs(OpenedRoot):
     def start_broker(
         self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, idle: float | None = None
     ) -> int:
-        """Start a detached broker and return its pid. It ends when for `idle` seconds nothing was to do."""
+        """Start a detached broker and return its pid. It ends when nothing was to do for `idle` seconds."""
         self.check_person("starts a broker")
         from beam.api import broker
 
         return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only, idle=idle).owner.pid
 
     def stop_broker(self, *, grace: float = 30.0) -> int:
-        """Stop the broker, politely at first and at once after `grace` seconds. Return the pid it had."""
+        """Stop the broker, politely at first, forcibly after `grace` seconds. Return its pid."""
         self.check_person("stops a broker")
         from beam.api import broker
 
         return broker.stop(self.context, grace=grace).owner.pid
 
     def broker(self) -> BrokerStatus | None:
-        """Return how this root's broker is; None where none runs."""
+        """Return the status of this root's broker; None if none runs."""
         from beam.api import broker
 
         return broker.status(self.context)
 
     def broker_skew(self) -> str | None:
-        """Return a sentence where a broker of another version serves this root; None where all is well."""
+        """Return a warning if a broker of another version serves this root; None otherwise."""
         if self.turn is not None or not (self.home.root / "broker.json").exists():
             return None
         from beam.api import broker

@@ -1,4 +1,4 @@
-"""The user's roots, and the trust in a folder's files."""
+"""Methods for the user's roots, and for trust in a folder's files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SetupVerbs(OpenedRoot):
-    """Look at roots, move and remove them, and trust a folder."""
+    """List, move and remove roots, and trust a folder."""
 
     def roots(self) -> list[RootLine]:
         """Return all roots of this user, with the folder that each belongs to."""
@@ -26,7 +26,7 @@ class SetupVerbs(OpenedRoot):
         return root.lines(self.environ)
 
     def root_notes(self) -> list[str]:
-        """Return what a person should know about where this root lies, a sentence each; mostly nothing."""
+        """Return warnings about the location of this root, a sentence each; usually none."""
         old, project = self.home.project / discovery.OLD_NAME, self.home.root / discovery.PROJECT_JSON
         if os.path.lexists(project) and not os.path.lexists(old) and discovery.exposed(self.home, self.environ) is None:
             return []
@@ -35,27 +35,29 @@ class SetupVerbs(OpenedRoot):
         return list(root.notes(self.home, self.environ))
 
     def adoptable(self) -> list[Candidate]:
-        """Return other roots of this folder, with all that `adopt` would take over, to be shown before."""
+        """Return other roots of this folder, with everything that `adopt` would take over, to show to a person
+        first."""
         from beam.api import adopt
 
         return adopt.candidates(self.home, self._folder, self.environ)
 
     def adopt(self, candidate: Candidate) -> list[str]:
-        """Move the agents of another root of this folder into this one. Return what was done, in words."""
+        """Move the agents of another root of this folder into this one. Return what was done, as text."""
         from beam.api import adopt
 
         self.check_person("adopts a root")
         return adopt.adopt(self.home, candidate, self._folder, self.environ)
 
     def remove_root(self, path: Path, *, sure: bool = False) -> str:
-        """Remove a root of this user with all that it holds; with `sure` also where messages wait."""
+        """Remove a root of this user with everything in it; with `sure` even if messages wait."""
         from beam.api import root
 
         self.check_person("removes a root")
         return root.remove(path, self.environ, sure=sure)
 
     def look_at_folder(self) -> Looked:
-        """Return all that agents would obey in this folder, and what of it was trusted. Raises NotFoundError."""
+        """Return all files that agents would obey in this folder, and which of them are trusted. Raises
+        NotFoundError."""
         from beam.api import trusting
 
         if not self.home.project.is_dir():
@@ -65,7 +67,7 @@ class SetupVerbs(OpenedRoot):
     def trust(self, looked: Looked | None = None) -> Path:
         """Trust this folder's files, as they are in `looked` (None: as they are now), to run code. Return the folder.
 
-        Messages that waited for this trust are run.
+        Messages that waited for it then run.
         """
         from beam.api import trusting
 
@@ -74,7 +76,7 @@ class SetupVerbs(OpenedRoot):
         return self.home.project
 
     def untrust(self) -> Path:
-        """Take the trust in this folder back. Return the folder."""
+        """Revoke the trust in this folder. Return the folder."""
         self.check_person("trusts folders")
         from beam.trust import ledger
 
@@ -83,5 +85,5 @@ class SetupVerbs(OpenedRoot):
 
     @property
     def _folder(self) -> Path:
-        """Return the project folder around the current folder, whatever the root says."""
+        """Return the project folder around the current folder, regardless of the root."""
         return discovery.project_folder(Path(os.path.realpath(self._cwd)), self.environ)
