@@ -130,7 +130,7 @@ def test_an_agent_that_works_in_beams_own_state_can_not_write_there(context: Wor
 
 
 def test_what_a_link_in_the_configuration_leads_to_is_protected_too(context: World) -> None:
-    dotfiles = context.home.project / "dotfiles"
+    dotfiles = context.base / "dotfiles"
     dotfiles.mkdir()
     (dotfiles / "config.yaml").write_text("")
     (context.home / ".config/beam").mkdir(parents=True)
@@ -145,14 +145,14 @@ def test_what_a_link_in_the_configuration_leads_to_is_protected_too(context: Wor
 def test_state_that_variables_moved_leaves_the_usual_one_protected_too(context: World) -> None:
     context.environ = {
         **context.environ,
-        "XDG_STATE_HOME": str(context.home.project / "s"),
-        "XDG_CONFIG_HOME": str(context.home.project / "c"),
+        "XDG_STATE_HOME": str(context.base / "s"),
+        "XDG_CONFIG_HOME": str(context.base / "c"),
     }
-    (context.home.project / "s/beam").mkdir(parents=True)
-    found = context.held(root=context.home.project / "s/beam/projects/one")
+    (context.base / "s/beam").mkdir(parents=True)
+    found = context.held(root=context.base / "s/beam/projects/one")
     assert found.confinement is not None
     assert set(found.confinement.protected) == {
-        *(str(context.home.project / name) for name in ("s/beam", "c/beam", "s/beam/projects/one")),
+        *(str(context.base / name) for name in ("s/beam", "c/beam", "s/beam/projects/one")),
         str(context.state),
     }
 
@@ -176,7 +176,7 @@ def test_a_second_name_of_a_waiting_message_is_refused_and_the_hint_gives_it_one
 @pytest.mark.parametrize("target", ["home/.local/state/beam", "home/.local/state/beam/new.json", "home", ""])
 def test_without_landlock_a_link_in_the_project_to_beams_files_ends_the_turn(target: str, context: World) -> None:
     link = context.project / "link"
-    link.symlink_to(context.home.project / target)
+    link.symlink_to(context.base / target)
     with pytest.raises(BeamError, match="no Landlock") as caught:
         context.held(version=0)
     assert (caught.value.kind, caught.value.subject) == ("link_out", str(link))
@@ -221,7 +221,7 @@ def test_a_variable_says_where_a_cli_makes_its_folders(context: World) -> None:
 
 
 def test_what_a_cli_can_make_itself_is_not_made_for_it(context: World) -> None:
-    elsewhere = context.home.project / "elsewhere"
+    elsewhere = context.base / "elsewhere"
     elsewhere.mkdir()
     context.held(agent="copilot").ready({**context.environ, "HOME": str(elsewhere)})
     assert list(elsewhere.iterdir()) == []
@@ -243,16 +243,16 @@ def test_a_home_that_can_not_be_written_does_not_end_the_turn(context: World) ->
 
 
 def test_where_the_temporary_folder_takes_nothing_new_the_turn_gets_one_of_its_own(context: World) -> None:
-    env = context.held(agent="gemini").ready({**context.environ, "TMPDIR": str(context.home.project)})
+    env = context.held(agent="gemini").ready({**context.environ, "TMPDIR": str(context.base)})
     assert env["TMPDIR"] == str(context.scratch / "tmp")
     assert Path(env["TMPDIR"]).is_dir()
-    (context.home.project / "tmp").mkdir()
-    given = {**context.environ, "TMPDIR": str(context.home.project / "tmp")}
+    (context.base / "tmp").mkdir()
+    given = {**context.environ, "TMPDIR": str(context.base / "tmp")}
     assert context.held(agent="gemini").ready(given) == given
 
 
 def test_an_environment_is_left_alone_where_nothing_is_confined(context: World) -> None:
-    given = {**context.environ, "TMPDIR": str(context.home.project)}
+    given = {**context.environ, "TMPDIR": str(context.base)}
     assert context.held(access="full").ready(given) == given
     assert list(context.home.iterdir()) == [context.home / ".local"]
 
@@ -265,7 +265,7 @@ def test_a_cli_that_a_link_leads_out_writes_in_its_folder_and_where_it_keeps_its
     context: World, agent: str
 ) -> None:
     held = context.held(agent=agent)
-    env = held.ready({**context.environ, "TMPDIR": str(context.home.project / "tmp")})
+    env = held.ready({**context.environ, "TMPDIR": str(context.base / "tmp")})
     confinement = held.within(env)
     assert confinement is not None
     assert confinement.protected == ("/",)
@@ -278,9 +278,9 @@ def test_a_cli_that_a_link_leads_out_writes_in_its_folder_and_where_it_keeps_its
 
 def test_a_place_of_such_a_cli_in_which_beams_own_files_lie_stays_closed(context: World) -> None:
     held = context.held()
-    env = {**context.environ, "XDG_STATE_HOME": str(context.home.project / "state")}
-    (context.home.project / "state").mkdir()
-    (context.home.project / "state/opencode").symlink_to(context.state.parent)
+    env = {**context.environ, "XDG_STATE_HOME": str(context.base / "state")}
+    (context.base / "state").mkdir()
+    (context.base / "state/opencode").symlink_to(context.state.parent)
     (context.home / ".cache/opencode").mkdir(parents=True)
     confinement = held.within(held.ready(env))
     assert confinement is not None
