@@ -195,13 +195,7 @@ def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
 
 def _guard_above() -> dict[str, str] | None:
     """Return the environment of the guard among the ancestors of this process; None if none can be seen."""
-    pid = os.getpid()
-    for _ in range(_DEEPEST):
-        row = table.stat_of(pid)
-        if row is None or row[0] <= 1:
-            return None
-        pid = row[0]
-        words = table.environment_of(pid)
+    for words in table.environments_above(_DEEPEST):
         if any(word.startswith(_MARKER) and word.endswith(b"=" + table.GUARD_VALUE) for word in words):
             pairs = (os.fsdecode(word).partition("=") for word in words)
             return {name: value for name, _, value in pairs}

@@ -46,7 +46,7 @@ async def send(
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
     fold = fold or Fold(paths.journal)
-    before = fold.state()
+    before = fold.last()
     if message.options.no_circuit is not True:
         _check_circuit(context, paths, before)
     after = before.seq

@@ -31,14 +31,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def random(self, count: int) -> bytes:
-        return os.urandom(count)
+    now_ns = staticmethod(time.time_ns)
+    monotonic = staticmethod(time.monotonic)
+    random = staticmethod(os.urandom)
 
 
 class Awake:

@@ -48,11 +48,13 @@ def _send(
 ) -> Steps[Answer]:
     from beam.broker import launch
     from beam.broker.follow import follow
-    from beam.broker.put import check_receiver, put
+    from beam.broker.put import find_receiver, put
     from beam.store.outbox import Answer
 
     message = _message(context, request, name, sender)
-    check_receiver(context, message.to, context.access_for(context.config.resolve(message.to), message))
+    context = context.at_once()
+    asked, at_most = message.options.access, message.at_most
+    find_receiver(context, message.to, asked, from_agent=message.hops > 0, at_most=at_most)
     lane = message.id.rpartition("-")[2] if message.options.once else None
     paths = context.agent_paths(message.to, lane)
     put(context, paths, message, once=True)

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from beam.agents import registry
+from beam.agents.base import Adapter
 from beam.base.errors import DiskError, NotFoundError, UsageError
 from beam.broker.context import RootContext
+from beam.broker.standing import FolderStanding, check_trusted
+from beam.config.resolve import Resolved
 from beam.model.message import Access, Message, digest
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.queue import Queue, is_archived
-
-if TYPE_CHECKING:
-    from beam.broker.standing import FolderStanding
+from beam.turns.request import find_executable, granted_access
 
 
-def check_receiver(context: RootContext, agent: str, access: Access | None = None) -> FolderStanding:
-    """Check that a message to this agent could be run here, with this access; return how it stands in its folder.
+class Receiver(Struct, frozen=True, kw_only=True):
+    """An agent to which a message may be sent: its settings, its adapter, and how it stands in its folder."""
+
+    resolved: Resolved
+    adapter: Adapter
+    stands: FolderStanding
+
+
+def find_receiver(
+    context: RootContext,
+    agent: str,
+    asked: Access | None = None,
+    *,
+    from_agent: bool = False,
+    at_most: Access | None = None,
+) -> Receiver:
+    """Return the agent, once it is clear that a message with this access could be run here.
 
     Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
     """
-    from beam.broker.standing import check_trusted
-    from beam.turns.request import find_executable
-
     resolved = context.config.resolve(agent)
     if os.path.lexists(context.agent_paths(agent).archived):
         raise is_archived(agent)
+    settings = resolved.settings
+    at_most = "read" if context.exposed else at_most
+    access = granted_access(settings.access, asked, from_agent=from_agent, at_most=at_most)
     stands = check_trusted(context, resolved, access)
-    find_executable(
-        registry.adapter(resolved.settings.adapter), resolved.settings, context.environ, context.home.project
-    )
-    return stands
+    adapter = registry.adapter(settings.adapter)
+    if adapter.card.executable or settings.executable:
+        find_executable(adapter, settings, context.environ, context.home.project)
+    return Receiver(resolved=resolved, adapter=adapter, stands=stands)
 
 
 def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool = False) -> bool:

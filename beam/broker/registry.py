@@ -129,7 +129,7 @@ def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float,
     new to it as soon as it is told of its files. Who has just sent to it is often a little faster, and would keep the
     agent from the broker for a whole turn.
     """
-    if context.is_mailbox(paths.agent):
+    if not serves_here(context.home) or context.is_mailbox(paths.agent):
         return
     until = context.clock.monotonic() + _MOMENT_S
     while serves_here(context.home) and is_free(paths.lock) and context.clock.monotonic() < until:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from beam.base import durations
@@ -17,7 +18,7 @@ from beam.broker.lease import AgentLease
 from beam.broker.running import RunningTurn
 from beam.broker.sessions import session_lock
 from beam.model import events
-from beam.model.events import Event, TurnFinished
+from beam.model.events import TurnFinished
 from beam.model.message import Message
 from beam.model.outcome import Outcome, Status, Verdict
 from beam.model.state import QUEUED, SENT, SHORTAGE
@@ -99,8 +100,7 @@ class _Turn:
             except BeamError as error:
                 return error if self._is_retried(error) else self._could_not_begin(error)
 
-            def record(body: Event, *, sync: bool = False) -> Event:
-                return log.record(body, turn=order.turn, message_id=message.id, sync=sync)
+            record = partial(log.record, turn=order.turn, message_id=message.id)
 
             def poll() -> None:
                 answer_requests(lease)

@@ -143,15 +143,8 @@ def send(
     message = trusting(call, compose)
     if call.verbose and not beam.is_agent:
         call.detail(f"{agent} works in {beam.folder(agent)}")
-    if beam.trusted_by_variable:
-        call.note("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
-    for name in () if beam.is_agent else beam.loader_variables(agent):
-        call.note(f"{name} of {agent}'s `env` is not set: it would run code in each process of the agent")
-    if keep is not None and beam.broker() is not None:
-        call.note("a broker serves this root; it keeps processes by its own limits, whatever --keep says")
-    skew = beam.broker_skew()
-    if skew is not None:
-        call.note(skew)
+    for note in beam.notes(message, waits=not no_wait):
+        call.note(note)
     if no_wait:
         sent = beam.put(message)
         try:
@@ -165,9 +158,6 @@ def send(
         return 0
     from beam.cli.printer import Printer
 
-    waits = beam.waiting_reason(message)
-    if waits is not None:
-        call.note(waits)
     printer = Printer(as_json=as_json, as_events=as_events, call=call)
     try:
         with printer.waiting(message.id, beam.progress(message)):

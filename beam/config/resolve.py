@@ -6,6 +6,7 @@ Does not depend on adapters (their names are an argument), on whether a folder i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -96,7 +97,18 @@ class _Layers(Struct, frozen=True):
         return [origin for origin, _ in self.layers]
 
 
-class Config(Struct, frozen=True, kw_only=True):
+class _Known(Struct, frozen=True):
+    """An agent as it was resolved, from these bytes of each agent.json (None: there is none)."""
+
+    resolved: Resolved
+    files: tuple[tuple[Path, bytes | None], ...]
+
+    def still_stands(self) -> bool:
+        """Return whether the files are still the same. Raises as reading them does."""
+        return all(file.read_bytes(path) == data for path, data in self.files)
+
+
+class Config(Struct, frozen=True, kw_only=True, dict=True):
     """All settings of a root.
 
     `path` is its beam.yaml, None if there is none; `limits_origin` has the source of each limit.
@@ -128,14 +140,32 @@ class Config(Struct, frozen=True, kw_only=True):
 
         Raises NotFoundError with the nearest name, ConfigError for a bad agent.json or an agent without an adapter.
         """
-        base = base_of(name) if NAME.match(name) else name
-        said = self._layers_of(base)
+        known = self._known.get(name)
+        if known is not None and known.still_stands():
+            return known.resolved
+        files = {each: self._agent_file(each) for each in _written_for(name)}
+        resolved = self._resolve(name, files)
+        self._known[name] = _Known(resolved, tuple(files.values()))
+        return resolved
+
+    @cached_property
+    def _known(self) -> dict[str, _Known]:
+        """Return what was resolved so far; it counts as long as no agent.json of it changed."""
+        return {}
+
+    def _agent_file(self, name: str) -> tuple[Path, bytes | None]:
+        path = _agent_json(self.home, name)
+        return path, file.read_bytes(path)
+
+    def _resolve(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> Resolved:
+        base = base_of(name) if files else name
+        said = self._layers_of(base, files)
         if not said.declared_in and base not in self.adapters:
             raise self._not_found(name)
         general = [(origin, file.defaults) for origin, file in self.files if file.defaults]
         layers = [*general, *said.layers]
         layers.sort(key=self._strength)
-        own = self._layers_of(name) if name != base else _Layers()
+        own = self._layers_of(name, files) if name != base else _Layers()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
         fields, origin = _merged([*layers, *own.layers, *variables])
         declared_in = (*said.declared_in, *own.declared_in)
@@ -154,11 +184,10 @@ class Config(Struct, frozen=True, kw_only=True):
             rules=(*_rules_in(general, is_general=True), *_rules_in(said.layers), *_rules_of_session(own.layers)),
         )
 
-    def _layers_of(self, name: str) -> _Layers:
+    def _layers_of(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> _Layers:
         """Return what the files say about exactly this agent, the weakest first."""
         layers = [(origin, file.agents[name]) for origin, file in self.files if name in file.agents]
-        path = _agent_json(self.home, name) if NAME.match(name) else None
-        data = file.read_bytes(path) if path else None
+        path, data = files.get(name, (None, None))
         if path is None or data is None:
             return _Layers(layers)
         fields = _json_fields(data, path)
@@ -280,6 +309,13 @@ def _rules_in(layers: list[tuple[str, Fields]], *, is_general: bool = False) -> 
 def _rules_of_session(layers: list[tuple[str, Fields]]) -> list[WrittenRules]:
     """Return what the session's own settings take away; it is allowed what its agent is."""
     return [structs.replace(each, lists=narrowing(each.lists)) for each in _rules_in(layers)]
+
+
+def _written_for(name: str) -> tuple[str, ...]:
+    """Return whose agent.json count for the agent of that name: for a session its agent's, and its own."""
+    if not NAME.match(name):
+        return ()
+    return (base_of(name), name) if "@" in name else (name,)
 
 
 # -- agent.json --------------------------------------------------------------------------------------------------------

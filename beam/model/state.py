@@ -3,7 +3,7 @@
 No clock, no I/O: applying the same events twice, from the start, gives the same bytes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct, field
@@ -201,6 +201,12 @@ class State(Struct, kw_only=True):
     def is_over(self) -> bool:
         """Return whether every message that the journal knows has its outcome and is closed."""
         return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
+
+
+def fold(state: State, later: Iterable[AnyEvent]) -> None:
+    """Apply the events to the state, in place."""
+    for event in later:
+        apply(state, event)
 
 
 def apply(state: State, event: AnyEvent) -> None:

@@ -103,6 +103,17 @@ def environment_of(pid: int) -> list[bytes]:
     return read(f"/proc/{pid}/environ").split(b"\0") if LINUX else []
 
 
+def environments_above(most: int) -> Iterator[list[bytes]]:
+    """Yield the first environment of each process above this one, the nearest first; so many at most."""
+    pid = posix.getpid()
+    for _ in range(most):
+        row = stat_of(pid)
+        if row is None or row[0] <= 1:
+            return
+        pid = row[0]
+        yield environment_of(pid)
+
+
 def marker_of(pid: int, name: bytes) -> bytes | None:
     """Return the value of the variable in the process's first environment, or None."""
     if not LINUX:

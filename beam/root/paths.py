@@ -94,7 +94,7 @@ class AgentPaths(Struct, frozen=True, dict=True):
         return [AgentPaths(self.agent, self.dir / "once" / name, name) for name in names]
 
 
-class RootPaths(Struct, frozen=True):
+class RootPaths(Struct, frozen=True, dict=True):
     """One root, which need not exist yet, and the project folder that it belongs to; both are absolute paths.
 
     No state is ever read from `project`, only declarations: beam.yaml and what it names.
@@ -109,7 +109,14 @@ class RootPaths(Struct, frozen=True):
 
     def agent(self, name: str) -> AgentPaths:
         """Return the paths of an agent. Raises UsageError for an invalid name."""
-        return AgentPaths(check_name(name), self.root / "agents" / name)
+        found = self._agents.get(name)
+        if found is None:
+            found = self._agents[name] = AgentPaths(check_name(name), self.root / "agents" / name)
+        return found
+
+    @cached_property
+    def _agents(self) -> dict[str, AgentPaths]:
+        return {}
 
     def agents(self) -> list[str]:
         """Return the names of the agents that have a directory, sorted."""

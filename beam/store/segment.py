@@ -17,7 +17,7 @@ from beam.base import files
 from beam.base.errors import CorruptError, DiskError
 from beam.model import events
 from beam.model.events import AnyEvent
-from beam.model.state import Snapshot, State, apply
+from beam.model.state import Snapshot, State, fold
 
 # On disk before anything follows them. A line that is damaged and has one of these and then more behind it was synced.
 SYNCED = (
@@ -161,6 +161,10 @@ class Fold:
         except FileNotFoundError:
             return State()  # the agent was removed with all its files just now
 
+    def last(self) -> State:
+        """Return the state of the last look; look now if there was none."""
+        return self.state() if self._segment is None else self._segment.state
+
     def take(self, name: str) -> Segment:
         """Return the segment of that name, folded as far as it was known, to somebody who changes its state."""
         segment = self._folded(name)
@@ -172,8 +176,7 @@ class Fold:
         if segment is None or segment.path.name != name or not segment.read_on():
             segment = Segment.read(self.directory / name)
         self._segment = segment
-        for event in segment.events:
-            apply(segment.state, event)
+        fold(segment.state, segment.events)
         segment.events = []
         return segment
 
@@ -284,6 +287,16 @@ class Lines:
         if offset >= 0:
             self.position = offset
         start = 0
+        if self.pending is None and not self._rest.size:
+            end = data.rfind(b"\n") + 1
+            whole = events.decode_lines(data[:end]) if end else None
+            if whole is not None:
+                start = end
+                self.position += end
+                for known in whole:
+                    if known.v != VERSION:
+                        check_version(self._path, known.v)
+                    yield known
         while (end := data.find(b"\n", start)) >= 0:
             begin = self.position
             size = self._rest.size + end - start

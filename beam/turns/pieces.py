@@ -61,6 +61,8 @@ class Pieces:
 
     def _let_go(self) -> None:
         waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
         if not self._before and len(waiting) == 1:
             self._record(waiting[0])
             return

@@ -35,14 +35,14 @@ def test_a_send_reads_each_line_of_the_journal_once(tmp_path: Path, monkeypatch:
     for number in range(3):
         assert beam.send("scripted", f"{number}").reply == f"You said: {number}"
     seen: list[bytes] = []
-    decode = events.decode
+    decode_lines = events.decode_lines
 
-    def noted(line: bytes) -> events.AnyEvent:
-        seen.append(line)
-        return decode(line)
+    def noted(lines: bytes) -> list[events.AnyEvent] | None:
+        seen.extend(lines.splitlines())
+        return decode_lines(lines)
 
-    monkeypatch.setattr(events, "decode", noted)
+    monkeypatch.setattr(events, "decode_lines", noted)
     message = beam.message("scripted", "last")
-    assert beam.waiting_reason(message) is None
+    assert beam.notes(message) == []
     assert beam.deliver(message).reply == "You said: last"
     assert len(seen) == len(set(seen)) > 20

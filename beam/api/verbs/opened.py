@@ -43,7 +43,6 @@ class OpenedRoot:
         self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()
         self._keeping: Keeping | None = None  # inside `with`
-        self.trusted_by_variable = False  # whether the last message may run only because of BEAM_TRUST=1
 
     @cached_property
     def home(self) -> paths.RootPaths:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from beam.api.progress import Progress, Watched
+    from beam.broker.put import Receiver
     from beam.model.events import Event
     from beam.model.message import OptionFields
     from beam.model.outcome import Outcome
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 class SendVerbs(OpenedRoot):
     """Send messages to agents."""
 
-    _fold: Fold  # what `waiting_reason` read of an agent's journal, for the `deliver` that follows
+    _receiver: Receiver  # of the last message
+    _fold: Fold  # what `notes` read of an agent's journal, for the `deliver` that follows
 
     def message(
         self,
@@ -57,8 +59,7 @@ class SendVerbs(OpenedRoot):
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
         TypeError for a keyword that is no field of `Options`.
         """
-        from beam.broker.put import check_receiver
-        from beam.turns.request import granted_access
+        from beam.broker.put import find_receiver
 
         wanted = with_fields(options, more, known=("sender", "attach", "options", "key", "deadline"))
         if self.is_agent and wanted.keep is not UNSET:
@@ -81,11 +82,9 @@ class SendVerbs(OpenedRoot):
                 f"BEAM_AGENT is {self.me}, but this process does not belong to an agent's turn",
                 "unset BEAM_AGENT if you are not inside an agent",
             )
-        context = self.context
+        context = self.context.at_once()
         discovery.check_folder(self.home, self.environ)
-        configured = context.config.resolve(agent).settings.access
-        access = granted_access(configured, wanted.access, at_most="read" if context.exposed else None)
-        self.trusted_by_variable = check_receiver(context, agent, access).by_variable
+        self._receiver = find_receiver(context, agent, wanted.access)
         if wanted.once and key is not None:
             raise UsageError(
                 "--once and --key don't go together",
@@ -94,7 +93,7 @@ class SendVerbs(OpenedRoot):
         self._check_access(wanted.access)
         self._check_rules(wanted.rules)
         if wanted.keep is not UNSET:
-            self._check_keep(agent, wanted)
+            self._check_keep(self._receiver, wanted)
         made = compose(
             agent,
             text,
@@ -191,27 +190,44 @@ class SendVerbs(OpenedRoot):
         adapter = registry.adapter(settings.adapter)
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
 
-    def waiting_reason(self, message: Message) -> str | None:
-        """Return why this agent's messages do not run automatically now, to show to a waiting person; None if they
-        do."""
+    def notes(self, message: Message, *, waits: bool = True) -> list[str]:
+        """Return what a person should know before this message, which `message` made, is sent: a sentence each.
+
+        `waits`: also why nobody runs the agent's messages by itself now, for who waits for the outcome.
+        """
         if self.turn is not None:
-            return None
-        if self._is_mailbox(message.to):
+            return []
+        from beam.process.environment import LOADER
+
+        found = []
+        agent, receiver = message.to, self._receiver
+        if receiver.stands.by_variable:
+            found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
+        refused = sorted(LOADER.intersection(receiver.resolved.settings.env))
+        found += [f"{name} of {agent}'s `env` is not set: it would run code in each process" for name in refused]
+        if (self.home.root / "broker.json").exists():
+            from beam.api import broker
+
+            if message.options.keep is not UNSET and broker.status(self.context) is not None:
+                found.append("a broker serves this root; it keeps processes by its own limits, whatever --keep says")
+            found += filter(None, [broker.skew(self.context)])
+        if waits:
+            found += filter(None, [self._waiting_reason(message, receiver)])
+        return found
+
+    def _waiting_reason(self, message: Message, receiver: Receiver) -> str | None:
+        """Return why nobody runs this agent's messages by itself now. None where somebody does."""
+        if "mailbox" in receiver.adapter.card.faces:
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.broker import standing
         from beam.store.segment import Fold
 
-        self._fold = Fold(self._paths(message).journal)
+        paths = self._paths(message)
+        self._fold = Fold(paths.journal)
         if self._fold.state().paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
-        why = standing.waiting_reason(self.context, self._paths(message))
+        why = standing.waiting_reason(self.context, paths)
         return None if why is None else f"what waits for {message.to} stays waiting: {why}"
-
-    def loader_variables(self, agent: str) -> list[str]:
-        """Return the variables in the agent's settings that beam never passes on (`LD_PRELOAD` and the like)."""
-        from beam.process.environment import LOADER
-
-        return sorted(LOADER.intersection(self.context.config.resolve(agent).settings.env))
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
         """Return a function that returns the running turn of the queue in which this message (or the one with this id)
@@ -236,14 +252,14 @@ class SendVerbs(OpenedRoot):
 
         return look
 
-    def _check_keep(self, agent: str, wanted: Options) -> None:
-        """Raise UsageError or UnsupportedError if no process can be kept."""
+    @staticmethod
+    def _check_keep(receiver: Receiver, wanted: Options) -> None:
+        """Raise UsageError or UnsupportedError where no process could be kept."""
         from beam.turns.request import face_of
 
         if wanted.once:
             raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")
-        settings = self.context.config.resolve(agent).settings
-        adapter = registry.adapter(settings.adapter)
+        agent, adapter = receiver.resolved.name, receiver.adapter
         face = face_of(adapter, wanted.via)
         if face not in ("dialogue", "terminal"):
             others = [name for name in adapter.card.faces if name in ("dialogue", "terminal")]

@@ -67,14 +67,6 @@ class BrokerVerbs(OpenedRoot):
 
         return broker.status(self.context)
 
-    def broker_skew(self) -> str | None:
-        """Return a warning if a broker of another version serves this root; None otherwise."""
-        if self.turn is not None or not (self.home.root / "broker.json").exists():
-            return None
-        from beam.api import broker
-
-        return broker.skew(self.context)
-
     def broker_unit(self) -> str:
         """Return a systemd user unit for this root's broker."""
         from beam.api import broker
