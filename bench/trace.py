@@ -1,6 +1,6 @@
 """`python -m bench.trace [--tree DIR] [--calls N] [COMMAND …]`: one message's way through the files of beam.
 
-It runs `beam send echo hi`, or another command, once in a scratch project with the agent `cat`, which was used before,
+It runs `beam send echo hi`, or another command, once in a scratch project with the agent `cat`, which was used twice,
 and counts what the command's own process does. A call counts if a function of one file of `beam/` calls a function of
 another one directly. What runs while a module is imported doesn't count, nor does going on in a coroutine or generator.
 `to stdin` is what comes from the entry of `cli` until the prompt is first written into a pipe; `whole` goes on to the
@@ -63,7 +63,7 @@ def traced(tree: Path, command: list[str]) -> dict[str, dict[str, Any]]:
         env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
         env |= {"TMPDIR": str(scratch), "BEAM_TRUST": "1"}
         python = tree / ".venv/bin/python"
-        for _ in range(2):  # the first one makes directories and bytecode
+        for _ in range(3):  # the first ones make directories, bytecode and what is remembered of beam.yaml
             argv = [python, "-P", __file__, "--inside", out, *command]
             done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
             if done.returncode:

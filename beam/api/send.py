@@ -26,6 +26,8 @@ from beam.store.segment import Fold, read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop
 
+_FRESH_S = 1.0  # so long a look at the folder counts, for whether the message may be claimed
+
 
 async def send(
     context: RootContext,
@@ -34,14 +36,15 @@ async def send(
     seen: Callable[[Event], None],
     fold: Fold | None = None,
     *,
+    looked_at: float | None = None,
     hold: Callable[[AgentPaths], Awaitable[None]] | None = None,
 ) -> Outcome:
     """Put the message into its queue, run it or wait for the process that does, and return its outcome. `seen` gets its
     events as they are recorded. `hold` lets another part of this process hold the agent and run the message.
 
-    A signal withdraws or interrupts this message only (a second signal: immediately). After the clean-up,
-    SignalledError is raised. A message with a key that somebody else sent before is not touched. `fold`: the part of
-    the journal that the caller has read already.
+    A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
+    cleaning. A message of a key that somebody else sent before is left alone. `fold`: what the caller read of the
+    journal already. `looked_at`: when the folder was found to be trusted for this message (monotonic seconds).
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
@@ -63,9 +66,9 @@ async def send(
                 await hold(paths)
         elif stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
             with gone_as_not_found(paths, message.id):
-                await sleeping(until_let_go(context, paths, message))
-                if stop.reason is None:
-                    outcome = await _run_here(context, paths, message, stop, seen=seen, fold=fold)
+                lease = await _acquired(context, paths, message, stop, seen=seen, fold=fold)
+                if lease is not None:
+                    outcome = await _run_here(lease, message, stop, seen, looked_at=looked_at)
         if outcome is None and stop.reason is None:
             outcome = await sleeping(
                 follow(
@@ -100,25 +103,35 @@ def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> Non
         )
 
 
-async def _run_here(
+async def _acquired(
     context: RootContext, paths: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
-) -> Outcome | None:
-    """Run the message if nobody holds the agent and nothing is ahead; return None if another process will run it."""
+) -> AgentLease | None:
+    """Return the agent's lease, for which a holder that keeps a process is waited for; None if somebody else will run
+    the message, or nobody need.
+    """
 
     def watch(event: Event) -> None:
         if event.message_id == message.id:
             seen(event)
 
     lease = AgentLease.acquire(context, paths, watch, fold)
-    if lease is None:
-        return None
+    if lease is None and await sleeping(until_let_go(context, paths, message)) and stop.reason is None:
+        lease = AgentLease.acquire(context, paths, watch, fold)
+    return lease
+
+
+async def _run_here(
+    lease: AgentLease, message: Message, stop: Stop, seen: Callable[[Event], None], *, looked_at: float | None
+) -> Outcome | None:
+    """Run the message if nothing is ahead; return None if somebody else will run it. The lease is handed over."""
     try:
-        due = duty.step(lease)
+        is_fresh = looked_at is not None and lease.log.context.clock.monotonic() - looked_at < _FRESH_S
+        due = duty.step(lease, trusted=message.id if is_fresh else None)
         if not due.entries or due.entries[0].id != message.id:
             return None
         claimed = lease.waiting.claim(due.entries[0])
         if claimed is None:
-            return replay_outcome(paths, lease.log.state, message.id, seen)
+            return replay_outcome(lease.log.paths, lease.log.state, message.id, seen)
         from beam.broker.turn import run
         from beam.broker.wake import told_at_once
         from beam.process import tree

@@ -35,12 +35,12 @@ class Due(Struct, frozen=True, kw_only=True):
     blocked: str | None = None
 
 
-def step(lease: AgentLease, *, about: str | None = None) -> Due:
+def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = None) -> Due:
     """Answer the requests that wait, check the waiting messages, and dead-letter those that expired.
 
     They are not looked through for expired ones where one may be claimed: its turn does that. Of a mailbox only the
-    message `about` is checked: many may wait there, each for as long as the person who answers it likes. Raises
-    DiskError.
+    message `about` is checked: many may wait there, each for as long as the person who answers it likes. `trusted` is a
+    message whose folder was looked at a moment ago; before its turn it is looked at once more. Raises DiskError.
     """
     if lease.blocked is not None:
         return Due(blocked=lease.blocked)
@@ -52,7 +52,7 @@ def step(lease: AgentLease, *, about: str | None = None) -> Due:
         return Due()
     entries = waiting.scan()
     pause_s = waiting.pause_s(entries[0]) if entries else None
-    untrusted = waiting.waits_for_trust(entries[0]) if pause_s == 0 else None
+    untrusted = waiting.waits_for_trust(entries[0]) if pause_s == 0 and entries[0].id != trusted else None
     if pause_s == 0 and untrusted is None:
         return Due(entries=entries, pause_s=0)
     waiting.expire()

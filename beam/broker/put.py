@@ -21,11 +21,13 @@ from beam.turns.request import find_executable, granted_access
 
 
 class Receiver(Struct, frozen=True, kw_only=True):
-    """An agent to which a message may be sent: its settings, its adapter, and how it stands in its folder."""
+    """An agent to which a message may be sent: its settings, its adapter, and how it stands in its folder, which was
+    looked at `looked_at` (monotonic seconds)."""
 
     resolved: Resolved
     adapter: Adapter
     stands: FolderStanding
+    looked_at: float
 
 
 def find_receiver(
@@ -46,11 +48,12 @@ def find_receiver(
     settings = resolved.settings
     at_most = "read" if context.exposed else at_most
     access = granted_access(settings.access, asked, from_agent=from_agent, at_most=at_most)
+    looked_at = context.clock.monotonic()
     stands = check_trusted(context, resolved, access)
     adapter = registry.adapter(settings.adapter)
     if adapter.card.executable or settings.executable:
         find_executable(adapter, settings, context.environ, context.home.project)
-    return Receiver(resolved=resolved, adapter=adapter, stands=stands)
+    return Receiver(resolved=resolved, adapter=adapter, stands=stands, looked_at=looked_at)
 
 
 def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool = False) -> bool:

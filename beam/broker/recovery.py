@@ -83,9 +83,11 @@ def _recover(log: AgentLog) -> str | None:
 def _drain(log: AgentLog) -> None:
     """Carry out what the agent of the dead process's turn had asked for and nobody took yet."""
     turn = log.state.open_turn
-    entry = next((one for one in log.queue.entries("cur") if turn is not None and one.id == turn.message_id), None)
+    if turn is None or turn.lease_until is not None:
+        return
+    entry = next((one for one in log.queue.entries("cur") if one.id == turn.message_id), None)
     message = Waiting(log).read(entry) if entry is not None else None
-    if turn is None or message is None or turn.lease_until is not None:
+    if message is None:
         return
     session = log.state.session
     sender = Sender(

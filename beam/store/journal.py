@@ -27,7 +27,18 @@ from beam.secrets.redact import redact_event
 from beam.store.chain import Chain
 from beam.store.reader import Reader
 from beam.store.reserve import FITS_BYTES, Reserve
-from beam.store.segment import LINE_BYTES, SYNCED, Fold, Lines, Segment, read_event, read_state, segment_name, segments
+from beam.store.segment import (
+    LINE_BYTES,
+    SYNCED,
+    Fold,
+    Lines,
+    Segment,
+    read_event,
+    read_state,
+    segment_name,
+    segments,
+    segments_in,
+)
 
 __all__ = ["Journal", "Lines", "Reader", "Segment", "read_event", "read_state", "segments"]
 
@@ -79,10 +90,11 @@ class Journal:
         Only the agent's holder may call it. `fold`: what the caller read of the journal already.
         """
         journal = cls(directory, agent, clock, limits, reserve)
-        for name in files.names(directory):
+        names = files.names(directory)
+        for name in names:
             if name.startswith(".") and name.endswith(".tmp"):
                 files.remove(directory / name)
-        found = segments(directory)
+        found = segments_in(names)
         if not found:
             journal._begin_segment()
             return journal

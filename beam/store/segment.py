@@ -49,7 +49,12 @@ def segment_name(first_seq: int) -> str:
 
 def segments(directory: Path) -> list[str]:
     """Return the segments' names, oldest first."""
-    return [name for name in files.names(directory) if name.endswith(".jsonl") and _is_number(name[:-6])]
+    return segments_in(files.names(directory))
+
+
+def segments_in(names: Iterable[str]) -> list[str]:
+    """Return those of the names, which are sorted, that are segments'."""
+    return [name for name in names if name.endswith(".jsonl") and _is_number(name[:-6])]
 
 
 def _is_number(text: str) -> bool:

@@ -233,10 +233,10 @@ class ProcessKeeper:
 
     async def _end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         process, self.process, self.key = self.process, None, None
-        self._no_calls("the process ends")
         self._was_set.clear()
         if process is None:
             return
+        self._no_calls("the process ends")
         exited_itself = process.gone
         try:
             ended = await process.quit(hard=hard)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from beam.api import Beam
+from beam.broker import standing
 from beam.model import events
 from tests.support.context import Root
 
@@ -46,3 +49,25 @@ def test_a_send_reads_each_line_of_the_journal_once(tmp_path: Path, monkeypatch:
     assert beam.notes(message) == []
     assert beam.deliver(message).reply == "You said: last"
     assert len(seen) == len(set(seen)) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("waits_s", "looks"), [(0.0, 2), (5.0, 3)])
+def test_the_folder_is_looked_at_by_the_sender_and_before_the_turn_and_again_where_time_passed(
+    waits_s: float, looks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beam = Beam(cwd=tmp_path, environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
+    looked: list[str] = []
+    stands = standing.stands
+
+    def how(*args: Any) -> standing.FolderStanding:
+        looked.append("the folder")
+        return stands(*args)
+
+    monkeypatch.setattr(standing, "stands", how)
+    message = beam.message("scripted", "hi")
+    beam._receivers[message.id] = structs.replace(
+        beam._receivers[message.id], looked_at=beam._receivers[message.id].looked_at - waits_s
+    )
+    assert beam.deliver(message).reply == "You said: hi"
+    assert len(looked) == looks

@@ -120,3 +120,34 @@ def test_the_outcome_of_a_dead_letter_has_an_exit_code_and_a_sentence() -> None:
     )
     outcome = events.outcome_of(dead)
     assert (outcome.status, outcome.exit_code, outcome.reason, outcome.turn) == ("cancelled", 9, "dropped by ann", None)
+
+
+def line_of(**fields: object) -> bytes:
+    return (
+        json.dumps({"v": 1, "seq": 1, "ts": "", "agent": "a", "type": "text", "text": "x", **fields}).encode() + b"\n"
+    )
+
+
+def test_whole_lines_of_known_events_are_decoded_together() -> None:
+    lines = [line_of(text="one"), line_of(text="two\n\u2028"), line_of(type="notice")]
+    assert events.decode_lines(b"".join(lines)) == [events.decode(line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        line_of(type="from.the.future"),
+        line_of(text=5),
+        b"\n",
+        b"~\n",
+        b"\0\0\n",
+        line_of()[:-1],
+        line_of()[:20] + b"\n",
+        line_of()[:-1] + line_of(),
+        line_of().replace(b', "text"', b',\n"text"'),
+    ],
+    ids=["unknown type", "bad field", "empty", "tilde", "zeros", "no end", "torn", "two in a line", "over two lines"],
+)
+def test_anything_else_is_left_to_be_looked_at_line_by_line(odd: bytes) -> None:
+    assert events.decode_lines(line_of() + odd) is None
+    assert events.decode_lines(odd + line_of()) is None

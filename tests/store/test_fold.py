@@ -32,13 +32,13 @@ def assert_same(fold: Fold) -> None:
 def read_lines(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The lines that are decoded from now on."""
     seen: list[bytes] = []
-    decode = events.decode
+    decode_lines = events.decode_lines
 
-    def noted(line: bytes) -> events.AnyEvent:
-        seen.append(line)
-        return decode(line)
+    def noted(lines: bytes) -> list[events.AnyEvent] | None:
+        seen.extend(lines.splitlines())
+        return decode_lines(lines)
 
-    monkeypatch.setattr(events, "decode", noted)
+    monkeypatch.setattr(events, "decode_lines", noted)
     return seen
 
 

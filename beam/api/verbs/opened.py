@@ -20,6 +20,7 @@ from beam.root.paths import AgentPaths
 
 if TYPE_CHECKING:
     from beam.api.keeping import Keeping
+    from beam.broker.put import Receiver
     from beam.model.events import Event
 
 
@@ -43,6 +44,7 @@ class OpenedRoot:
         self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()
         self._keeping: Keeping | None = None  # inside `with`
+        self._receivers: dict[str, Receiver] = {}  # by the id of the last message that was made
 
     @cached_property
     def home(self) -> paths.RootPaths:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 class SendVerbs(OpenedRoot):
     """Send messages to agents."""
 
-    _receiver: Receiver  # of the last message
     _fold: Fold  # what `notes` read of an agent's journal, for the `deliver` that follows
 
     def message(
@@ -84,7 +83,7 @@ class SendVerbs(OpenedRoot):
             )
         context = self.context.at_once()
         discovery.check_folder(self.home, self.environ)
-        self._receiver = find_receiver(context, agent, wanted.access)
+        receiver = find_receiver(context, agent, wanted.access)
         if wanted.once and key is not None:
             raise UsageError(
                 "--once and --key don't go together",
@@ -93,7 +92,7 @@ class SendVerbs(OpenedRoot):
         self._check_access(wanted.access)
         self._check_rules(wanted.rules)
         if wanted.keep is not UNSET:
-            self._check_keep(self._receiver, wanted)
+            self._check_keep(receiver, wanted)
         made = compose(
             agent,
             text,
@@ -109,6 +108,7 @@ class SendVerbs(OpenedRoot):
             replies=replies,
             session_context=self._session_of(sender or HUMAN),
         )
+        self._receivers = {made.id: receiver}
         return structs.replace(made, environment=fingerprint(self.environ, made.id))
 
     @coroutine_verb
@@ -152,7 +152,9 @@ class SendVerbs(OpenedRoot):
         if fold is not None and fold.directory != paths.journal:
             fold = None
         hold = self._keeping.hold if self._keeping is not None else None
-        return await send(self.context, paths, message, seen or ignore, fold, hold=hold)
+        receiver = self._receivers.pop(message.id, None)
+        looked_at = receiver.looked_at if receiver is not None else None
+        return await send(self.context, paths, message, seen or ignore, fold, looked_at=looked_at, hold=hold)
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:
@@ -191,16 +193,19 @@ class SendVerbs(OpenedRoot):
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
 
     def notes(self, message: Message, *, waits: bool = True) -> list[str]:
-        """Return what a person should know before this message, which `message` made, is sent: a sentence each.
+        """Return what a person should know before this message is sent: a sentence each.
 
         `waits`: also why nobody runs the agent's messages by itself now, for who waits for the outcome.
         """
         if self.turn is not None:
             return []
+        from beam.broker.put import find_receiver
         from beam.process.environment import LOADER
 
         found = []
-        agent, receiver = message.to, self._receiver
+        agent, receiver = message.to, self._receivers.get(message.id)
+        if receiver is None:
+            receiver = find_receiver(self.context.at_once(), agent, message.options.access)
         if receiver.stands.by_variable:
             found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
         refused = sorted(LOADER.intersection(receiver.resolved.settings.env))
