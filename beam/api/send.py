@@ -42,9 +42,10 @@ async def send(
     """Put the message into its queue, run it or wait for the process that does, and return its outcome. `seen` gets its
     events as they are recorded. `hold` lets another part of this process hold the agent and run the message.
 
-    A signal withdraws or interrupts this message only (a second one: at once); then SignalledError is raised, after the
-    cleaning. A message of a key that somebody else sent before is left alone. `fold`: what the caller read of the
-    journal already. `looked_at`: when the folder was found to be trusted for this message (monotonic seconds).
+    A signal withdraws or interrupts this message only (a second signal: immediately). After the clean-up,
+    SignalledError is raised. A message with a key that somebody else sent before is not touched. `fold`: the part of
+    the journal that the caller has read already. `looked_at`: when the caller found the folder trusted for this message
+    (monotonic seconds; None: it did not look).
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
@@ -106,8 +107,8 @@ def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> Non
 async def _acquired(
     context: RootContext, paths: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
 ) -> AgentLease | None:
-    """Return the agent's lease, for which a holder that keeps a process is waited for; None if somebody else will run
-    the message, or nobody need.
+    """Return the agent's lease, once a holder that only keeps a process has released it; None if another process will
+    run the message, or if `stop` was asked for.
     """
 
     def watch(event: Event) -> None:

@@ -193,9 +193,9 @@ class SendVerbs(OpenedRoot):
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
 
     def notes(self, message: Message, *, waits: bool = True) -> list[str]:
-        """Return what a person should know before this message is sent: a sentence each.
+        """Return what a person should know before this message is sent, as sentences; usually none.
 
-        `waits`: also why nobody runs the agent's messages by itself now, for who waits for the outcome.
+        With `waits` also why the agent's messages do not run automatically now.
         """
         if self.turn is not None:
             return []
@@ -221,7 +221,8 @@ class SendVerbs(OpenedRoot):
         return found
 
     def _waiting_reason(self, message: Message, receiver: Receiver) -> str | None:
-        """Return why nobody runs this agent's messages by itself now. None where somebody does."""
+        """Return why this agent's messages do not run automatically now, to show to a waiting person; None if they
+        do."""
         if "mailbox" in receiver.adapter.card.faces:
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.broker import standing
@@ -259,7 +260,7 @@ class SendVerbs(OpenedRoot):
 
     @staticmethod
     def _check_keep(receiver: Receiver, wanted: Options) -> None:
-        """Raise UsageError or UnsupportedError where no process could be kept."""
+        """Raise UsageError or UnsupportedError if no process can be kept."""
         from beam.turns.request import face_of
 
         if wanted.once:
