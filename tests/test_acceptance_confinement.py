@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,21 @@ def test_an_agent_below_full_access_can_not_write_into_beams_state_and_one_with_
         (beam.project / left).unlink(missing_ok=True)
     agent.send("--access", "full", "--new")
     assert planted(agent) != []
+
+
+@with_landlock
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="left out: this system has no /dev/shm")
+def test_an_agent_below_full_access_can_not_write_into_state_that_lies_in_shared_memory(beam: Cli) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        state = Path(memory) / "beam"
+        agent = Agent(beam.with_env({"BEAM_STATE": str(state)}), f"echo x >{state}/planted; echo x >{memory}/beside")
+        done = agent.send("--access", "read")
+        assert done.code == 0, done
+        assert agent.said.read_text().count("denied") == 2
+        assert [path.name for path in Path(memory).iterdir()] == ["beam"]
+        assert not (state / "planted").exists()
+        assert agent.send("--access", "full", "--new").code == 0
+        assert (state / "planted").exists()
 
 
 @with_landlock

@@ -138,9 +138,9 @@ async def confined(
     """
     if own is None or turn.access == "full" or not card.faces[face].access:
         return Confined()
-    if card.own_sandbox:
-        return Confined(held="own sandbox")
     cwd = os.path.realpath(turn.cwd)
+    if card.own_sandbox:
+        return _in_its_own_sandbox(card, turn, own, cwd)
     paths = own.paths()
     outside = tuple(path for path in paths if not reaches_into(path, cwd))
     inside = tuple(path for path in paths if path not in outside)
@@ -166,6 +166,19 @@ def notice(confined: Confined, turn: Turn) -> events.Notice | None:
     if not confined.notice or turn.session_id is not None:
         return None
     return events.Notice(code=CODE, text=confined.notice)
+
+
+def _in_its_own_sandbox(card: Card, turn: Turn, own: Own, cwd: str) -> Confined:
+    """Return how a CLI is held whose sandbox lets it write its folder alone, and nothing if it only looks.
+
+    Raises BeamError if one of beam's files has a second name, which may lie in that folder.
+    """
+    if turn.access != "edit":
+        return Confined(held="own sandbox")
+    _one_name_each(own, card)
+    inside = tuple(path for path in own.paths() if is_within(os.path.realpath(path), cwd))
+    notices = [_lies_inside(path, turn, card) for path in inside]
+    return Confined(held="own sandbox", open=inside, notice="; ".join(notices))
 
 
 def _lies_inside(path: str, turn: Turn, card: Card) -> str:

@@ -112,11 +112,6 @@ def test_each_access_word_is_one_sandbox() -> None:
     assert launch(access="full").argv[6] == "--dangerously-bypass-approvals-and-sandbox"
 
 
-def test_with_access_edit_commands_have_a_temporary_directory_of_the_turns_own() -> None:
-    assert launch(access="edit").env == {"TMPDIR": "/s"}
-    assert launch(access="read").env == launch(access="full").env == {}
-
-
 def test_only_access_full_has_a_dangerous_flag() -> None:
     for access in ("read", "edit"):
         assert not any("danger" in word for word in launch(access=access).argv)

@@ -254,3 +254,12 @@ def test_a_model_is_named_to_the_cli_where_the_face_takes_one(name: str, face: s
     if not registry.adapter(name).card.faces[face].model:  # type: ignore[index]
         return
     assert any("m-special" in word for word in launched(name, face, Host(home="/h"), model="p/m-special"))
+
+
+@pytest.mark.parametrize("face", ["exec", "terminal", "dialogue"])
+def test_codex_with_edit_has_its_folder_for_temporary_files_which_its_sandbox_opens_in_the_turns_scratch(
+    face: str,
+) -> None:
+    module: Any = getattr(registry.adapter("codex"), face)
+    for access, env in (("edit", {"TMPDIR": "/s"}), ("read", {}), ("full", {})):
+        assert module.launch(turn(access=access, scratch="/s"), Host(home="/h")).env == env

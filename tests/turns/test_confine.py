@@ -104,6 +104,24 @@ def test_full_access_a_sandbox_of_its_own_and_a_program_without_access_are_left_
     assert (found.confinement, found.notice) == (None, "")
 
 
+def test_beams_files_in_the_folder_of_a_cli_with_a_sandbox_of_its_own_are_not_protected_and_it_says_so(
+    context: World,
+) -> None:
+    found = context.held(agent="codex", cwd=context.home)
+    assert found.open == (str(context.state), str(context.home / ".config/beam"), str(context.root))
+    assert f"{context.state} lies in the folder where codex works" in found.notice
+    assert context.held(agent="codex", cwd=context.home, access="read").notice == ""
+    assert context.held(agent="codex", cwd=context.state / "turns").notice == ""
+
+
+def test_a_second_name_of_beams_files_is_refused_also_for_a_cli_with_a_sandbox_of_its_own(context: World) -> None:
+    (context.state / "trust.json").write_text("{}")
+    (context.project / "second.json").hardlink_to(context.state / "trust.json")
+    with pytest.raises(BeamError, match=r"trust\.json has a second name .*, by which codex could write it"):
+        context.held(agent="codex")
+    assert context.held(agent="codex", access="read").held == "own sandbox"
+
+
 # -- where beam's files lie --------------------------------------------------------------------------------------------
 
 
@@ -296,7 +314,7 @@ def in_shared_memory() -> Iterator[World]:
 
 @pytest.mark.acceptance
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="left out: this system has no /dev/shm")
-@pytest.mark.parametrize("agent", ["kilo", "opencode"])
+@pytest.mark.parametrize("agent", ["kilo", "kimi", "opencode"])
 def test_state_in_shared_memory_is_closed_to_such_a_cli_and_its_devices_are_not(
     agent: str, in_shared_memory: World
 ) -> None:

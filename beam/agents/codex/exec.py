@@ -46,8 +46,18 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv += (f"--image={path}" for path in turn.attach if _is_image(path))
     if turn.session_id is not None:
         argv += ("fork" if turn.fork else "resume", uuid_of(turn.session_id))
-    env = {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
-    return Launch(argv=(*argv, "-"), stdin=text_of(turn).encode(), env=env, files=files, retries=turn.settings.retries)
+    return Launch(
+        argv=(*argv, "-"),
+        stdin=text_of(turn).encode(),
+        env=own_temporary(turn),
+        files=files,
+        retries=turn.settings.retries,
+    )
+
+
+def own_temporary(turn: Turn) -> dict[str, str]:
+    """Return the environment in which the folder for temporary files, which the sandbox opens, is the turn's own."""
+    return {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
 
 
 def decoder(turn: Turn) -> Decoder:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from beam.agents.base import Host, Launch, Turn
-from beam.agents.codex.exec import ACCESS, uuid_of
+from beam.agents.codex.exec import ACCESS, own_temporary, uuid_of
 from beam.agents.oneshot import argument, scrubbed
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
@@ -117,4 +117,4 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--model", argument("codex", "model", turn.model))
     if turn.settings.system is not None:
         argv += ("-c", f"developer_instructions={json.dumps(scrubbed(turn.settings.system), ensure_ascii=False)}")
-    return Launch(argv=tuple(argv))
+    return Launch(argv=tuple(argv), env=own_temporary(turn))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex.dialogue import rights
-from beam.agents.codex.exec import BOUNDED, uuid_of
+from beam.agents.codex.exec import BOUNDED, own_temporary, uuid_of
 from beam.agents.link import Link
 from beam.agents.oneshot import argument
 
@@ -20,8 +20,7 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.session_id is not None:
         uuid_of(turn.session_id)
     argv = (host.executable or "codex", "app-server", *BOUNDED, *rights.argv(turn.access))
-    env = {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
-    return Launch(argv=argv, env=env, retries=turn.settings.retries)
+    return Launch(argv=argv, env=own_temporary(turn), retries=turn.settings.retries)
 
 
 def link(turn: Turn, host: Host) -> Link:
