@@ -1,16 +1,63 @@
-"""beam's requests to a process that speaks JSON-RPC.
+"""JSON-RPC with an agent's process, one frame a line: the frames that beam writes, and beam's requests.
 
-Each is answered once: by the process, or by a timeout. Does not depend on the purpose of a request.
+Each request is answered once: by the process, or by a timeout. Does not depend on the purpose of a request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
+from beam.agents.base import raw_json
 from beam.agents.fields import Object, object_of, string
-from beam.agents.link import Step
+from beam.agents.link import Send, Step
+
+Id = int | str
+METHOD_NOT_FOUND = -32601
+
+
+class Envelope(Struct, frozen=True):
+    """What every frame from a process may have besides its parameters: a request has a method and an id, a notification
+    a method alone, an answer an id alone."""
+
+    id: Id | None = None
+    method: str = ""
+    result: Any = None
+    error: Any = None
+
+
+class Writer:
+    """Makes the frames that beam writes. `head` are fields that every frame begins with."""
+
+    def __init__(self, head: Object) -> None:
+        self._head = head
+
+    def request(self, number: int, method: str, params: Object) -> Send:
+        """Return a request from beam to the agent."""
+        return self._send({"id": number, "method": method, "params": params})
+
+    def notification(self, method: str, params: Object | None = None) -> Send:
+        """Return a notification from beam to the agent."""
+        return self._send({"method": method, **({} if params is None else {"params": params})})
+
+    def answer(self, number: Id, result: Object) -> Send:
+        """Return the answer to a request from the agent."""
+        return self._send({"id": number, "result": result})
+
+    def refusal(self, number: object, message: str) -> Send:
+        """Return the refusal of a request from the agent."""
+        return self._send({"id": number, "error": {"code": METHOD_NOT_FOUND, "message": message}})
+
+    def _send(self, frame: Object) -> Send:
+        return Send(bytes(raw_json({**self._head, **frame})) + b"\n")
+
+
+def key_of(number: Id) -> str:
+    """Return a request's id as a unique text: 1 and "1" are different ids."""
+    return msgspec.json.encode(number).decode()
 
 
 class Reply(Struct, frozen=True):

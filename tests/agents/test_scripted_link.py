@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +18,7 @@ from beam.agents.link import (
     Answered,
     Broken,
     Close,
+    Decide,
     Eof,
     Interrupt,
     Link,
@@ -30,6 +34,7 @@ from beam.agents.link import (
 )
 from beam.model import events
 from beam.model.outcome import Status
+from tests.support.dialogue import Conversation, Feed, in_pieces, spoilt, whole, wrong_ends, wrong_in
 
 TURN = Turn(text="hi", message_id="s-1", agent="s", sender="me")
 
@@ -109,3 +114,69 @@ def test_no_line_raises(lines: list[bytes]) -> None:
     for line in lines:
         link.line(line, 1.0)
     link.end(Exit(code=0))
+
+
+FRAMES = [
+    {"frame": "ready"},
+    {"frame": "init", "session_id": "s1", "turn": 1, "model": "m"},
+    {"frame": "delta", "text": "é"},
+    {"frame": "text", "text": "hello"},
+    {"frame": "tool_call", "id": "c", "name": "Bash", "input": {"command": "ls"}},
+    {"frame": "ask", "key": "k", "tool": "Bash", "input": {}},
+    {"frame": "withdrawn", "key": "k"},
+    {"frame": "answer", "id": "1", "ok": True, "result": 1},
+    {"frame": "usage", "usage": {"input_tokens": 1}},
+    {"frame": "lost", "session_id": "s1"},
+    {"frame": "result", "status": "completed", "reply": "hello"},
+]
+INTENTS = [
+    Prompt(turn=TURN),
+    Interrupt(),
+    Steer(id="1", text="x"),
+    Set(id="1", name="model", value="m"),
+    Query(id="1", name="models"),
+    Decide(key="k", decision="allow"),
+]
+
+
+def test_any_split_of_the_bytes_gives_the_same_steps() -> None:
+    data = b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in FRAMES)
+
+    def played(feed: Feed[Conversation]) -> list[Step]:
+        talk = Conversation(scripted.dialogue.link(TURN, Host()))
+        talk.do(Prompt(turn=TURN))
+        for line in [data] if feed is not whole else data.splitlines():
+            feed(talk, line)
+        return talk.steps
+
+    expected = played(whole)
+    assert any(isinstance(step, Over) for step in expected)
+    assert all(played(in_pieces(size)) == expected for size in (1, 2, 7, 4096))
+
+
+def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
+    """Plays one; says what is wrong with it."""
+    rng = random.Random(seed)
+    talk, prompts = Conversation(scripted.dialogue.link(TURN, Host())), 0
+    for _ in range(rng.randrange(40)):
+        if rng.random() < 0.3:
+            intent = rng.choice([one for one in INTENTS if not (isinstance(one, Prompt) and talk.link.busy)])
+            prompts += isinstance(intent, Prompt)
+            talk.do(intent)
+        elif rng.random() < 0.1:
+            talk.wake(talk.now + rng.choice([0.1, 5, 100]))
+        else:
+            frame = rng.choice(frames)
+            talk.hear(spoilt(frame, rng) if rng.random() < 0.3 else frame)
+    talk.keep(talk.link.end(Exit(code=rng.choice([0, 1]))))
+    yield from wrong_ends(talk, prompts)
+
+
+def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open() -> None:
+    assert wrong_in(one_sequence, FRAMES, range(500)) == []
+
+
+@pytest.mark.soak
+def test_no_long_run_of_sequences_raises_or_leaves_a_turn_open() -> None:
+    seed = random.randrange(1 << 30)
+    assert wrong_in(one_sequence, FRAMES, range(seed, seed + 10_000)) == []

@@ -3,8 +3,6 @@ says is written by the test."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,8 @@ from typing import Any
 from beam.agents.acp.conversation import AcpLink
 from beam.agents.acp.dialect import Dialect
 from beam.agents.base import Turn
-from beam.agents.link import Intent, Prompt, Say, Send, Step
-from beam.model import events
+from beam.agents.link import Prompt, Step
+from tests.support.dialogue import Conversation
 from tests.support.turn import turn_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "acp"
@@ -44,33 +42,12 @@ CHOICES = [
 turn = partial(turn_of, "x", access="ask", cwd="/p")
 
 
-class Talk:
-    """The link in one conversation. `now` is its clock; `steps` all that it said."""
+class Talk(Conversation):
+    """The link in one conversation."""
 
     def __init__(self, first: Turn | None = None, dialect: Dialect = DIALECT) -> None:
         self.turn = first or turn()
-        self.link = AcpLink(self.turn, dialect)
-        self.now = 0.0
-        self.steps: list[Step] = []
-        self.sent: list[dict[str, Any]] = []
-        self.keep(self.link.open(self.now))
-
-    def keep(self, steps: Iterable[Step]) -> list[Step]:
-        found = list(steps)
-        self.steps += found
-        self.sent += [json.loads(step.data) for step in found if isinstance(step, Send)]
-        return found
-
-    def do(self, intent: Intent) -> list[Step]:
-        return self.keep(self.link.do(intent, self.now))
-
-    def hear(self, frame: object) -> list[Step]:
-        line = frame if isinstance(frame, bytes) else json.dumps(frame).encode()
-        return self.keep(self.link.line(line, self.now))
-
-    def wake(self, now: float) -> list[Step]:
-        self.now = now
-        return self.keep(self.link.woke(now))
+        super().__init__(AcpLink(self.turn, dialect))
 
     def last(self, method: str) -> dict[str, Any]:
         """The last that beam sent with that method."""
@@ -116,10 +93,6 @@ class Talk:
         (frame,) = [frame for frame in self.sent if "method" not in frame and frame["id"] == number]
         return frame.get("result", frame.get("error"))
 
-    @property
-    def events(self) -> list[events.Event]:
-        return [step.event for step in self.steps if isinstance(step, Say)]
-
 
 def talking(dialect: Dialect = DIALECT, **fields: Any) -> Talk:
     """A conversation in the middle of its first turn."""
@@ -130,18 +103,3 @@ def talking(dialect: Dialect = DIALECT, **fields: Any) -> Talk:
             talk.reply(method)
     talk.prompt()
     return talk
-
-
-def kinds(steps: Iterable[Step]) -> list[str]:
-    """The steps by name; an event by its own."""
-    return [type(step.event if isinstance(step, Say) else step).__name__ for step in steps]
-
-
-def recorded(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """The frames of a recording, each with its direction: `>` was sent to the agent, `<` came from it."""
-    found = []
-    for line in path.read_text("utf-8").splitlines():
-        _, direction, frame = line.split(" ", 2)
-        if frame.startswith("{"):
-            found.append((direction, json.loads(frame)))
-    return found

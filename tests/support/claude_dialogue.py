@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from beam.agents.base import Host, Turn
 from beam.agents.claude import dialogue
-from beam.agents.link import Intent, Prompt, Say, Send, Step
-from beam.model import events
+from beam.agents.link import Prompt, Step
+from tests.support import dialogue as support
+from tests.support.dialogue import Conversation
 from tests.support.turn import turn_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "claude"
@@ -22,33 +21,12 @@ MODES = {"read": "dontAsk", "ask": "default", "edit": "acceptEdits", "full": "by
 turn = partial(turn_of, "claude", access="ask", cwd="/p")
 
 
-class Talk:
-    """The link in one conversation. `now` is its clock; `steps` all that it said."""
+class Talk(Conversation):
+    """The link in one conversation."""
 
     def __init__(self, first: Turn | None = None) -> None:
         self.turn = first or turn()
-        self.link = dialogue.link(self.turn, Host())
-        self.now = 0.0
-        self.steps: list[Step] = []
-        self.sent: list[dict[str, Any]] = []
-        self.keep(self.link.open(self.now))
-
-    def keep(self, steps: Iterable[Step]) -> list[Step]:
-        found = list(steps)
-        self.steps += found
-        self.sent += [json.loads(step.data) for step in found if isinstance(step, Send)]
-        return found
-
-    def do(self, intent: Intent) -> list[Step]:
-        return self.keep(self.link.do(intent, self.now))
-
-    def hear(self, frame: object) -> list[Step]:
-        line = frame if isinstance(frame, bytes) else json.dumps(frame).encode()
-        return self.keep(self.link.line(line, self.now))
-
-    def wake(self, now: float) -> list[Step]:
-        self.now = now
-        return self.keep(self.link.woke(now))
+        super().__init__(dialogue.link(self.turn, Host()))
 
     # -- what beam said last -------------------------------------------------------------------------------------------
 
@@ -119,21 +97,8 @@ class Talk:
         """Claude says this, and that it is idle."""
         return self.text(text) + self.result(text, **fields) + self.life("completed") + self.state("idle")
 
-    @property
-    def events(self) -> list[events.Event]:
-        return [step.event for step in self.steps if isinstance(step, Say)]
-
-
-def kinds(steps: Iterable[Step]) -> list[str]:
-    """The steps by name; an event by its own."""
-    return [type(step.event if isinstance(step, Say) else step).__name__ for step in steps]
-
 
 def recorded(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The frames of a recording (VERSION/NAME), each with its direction: `>` was sent to Claude, `<` came from it."""
+    """The frames of a recording (VERSION/NAME), as `support.dialogue.recorded` has them."""
     version, file = name.split("/")
-    found = []
-    for line in (RECORDINGS / version / "stream-json" / file).read_text("utf-8").splitlines():
-        _, direction, frame = line.split(" ", 2)
-        found.append((direction, json.loads(frame)))
-    return found
+    return support.recorded(RECORDINGS / version / "stream-json" / file)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from beam.agents.base import Host, Turn
 from beam.agents.codex import dialogue
-from beam.agents.link import Intent, Prompt, Say, Send, Step
-from beam.model import events
+from beam.agents.link import Prompt, Step
+from tests.support.dialogue import Conversation
 from tests.support.turn import turn_of
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "codex" / "0.169.0" / "app-server"
@@ -22,33 +20,12 @@ SANDBOX = {"type": "readOnly", "networkAccess": False}
 turn = partial(turn_of, "codex", access="ask", cwd="/p")
 
 
-class Talk:
-    """The link in one conversation. `now` is its clock; `steps` all that it said."""
+class Talk(Conversation):
+    """The link in one conversation."""
 
     def __init__(self, first: Turn | None = None) -> None:
         self.turn = first or turn()
-        self.link = dialogue.link(self.turn, Host())
-        self.now = 0.0
-        self.steps: list[Step] = []
-        self.sent: list[dict[str, Any]] = []
-        self.keep(self.link.open(self.now))
-
-    def keep(self, steps: Iterable[Step]) -> list[Step]:
-        found = list(steps)
-        self.steps += found
-        self.sent += [json.loads(step.data) for step in found if isinstance(step, Send)]
-        return found
-
-    def do(self, intent: Intent) -> list[Step]:
-        return self.keep(self.link.do(intent, self.now))
-
-    def hear(self, frame: object) -> list[Step]:
-        line = frame if isinstance(frame, bytes) else json.dumps(frame).encode()
-        return self.keep(self.link.line(line, self.now))
-
-    def wake(self, now: float) -> list[Step]:
-        self.now = now
-        return self.keep(self.link.woke(now))
+        super().__init__(dialogue.link(self.turn, Host()))
 
     def last(self, method: str) -> dict[str, Any]:
         """The last request of beam's with that method."""
@@ -89,10 +66,6 @@ class Talk:
     def complete(self, status: str = "completed", turn_id: str = TURN, **fields: Any) -> list[Step]:
         return self.say("turn/completed", turn={"id": turn_id, "status": status, "error": None, **fields})
 
-    @property
-    def events(self) -> list[events.Event]:
-        return [step.event for step in self.steps if isinstance(step, Say)]
-
 
 def opened(of: Turn, thread: str = THREAD, **fields: Any) -> dict[str, Any]:
     """What Codex answers to the request for a thread."""
@@ -106,18 +79,3 @@ def opened(of: Turn, thread: str = THREAD, **fields: Any) -> dict[str, Any]:
         "activePermissionProfile": {"id": "beam-read"} if confined else None,
         **fields,
     }
-
-
-def kinds(steps: Iterable[Step]) -> list[str]:
-    """The steps by name; an event by its own."""
-    return [type(step.event if isinstance(step, Say) else step).__name__ for step in steps]
-
-
-def recorded(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """The frames of a recording, each with its direction: `>` was sent to Codex, `<` came from it."""
-    found = []
-    for line in (RECORDINGS / name).read_text("utf-8").splitlines():
-        _, direction, frame = line.split(" ", 2)
-        if frame.startswith("{"):
-            found.append((direction, json.loads(frame)))
-    return found

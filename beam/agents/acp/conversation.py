@@ -20,7 +20,7 @@ from beam.agents.acp.turn import QUIET, TurnReader
 from beam.agents.base import Exit, Turn, Verdict, json_object, last_line
 from beam.agents.failures import class_of
 from beam.agents.fields import Object, obj, object_of
-from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.jsonrpc import Calls, Id, Reply
 from beam.agents.link import (
     Acknowledged,
     Broken,
@@ -176,7 +176,7 @@ class AcpLink:
             return []
         return [Acknowledged(), *(Say(event) for event in reader.begun())]
 
-    def _asked(self, number: wire.Id, method: str, params: Object) -> list[Step]:
+    def _asked(self, number: Id, method: str, params: Object) -> list[Step]:
         reader = self._reader
         found = self._requests.take(number, method, params, reader)
         if reader is not None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from beam.agents.acp import wire
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of, is_lost, words_of
 from beam.agents.acp.options import Kind, Options
 from beam.agents.base import Turn
 from beam.agents.fields import Object, integer, obj, object_of, objects, string
-from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.jsonrpc import METHOD_NOT_FOUND, Calls, Reply
 from beam.agents.link import Broken, Ready, Say, Step
 from beam.model import events
 from beam.model.outcome import Class
@@ -97,7 +96,7 @@ class Opening:
         if reply.error:
             if turn.session_id is not None and is_lost(reply.failure, self._dialect.lost):
                 return self._lost(words_of(reply.failure))
-            if self._ways and integer(reply.failure, "code") == wire.METHOD_NOT_FOUND:  # some say more than they can
+            if self._ways and integer(reply.failure, "code") == METHOD_NOT_FOUND:  # some say more than they can
                 return self._go_on(reply.now)
             return self._refused(reply, "did not open the session")
         goes_on = turn.session_id is not None and not turn.fork
@@ -154,7 +153,7 @@ class Opening:
         failure = failure_of(reply.failure)
         if failure.class_ is Class.AUTH:
             return _broken(self._login(failure.reason), Class.AUTH)
-        class_ = Class.UNSUPPORTED if integer(reply.failure, "code") == wire.METHOD_NOT_FOUND else failure.class_
+        class_ = Class.UNSUPPORTED if integer(reply.failure, "code") == METHOD_NOT_FOUND else failure.class_
         class_ = Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
         return _broken(f"it {what}: {failure.reason}", class_)
 

@@ -14,6 +14,7 @@ from beam.agents.acp.calls import Call
 from beam.agents.acp.turn import TurnReader
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, object_of, objects, string, strings
+from beam.agents.jsonrpc import Id, key_of
 from beam.agents.link import Asked, Decide, Say, Step
 from beam.agents.typed import as_far_as_fits
 from beam.model import events
@@ -29,7 +30,7 @@ class _Open(Struct, frozen=True):
     there is none).
     """
 
-    number: wire.Id
+    number: Id
     call_id: str
     once: str
     always: str
@@ -42,11 +43,11 @@ class Requests:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    def take(self, number: wire.Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
+    def take(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
         """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
         if method != PERMISSION:
             return [*_unanswerable(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]
-        key = wire.key_of(number)
+        key = key_of(number)
         update = as_far_as_fits(wire.Update, object_of(params.get("toolCall")))
         if reader is None or not update.tool_call_id or len(self._open) >= _MOST:
             return [wire.answer(number, _CANCELLED)]
@@ -96,7 +97,7 @@ def _selected(option: str) -> Object:
     return {"outcome": {"outcome": "selected", "optionId": option}} if option else _CANCELLED
 
 
-def _options(number: wire.Id, call_id: str, offered: list[Object]) -> _Open:
+def _options(number: Id, call_id: str, offered: list[Object]) -> _Open:
     def of(*kinds: str, word: str = "") -> str:
         for kind in kinds:
             for option in offered:

@@ -1,5 +1,5 @@
 """The frames of the Agent Client Protocol: types with the fields that beam reads, and functions for the frames that
-beam writes.
+beam writes (`agents/jsonrpc.py`).
 
 A frame is one line of JSON-RPC 2.0. Does not depend on the meaning of a frame.
 """
@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct, field
 
-from beam.agents.base import raw_json
-from beam.agents.fields import Object
-from beam.agents.link import Send
+from beam.agents.jsonrpc import Envelope, Writer
 from beam.agents.typed import Count, reader
 
-Id = int | str
-METHOD_NOT_FOUND, AUTH_REQUIRED, NOT_FOUND = -32601, -32000, -32002
+AUTH_REQUIRED, NOT_FOUND = -32000, -32002
 
 
 class Update(Struct, frozen=True, rename="camel"):
@@ -56,44 +52,12 @@ class Params(Struct, frozen=True, rename="camel"):
 NO_PARAMS = Params()
 
 
-class Frame(Struct, frozen=True):
+class Frame(Envelope, frozen=True):
     """One line from an agent."""
 
-    id: Id | None = None
-    method: str = ""
     params: Params = NO_PARAMS
-    result: Any = None
-    error: Any = None
 
 
 read = reader(Frame)
-
-
-def request(number: int, method: str, params: Object) -> Send:
-    """Return a request from beam to the agent."""
-    return _send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-
-
-def notification(method: str, params: Object) -> Send:
-    """Return a notification from beam to the agent."""
-    return _send({"jsonrpc": "2.0", "method": method, "params": params})
-
-
-def answer(number: Id, result: Object) -> Send:
-    """Return the answer to a request from the agent."""
-    return _send({"jsonrpc": "2.0", "id": number, "result": result})
-
-
-def refusal(number: object, message: str) -> Send:
-    """Return the refusal of a request from the agent."""
-    error = {"code": METHOD_NOT_FOUND, "message": message}
-    return _send({"jsonrpc": "2.0", "id": number, "error": error})
-
-
-def key_of(number: Id) -> str:
-    """Return a request's id as a unique text: 1 and "1" are different ids."""
-    return msgspec.json.encode(number).decode()
-
-
-def _send(frame: Object) -> Send:
-    return Send(bytes(raw_json(frame)) + b"\n")
+_writer = Writer({"jsonrpc": "2.0"})
+request, notification, answer, refusal = _writer.request, _writer.notification, _writer.answer, _writer.refusal

@@ -28,7 +28,8 @@ from beam.agents.link import (
 )
 from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
-from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, kinds, talking, turn
+from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, talking, turn
+from tests.support.dialogue import kinds
 
 LOGIN = {"code": -32000, "message": "Authentication required"}
 

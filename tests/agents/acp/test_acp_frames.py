@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,16 @@ from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
 from beam.agents.base import Exit
-from beam.agents.link import Asked, Broken, Decide, Intent, Interrupt, Over, Prompt, Query, Ready, Set, Steer, Step
+from beam.agents.link import Asked, Broken, Decide, Intent, Interrupt, Over, Prompt, Query, Ready, Set, Steer
 from beam.model import events
 from beam.model.outcome import Status
-from beam.process.lines import Lines
-from tests.support.acp_dialogue import DIALECT, RECORDINGS, SESSION, Talk, recorded, turn
+from tests.support.acp_dialogue import DIALECT, RECORDINGS, SESSION, Talk, turn
+from tests.support.dialogue import Feed, in_pieces, recorded, spoilt, whole, wrong_ends, wrong_in
 
 PATHS = sorted(RECORDINGS.glob("*/*.jsonl"))
 NAMES = [f"{path.parent.name}-{path.stem}" for path in PATHS]
 FIRST = [path for path in PATHS if path.stem == "first"]
 SILENT = ("kimi",)  # they call a turn in which their model failed `end_turn`
-Feed = Callable[[Talk, bytes], list[Step]]
 
 
 def dialect_of(path: Path) -> Dialect:
@@ -39,7 +38,7 @@ def dialect_of(path: Path) -> Dialect:
 class Played:
     """A recording, played to the link: the link's own requests get the answers of those that were recorded."""
 
-    def __init__(self, path: Path, feed: Feed) -> None:
+    def __init__(self, path: Path, feed: Feed[Talk]) -> None:
         self.ended: list[tuple[dict[str, Any], Over]] = []
         frames = recorded(path)
         asked = {frame["id"]: frame for way, frame in frames if way == ">" and "method" in frame and "id" in frame}
@@ -79,23 +78,6 @@ class Played:
             kind = kinds[key].get((frame.get("result") or {}).get("outcome", {}).get("optionId", ""), "")
             word = {"allow": "allow", "reject": "deny"}.get(kind.partition("_")[0], "cancelled")
             talk.do(Decide(key=key, decision=word))  # type: ignore[arg-type]
-
-
-def whole(talk: Talk, data: bytes) -> list[Step]:
-    return talk.hear(data.rstrip(b"\n"))
-
-
-def in_pieces(size: int) -> Feed:
-    """Feeds the bytes in pieces, as they may come out of a pipe."""
-
-    def feed(talk: Talk, data: bytes) -> list[Step]:
-        lines, found = Lines(1 << 30), []
-        for start in range(0, len(data), size):
-            for line in lines.feed(data[start : start + size]):
-                found += talk.hear(line)
-        return found
-
-    return feed
 
 
 @pytest.mark.parametrize("path", PATHS, ids=NAMES)
@@ -154,19 +136,6 @@ def pool() -> list[dict[str, Any]]:
     return [frame for frame in found if len(json.dumps(frame)) < 3000]
 
 
-def spoilt(frame: Any, rng: random.Random) -> Any:
-    """The frame with one field of it gone, or something else."""
-    if not isinstance(frame, dict) or not frame:
-        return rng.choice([None, 0, "x", [], {}, -1, True, 1.5])
-    key = rng.choice(list(frame))
-    copy = dict(frame)
-    if rng.random() < 0.3:
-        del copy[key]
-    else:
-        copy[key] = spoilt(copy[key], rng)
-    return copy
-
-
 def owned(frame: dict[str, Any], rng: random.Random) -> dict[str, Any]:
     """The frame as one of the link's own session, mostly."""
     params = frame.get("params")
@@ -218,26 +187,14 @@ def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
             frame = owned(rng.choice(frames), rng)
             talk.hear(spoilt(frame, rng) if rng.random() < 0.3 else frame)
     talk.keep(talk.link.end(Exit(code=rng.choice([0, 1]))))
-    overs = sum(isinstance(step, Over) for step in talk.steps)
-    is_broken = any(isinstance(step, Broken) for step in talk.steps)
-    if talk.link.busy:
-        yield "a turn is left open"
-    if not is_broken and overs != prompts:
-        yield f"{prompts} prompts and {overs} ends"
-    if is_broken and overs > prompts:
-        yield "an end without a prompt"
-
-
-def wrong(seeds: range) -> list[tuple[int, str]]:
-    frames = pool()
-    return [(seed, what) for seed in seeds for what in one_sequence(seed, frames)]
+    yield from wrong_ends(talk, prompts)
 
 
 def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open() -> None:
-    assert wrong(range(1000)) == []
+    assert wrong_in(one_sequence, pool(), range(1000)) == []
 
 
 @pytest.mark.soak
 def test_no_long_run_of_sequences_raises_or_leaves_a_turn_open() -> None:
     seed = random.randrange(1 << 30)
-    assert wrong(range(seed, seed + 10_000)) == []
+    assert wrong_in(one_sequence, pool(), range(seed, seed + 10_000)) == []

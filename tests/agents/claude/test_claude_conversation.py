@@ -33,7 +33,8 @@ from beam.model.outcome import Class, Denial, Status
 from beam.model.rule_lists import RuleLists
 from beam.rules.call import ToolCall
 from beam.rules.ruleset import Ruleset, combined, rules_of
-from tests.support.claude_dialogue import SESSION, Talk, kinds, turn
+from tests.support.claude_dialogue import SESSION, Talk, turn
+from tests.support.dialogue import kinds
 
 FRESH = "6b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b99"
 BASH = {"command": "touch made", "description": "List files"}

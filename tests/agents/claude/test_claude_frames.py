@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,13 +27,12 @@ from beam.agents.link import (
     Ready,
     Set,
     Steer,
-    Step,
     Stirred,
 )
 from beam.model import events
 from beam.model.outcome import Status
-from beam.process.lines import Lines
-from tests.support.claude_dialogue import MODES, RECORDINGS, SESSION, Talk, kinds, recorded, turn
+from tests.support.claude_dialogue import MODES, RECORDINGS, SESSION, Talk, recorded, turn
+from tests.support.dialogue import Feed, in_pieces, kinds, spoilt, whole, wrong_ends, wrong_in
 
 DONE, CUT, DENIED = Status.COMPLETED, Status.CANCELLED, Status.DENIED
 ENDED = {  # how each turn of a recording ended
@@ -54,7 +53,7 @@ QUERIES = {"get_context_usage": "context", "mcp_status": "mcp"}
 class Played:
     """A recording, played to the link: what was sent then it is asked to do, and Claude's ids become the link's own."""
 
-    def __init__(self, name: str, feed: Callable[[Talk, bytes], list[Step]]) -> None:
+    def __init__(self, name: str, feed: Feed[Talk]) -> None:
         frames = recorded(name)
         asked = GONE if "unknown" in name else None
         mode = (frames[1][1].get("response", {}).get("response") or {}).get("current_permission_mode", "default")
@@ -99,23 +98,6 @@ class Played:
     @property
     def ended(self) -> list[Status]:
         return [step.verdict.status for step in self.talk.steps if isinstance(step, Over)]
-
-
-def whole(talk: Talk, data: bytes) -> list[Step]:
-    return talk.hear(data.rstrip(b"\n"))
-
-
-def in_pieces(size: int) -> Callable[[Talk, bytes], list[Step]]:
-    """Feeds the bytes in pieces, as they may come out of a pipe."""
-
-    def feed(talk: Talk, data: bytes) -> list[Step]:
-        lines, found = Lines(1 << 30), []
-        for start in range(0, len(data), size):
-            for line in lines.feed(data[start : start + size]):
-                found += talk.hear(line)
-        return found
-
-    return feed
 
 
 def test_every_recording_is_played() -> None:
@@ -179,19 +161,6 @@ def pool() -> list[dict[str, Any]]:
     return [frame for name in ENDED for way, frame in recorded(name) if way == "<" and len(json.dumps(frame)) < 5000]
 
 
-def spoilt(frame: Any, rng: random.Random) -> Any:
-    """The frame with one field of it gone, or something else."""
-    if not isinstance(frame, dict) or not frame:
-        return rng.choice([None, 0, "x", [], {}, -1, True])
-    key = rng.choice(list(frame))
-    copy = dict(frame)
-    if rng.random() < 0.3:
-        del copy[key]
-    else:
-        copy[key] = spoilt(copy[key], rng)
-    return copy
-
-
 def intent(rng: random.Random, talk: Talk, keys: list[str]) -> Intent:
     number = str(rng.randrange(5))
     if not talk.link.busy and any(isinstance(step, Ready) for step in talk.steps) and rng.random() < 0.6:
@@ -243,14 +212,7 @@ def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
             heard.append(frame.get("request_id"))
             talk.hear(frame)
     talk.keep(talk.link.end(Exit(code=rng.choice([0, 1]))))
-    overs = sum(isinstance(step, Over) for step in talk.steps)
-    is_broken = any(isinstance(step, Broken) for step in talk.steps)
-    if talk.link.busy:
-        yield "a turn is left open"
-    if not is_broken and overs != prompts:
-        yield f"{prompts} prompts and {overs} ends"
-    if is_broken and overs > prompts:
-        yield "an end without a prompt"
+    yield from wrong_ends(talk, prompts)
     decided = [frame["response"]["request_id"] for frame in talk.sent if frame["type"] == "control_response"]
     allowed = [frame for frame in talk.sent if '"allow"' in json.dumps(frame.get("response", {}).get("response"))]
     asked = [step.key for step in talk.steps if isinstance(step, Asked)]
@@ -260,19 +222,14 @@ def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
         yield "answered twice"
 
 
-def wrong(seeds: range) -> list[tuple[int, str]]:
-    frames = pool()
-    return [(seed, what) for seed in seeds for what in one_sequence(seed, frames)]
-
-
 @pytest.mark.parametrize(
     "seeds", [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)], ids=["100", "1000"]
 )
 def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open(seeds: range) -> None:
-    assert wrong(seeds) == []
+    assert wrong_in(one_sequence, pool(), seeds) == []
 
 
 @pytest.mark.soak
 def test_no_long_run_of_sequences_raises_or_leaves_a_turn_open() -> None:
     seed = random.randrange(1 << 30)
-    assert wrong(range(seed, seed + 10_000)) == []
+    assert wrong_in(one_sequence, pool(), range(seed, seed + 10_000)) == []

@@ -30,7 +30,8 @@ from beam.agents.link import (
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.outcome import Class, Status, Total
-from tests.support.codex_dialogue import THREAD, TURN, Talk, kinds, opened, turn
+from tests.support.codex_dialogue import THREAD, TURN, Talk, opened, turn
+from tests.support.dialogue import kinds
 
 COMMAND = "item/commandExecution/requestApproval"
 FILES = "item/fileChange/requestApproval"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,12 +27,11 @@ from beam.agents.link import (
     Ready,
     Set,
     Steer,
-    Step,
 )
 from beam.model import events
 from beam.model.outcome import Status
-from beam.process.lines import Lines
-from tests.support.codex_dialogue import RECORDINGS, THREAD, Talk, recorded, turn
+from tests.support.codex_dialogue import RECORDINGS, THREAD, Talk, turn
+from tests.support.dialogue import Feed, in_pieces, recorded, spoilt, whole, wrong_ends, wrong_in
 
 NAMES = sorted(path.name for path in RECORDINGS.glob("*.jsonl"))
 STATUS = {"completed": Status.COMPLETED, "failed": Status.FAILED, "interrupted": Status.CANCELLED}
@@ -41,9 +40,9 @@ STATUS = {"completed": Status.COMPLETED, "failed": Status.FAILED, "interrupted":
 class Played:
     """A recording's first thread that ran turns, played to the link: the link's own requests get its answers."""
 
-    def __init__(self, name: str, feed: Callable[[Talk, bytes], list[Step]]) -> None:
+    def __init__(self, name: str, feed: Feed[Talk]) -> None:
         self.ended: list[tuple[str, Over]] = []
-        frames = recorded(name)
+        frames = recorded(RECORDINGS / name)
         thread = next(frame["params"]["threadId"] for way, frame in frames if frame.get("method") == "turn/start")
         methods = {frame["id"]: frame for way, frame in frames if way == ">" and "method" in frame and "id" in frame}
         talk = self.talk = Talk()
@@ -73,23 +72,6 @@ class Played:
         if "method" not in frame:
             word = words.get(decision, "deny") if isinstance(decision, str) else "deny"
             talk.do(Decide(key=json.dumps(frame.get("id")), decision=word))  # type: ignore[arg-type]
-
-
-def whole(talk: Talk, data: bytes) -> list[Step]:
-    return talk.hear(data.rstrip(b"\n"))
-
-
-def in_pieces(size: int) -> Callable[[Talk, bytes], list[Step]]:
-    """Feeds the bytes in pieces, as they may come out of a pipe."""
-
-    def feed(talk: Talk, data: bytes) -> list[Step]:
-        lines, found = Lines(1 << 30), []
-        for start in range(0, len(data), size):
-            for line in lines.feed(data[start : start + size]):
-                found += talk.hear(line)
-        return found
-
-    return feed
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,20 +109,12 @@ def test_the_recorded_requests_are_asked_and_answered() -> None:
 
 
 def pool() -> list[dict[str, Any]]:
-    return [frame for name in NAMES for way, frame in recorded(name) if way == "<" and len(json.dumps(frame)) < 5000]
-
-
-def spoilt(frame: Any, rng: random.Random) -> Any:
-    """The frame with one field of it gone, or something else."""
-    if not isinstance(frame, dict) or not frame:
-        return rng.choice([None, 0, "x", [], {}, -1, True])
-    key = rng.choice(list(frame))
-    copy = dict(frame)
-    if rng.random() < 0.3:
-        del copy[key]
-    else:
-        copy[key] = spoilt(copy[key], rng)
-    return copy
+    return [
+        frame
+        for name in NAMES
+        for way, frame in recorded(RECORDINGS / name)
+        if way == "<" and len(json.dumps(frame)) < 5000
+    ]
 
 
 def intents(rng: random.Random, talk: Talk, open_keys: list[str]) -> Intent:
@@ -193,32 +167,20 @@ def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
             frame = owned(rng.choice(frames), talk, rng)
             talk.hear(spoilt(frame, rng) if rng.random() < 0.3 else frame)
     talk.keep(talk.link.end(Exit(code=rng.choice([0, 1]))))
-    overs = sum(isinstance(step, Over) for step in talk.steps)
-    is_broken = any(isinstance(step, Broken) for step in talk.steps)
-    if talk.link.busy:
-        yield "a turn is left open"
-    if not is_broken and overs != prompts:
-        yield f"{prompts} prompts and {overs} ends"
-    if is_broken and overs > prompts:
-        yield "an end without a prompt"
-
-
-def wrong(seeds: range) -> list[tuple[int, str]]:
-    frames = pool()
-    return [(seed, what) for seed in seeds for what in one_sequence(seed, frames)]
+    yield from wrong_ends(talk, prompts)
 
 
 @pytest.mark.parametrize(
     "seeds", [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)], ids=["100", "1000"]
 )
 def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open(seeds: range) -> None:
-    assert wrong(seeds) == []
+    assert wrong_in(one_sequence, pool(), seeds) == []
 
 
 @pytest.mark.soak
 def test_no_long_run_of_sequences_raises_or_leaves_a_turn_open() -> None:
     seed = random.randrange(1 << 30)
-    assert wrong(range(seed, seed + 10_000)) == []
+    assert wrong_in(one_sequence, pool(), range(seed, seed + 10_000)) == []
 
 
 def test_what_is_heard_is_not_ignored() -> None:

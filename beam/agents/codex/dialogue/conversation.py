@@ -18,7 +18,7 @@ from beam.agents.codex.exec import is_image, text_of
 from beam.agents.codex.trouble import failure_class
 from beam.agents.fields import Object, obj, object_of, string
 from beam.agents.figures import NOTHING_YET
-from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.jsonrpc import Calls, Id, Reply
 from beam.agents.link import (
     Acknowledged,
     Broken,
@@ -58,7 +58,7 @@ class CodexLink:
         self._calls = Calls("codex", wire.request)
         self._controls = Controls(self._calls)
         self._requests = Requests()
-        self._held: list[tuple[wire.Id, str, Object]] = []  # requests from before the thread is there
+        self._held: list[tuple[Id, str, Object]] = []  # requests from before the thread is there
         self._thread_id = ""
         self._total: Total | None = None
         self._own: Object = {}
@@ -258,7 +258,7 @@ class CodexLink:
     def _late(self, reply: Reply, reader: TurnReader) -> list[Step]:
         return self._break(reply.error) if reply.is_late and reader is self._reader else []
 
-    def _asked(self, number: wire.Id, method: str, params: Object) -> list[Step]:
+    def _asked(self, number: Id, method: str, params: Object) -> list[Step]:
         if self._thread_id and not self._opening:
             return self._requests.take(number, method, params, self._reader)
         self._held.append((number, method, params))

@@ -14,8 +14,9 @@ from msgspec import Struct
 from beam.agents.base import raw_json
 from beam.agents.codex import tool_rules
 from beam.agents.codex.dialogue.turn import TurnReader
-from beam.agents.codex.dialogue.wire import Id, answer, refusal
+from beam.agents.codex.dialogue.wire import answer, refusal
 from beam.agents.fields import Object, obj, object_of, objects, string, strings
+from beam.agents.jsonrpc import Id, key_of
 from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.model import events
 
@@ -67,11 +68,6 @@ class Requests:
         if self._open.pop(key, None) is None:
             return []
         return [Withdrawn(key=key, why="codex does not wait for it any more")]
-
-
-def key_of(number: Id) -> str:
-    """Return a request's id as a unique text: 1 and "1" are different ids."""
-    return msgspec.json.encode(number).decode()
 
 
 def _refused(number: Id, method: str) -> Step:

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from beam.agents.fields import Object
-from beam.agents.link import Send
+from beam.agents.jsonrpc import Envelope, Writer
 from beam.agents.typed import Count, reader
-
-Id = int | str
 
 
 class Item(Struct, frozen=True, rename="camel"):
@@ -111,38 +107,12 @@ class Params(Struct, frozen=True, rename="camel"):
 NO_PARAMS = Params()
 
 
-class Frame(Struct, frozen=True):
+class Frame(Envelope, frozen=True):
     """One line of Codex's app-server protocol."""
 
-    id: Id | None = None
-    method: str = ""
     params: Params = NO_PARAMS
-    result: Any = None
-    error: Any = None
 
 
 read = reader(Frame)
-
-
-def request(number: int, method: str, params: Object) -> Send:
-    """Return a request from beam to Codex."""
-    return _send({"id": number, "method": method, "params": params})
-
-
-def notification(method: str) -> Send:
-    """Return a notification from beam to Codex."""
-    return _send({"method": method})
-
-
-def answer(number: Id, result: Object) -> Send:
-    """Return the answer to a request from Codex."""
-    return _send({"id": number, "result": result})
-
-
-def refusal(number: Id, message: str) -> Send:
-    """Return the refusal of a request from Codex."""
-    return _send({"id": number, "error": {"code": -32601, "message": message}})
-
-
-def _send(frame: Object) -> Send:
-    return Send(msgspec.json.encode(frame) + b"\n")
+_writer = Writer({})
+request, notification, answer, refusal = _writer.request, _writer.notification, _writer.answer, _writer.refusal
