@@ -1,6 +1,7 @@
-"""What agents may ask for in their turns: to send, to answer a mailbox, to interrupt what they sent, to deny an ask.
+"""Carries out requests that agents make in their turns: send a message, answer a mailbox's message, interrupt a message
+of their own, deny an ask.
 
-Who asks is known from the turn, never from the request. A request is idempotent: the id of a message follows from the
+The sender is taken from the turn, never from the request. A request is idempotent: the id of a message follows from the
 turn and the request's name, so a message that was put before its request was removed is not put twice.
 """
 
@@ -98,7 +99,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
 
 
 def _check_rules(options: Options, sender: Sender) -> None:
-    """Raise UsageError for what is no rule, and for one that allows: an agent widens nobody's rights."""
+    """Raise UsageError for an invalid rule, and for an allow rule: an agent may not widen anybody's rights."""
     if options.rules is UNSET:
         return
     from beam.rules.ruleset import rules_of

@@ -1,4 +1,4 @@
-"""Makes the request for a turn of a claimed message: settings, session, trust, and what the child is told."""
+"""Builds the request for the turn of a claimed message: settings, session, trust, and the child's variables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
 def order_of(log: AgentLog, message: Message) -> TurnRequest:
-    """Return the request for this message's turn. Set the session aside first if the message asks for a new one."""
+    """Return the request for this message's turn. If the message asks for a new session, archive the current one
+    first."""
     context, paths = log.context.at_once(), log.paths
     resolved = context.config.resolve(message.to)
     settings = resolved.settings
@@ -89,8 +90,8 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
 
 
 def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Ruleset:
-    """Return the rules that count for this message. One of an agent is allowed nothing that the agent itself was not,
-    and is denied what it was; where agents may write beam's files, no rule allows anything."""
+    """Return the rules that count for this message. A message from an agent gets no more than that agent was
+    allowed, and its denials. In a root in which agents may write, no allow rule counts."""
     written = [each for each in resolved.rules if each.lists != RuleLists()]
     asked = message.options.rules
     if not written and asked is UNSET and message.rules_at_most is None:
@@ -120,7 +121,7 @@ def program() -> str:
 
 
 def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
-    """Return who speaks through the outbox of this turn, and what it may do."""
+    """Return the sender of requests in this turn's outbox, with its rights."""
     session = log.state.session
     return Sender(
         agent=order.message.to,
@@ -149,9 +150,7 @@ def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
 
 
 def _carried_by(context: RootContext, fork: Fork) -> Total | None:
-    """Return what the CLI has counted so far over the session that is copied; None if that session continues now, or
-    nobody knows.
-    """
+    """Return the CLI's token total of the session; None if it is unknown, or the session was continued elsewhere."""
     try:
         state = read_state(context.agent_paths(fork.of).journal)
     except BeamError:

@@ -1,7 +1,7 @@
-"""Requests that the agent's own process answers: a text for its running turn, another setting, a question.
+"""Requests that only the agent's process can answer: a text for the running turn, a changed setting, a question.
 
-Each is passed on once, to the turn that runs or to the kept process, and answered when the process has answered. Does
-not depend on protocols, or on how requests come.
+Each is forwarded once, to the running turn or to the kept process, and answered with the process's answer. Does not
+depend on protocols, or on the source of requests.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ STEER_S = 600.0  # an agent reads a text when its tool has returned
 
 
 class ForwardedCalls:
-    """The requests of one lease that were passed on to the agent's process. `turn` is the running one, if one runs;
-    `on_answer` is called when an answer came."""
+    """The forwarded requests of one lease. `turn` is the running turn, if there is one; `on_answer` is called when
+    an answer has arrived."""
 
     def __init__(self, log: AgentLog, keeper: ProcessKeeper, turn: Callable[[], RunningTurn | None]) -> None:
         self._log = log
@@ -37,9 +37,9 @@ class ForwardedCalls:
         self.on_answer: Callable[[], None] = _nobody
 
     def carry_out(self, request: Control) -> CallAnswer | None:
-        """Send the request on, unless it was, and return its answer; None while there is none.
+        """Forward the request, once, and return its answer; None while there is none.
 
-        Raises NotFoundError where no process is there that could answer, UnsupportedError where it can't.
+        Raises NotFoundError if no process can answer, UnsupportedError if the process does not support the request.
         """
         if request.id in self._answers:
             return self._answers.pop(request.id)

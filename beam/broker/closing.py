@@ -1,7 +1,6 @@
 """How a message leaves its agent's queue: its reply routed and its turn closed, requeued, or dead-lettered.
 
-Each function ends with the message's file where the journal says it is. Each is idempotent: one that was cut short is
-called again.
+After each function, the message's file is where the journal says. Each is idempotent: after a crash it is called again.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMI
 
 
 def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished) -> None:
-    """Route the reply, record that all is done, and remove the file; then begin a new segment of the journal if it is
-    time. What the policy retries is requeued instead.
-    """
+    """Route the reply, record that the message is closed, and remove its file; then begin a new segment of the
+    journal if it is due. A message that the policy retries is requeued instead."""
     failure.count_cost(log.context, message, finished)
     again = failure.next_attempt(log.context.config.policy, message, finished)
     if again is not None:
@@ -47,7 +45,7 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
 
 
 def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
-    """Requeue the message as its next attempt, which its file says already."""
+    """Requeue the message; its file has the number of the next attempt already."""
     log.record(
         events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
         message_id=message.id,
@@ -59,7 +57,8 @@ def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_b
 
 
 def archive(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Remove the file of a closed message; that of a failed one goes to `dead/`, which the journal says first."""
+    """Remove the file of a closed message. A failed message's file moves to `dead/`, after the journal has recorded
+    that."""
     if known.status in GIVEN_UP and known.phase == CLOSED:
         status = known.status
         log.record(
@@ -107,7 +106,7 @@ def dead_letter(
 
 
 def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Finish what `dead_letter` began: the journal calls the message dead, and its file is not in dead/ yet."""
+    """Finish an interrupted `dead_letter`: the journal records the dead letter, and the file is not in `dead/` yet."""
     dead = read_event(log.paths.journal, known.outcome_seq or 0)
     _finish_burial(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 
@@ -123,7 +122,7 @@ def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.M
 
 
 def move_to_dead(log: AgentLog, entry: Entry) -> None:
-    """Move the file of a message that the journal calls dead to `dead/`."""
+    """Move the file of a recorded dead letter to `dead/`."""
     with contextlib.suppress(FileNotFoundError):
         log.queue.move(entry, "dead")
     log.forget(entry)

@@ -1,4 +1,4 @@
-"""From what a sender asks to a message: who sends, in which thread, how far from a person; what is refused at once."""
+"""Makes a message from a sender's request: its sender, its thread, its hops. Invalid requests are refused here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ MOST_REPLIES = 1000  # more turns than a thread may have, unless its policy says
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who sends: a person, or an agent in its turn as the turn's holder knows it. `chain` are the agents whose turns
-    wait for what the caller does."""
+    """The sender: a person, or an agent in its turn, as the turn's holder knows it. `chain` are the agents whose
+    turns wait for the caller."""
 
     name: str = HUMAN
     thread: str = ""
@@ -58,8 +58,8 @@ def compose(
     replies: int | None = None,
     session_context: SessionContext = SessionContext(),
 ) -> Message:
-    """Return the message, checked. `deadline` is seconds from now. `replies` is how many answers are routed, in turn
-    (None: what the limits say).
+    """Return the message, checked. `deadline` is seconds from now. `replies` is how many successive answers are routed
+    (None: as the limits say).
 
     Raises UsageError for an empty text, LimitError for too long a text, too many hops, or a waiting send into the
     caller's own chain (it could never end).
@@ -123,7 +123,7 @@ def check_text(text: str, limits: Limits) -> None:
 
 
 def check_replies(replies: int, mode: ReplyMode) -> None:
-    """Raise UsageError for a number of replies where none is routed, and for one out of range."""
+    """Raise UsageError for a number of replies if replies are not routed, and for a number out of range."""
     if mode == "wait":
         raise UsageError("--replies is for messages that nobody waits for", "add --no-wait, or leave it out")
     if mode == "none":
@@ -135,7 +135,7 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return the text with U+FFFD for every lone surrogate, which no file and no agent could take."""
+    """Return the text with U+FFFD for every lone surrogate, because lone surrogates can't be encoded."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -1,4 +1,4 @@
-"""What a process knows of a root: where it is, its configuration, the clock, the environment."""
+"""The context of a root in one process: its paths, its configuration, the clock, the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RootContext(Struct, frozen=True, kw_only=True):
-    """One root as one process sees it. `carry_out`: what is done with requests of agents in their turns.
+    """One root as seen by one process. `carry_out`: what is done with requests of agents in their turns.
 
     `exposed`: whether the root lies where agents may write, so that what it holds may be anybody's; it was looked at
     when this was made, and `at_once` looks again.
@@ -57,12 +57,12 @@ class RootContext(Struct, frozen=True, kw_only=True):
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
     def is_agent(self, name: str) -> bool:
-        """Return whether a message can be sent to that name: an agent's, or that of a session of one."""
+        """Return whether the name is an agent's, or a session's of an agent, so that messages can be sent to it."""
         name = base_of(name) if NAME.match(name) else name
         return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
     def is_mailbox(self, name: str) -> bool:
-        """Return whether the agent is no program; False where its configuration can't be understood."""
+        """Return whether the agent is a mailbox; False if its configuration is invalid."""
         try:
             return "mailbox" in registry.adapter(self.config.resolve(name).settings.adapter).card.faces
         except BeamError:

@@ -1,4 +1,4 @@
-"""Answers requests to an agent; each is answered by one `control.done`. Some are later: their files stay until then."""
+"""Answers requests to an agent, each by one `control.done`. Some are answered later; their files stay until then."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Requests:
             crash_point("control.removed")
 
     def _answer(self, request: Control) -> bool:
-        """Carry out the request and record its answer; False if that comes later."""
+        """Carry out the request and record its answer; return False if the answer comes later."""
         done = events.ControlDone(control_id=request.id, verb=request.verb)
         try:
             answer = self._outcome(request)
@@ -76,7 +76,7 @@ class _Requests:
         return True
 
     def _outcome(self, request: Control) -> CallAnswer | None:
-        """Carry out the request and return what came of it; None if that is known later."""
+        """Carry out the request and return its answer; None if the answer comes later."""
         if request.verb in VERBS:
             return self.lease.calls.carry_out(request)
         if self.log.context.clock.now_ns() > parse_rfc3339(request.expires):
@@ -92,7 +92,7 @@ class _Requests:
         return self.lease.turn.message_id if self.lease.turn is not None else None
 
     def _carry_out(self, request: Control) -> str | None:
-        """Do what is asked and return what was done, in words; None if that is known later."""
+        """Carry out the request and return what was done, as text; None if the answer comes later."""
         if request.verb in ("pause", "resume"):
             return self._pause(request)
         if request.verb == "reset":
@@ -187,7 +187,7 @@ class _Requests:
         return f"attempt {again.attempt}"
 
     def _attempt_put(self, entry: Entry) -> int | None:
-        """Return the attempt that was put for this very request by a process that died before the journal said so."""
+        """Return the attempt that a dead process already published for this request, before it could record that."""
         message = self.waiting.read(entry) if entry.box == "new" else None
         known = self.log.state.known.get(entry.id)
         if message is None or known is None or known.phase != DEAD or message.attempt <= known.attempt:
@@ -231,7 +231,7 @@ class _Requests:
         return session_id
 
     def _close(self, request: Control) -> str | None:
-        """Have the kept process closed; return what was closed once it is gone."""
+        """Close the kept process; return what was closed once it is gone."""
         lease, agent = self.lease, self.log.paths.agent
         if lease.turn is not None:
             raise UnfinishedError(f"{agent} is in a turn", f"wait for it, or: beam interrupt {agent}", subject=agent)

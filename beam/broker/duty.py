@@ -1,6 +1,6 @@
-"""The duty of whoever has a lease: answer requests, check what waits, dead-letter what expired, run, hand over.
+"""The duty of a lease's owner: answer requests, check waiting messages, dead-letter expired ones, run, hand over.
 
-A sender, someone who waits, a worker, the broker and a mailbox all take the same `step`.
+A sender, a waiting process, a worker, the broker and a mailbox all take the same `step`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """What a step found. `entries`: the messages that may be claimed now, in order (none for a mailbox).
+    """The result of a step. `entries`: the messages that may be claimed now, in order (none for a mailbox).
 
-    `pause_s`: seconds until the next one may be; None if none waits, or time alone changes nothing. `untrusted`: why
-    the next one waits until a person trusts the folder. `blocked`: why nothing may be done.
+    `pause_s`: seconds until the next message may be claimed; None if none waits, or if waiting alone does not help.
+    `untrusted`: why the next one waits until a person trusts the folder. `blocked`: why nothing may be done.
     """
 
     entries: Sequence[Entry] = ()
@@ -60,14 +60,14 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
 
 
 async def run_next(lease: AgentLease, stop: Stop) -> bool:
-    """Take one step, and run the first message that can be claimed; False if none can."""
+    """Take one step, and run the first message that can be claimed; return False if none can."""
     return await run_first(lease, step(lease), stop)
 
 
 async def run_first(
     lease: AgentLease, due: Due, stop: Stop, *, begun: Callable[[Message], None] = lambda message: None
 ) -> bool:
-    """Run the first message of a step that can be claimed, which is told to `begun` first; False if none can."""
+    """Run the first message of a step that can be claimed, after calling `begun` with it; return False if none can."""
     from beam.broker.turn import run
 
     for entry in due.entries:
@@ -82,9 +82,9 @@ async def run_first(
 
 
 def ensure_running(context: RootContext, paths: AgentPaths, message_id: str | None = None) -> bool:
-    """Take the agent's lease for one step and hand over, if nobody has it; return whether a worker was started.
+    """If nobody has the agent's lease, acquire it for one step and hand over; return whether a worker was started.
 
-    Of a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
+    For a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
     """
     lease = AgentLease.acquire(context, paths)
     if lease is None:

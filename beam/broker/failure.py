@@ -1,4 +1,4 @@
-"""What the policy says about failures, and what is recorded of that."""
+"""Applies the policy to failures, and records its decisions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NS = 1_000_000_000
 
 
 def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tuple[Message, str] | None:
-    """Return the message as its next attempt, and not before when (RFC 3339); None if it is given up on.
+    """Return the message as its next attempt, and the earliest time for it (RFC 3339); None if it is not retried.
 
-    The same outcome always gives the same answer, so that a process that died before it acted is followed exactly.
+    The result depends on the outcome only, so after a crash the next process decides the same.
     """
     chance = _chance(message.id, finished.attempt)
     pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
@@ -40,13 +40,13 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
 
 
 def is_shortage(error: BeamError) -> bool:
-    """Return whether the error says that the system is short of processes, memory or descriptors just now."""
+    """Return whether the error means a temporary shortage of processes, memory or descriptors."""
     cause = error.__cause__
     return isinstance(error, ShortageError) or (isinstance(cause, OSError) and cause.errno in PASSING)
 
 
 def after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
-    """Return when the agent may be started next (RFC 3339) after so many tries, and the seconds until then."""
+    """Return when the agent may be started again (RFC 3339) after that many tries, and the seconds until then."""
     pause = min(policy.backoff * 2.0 ** (shortages - 1), policy.backoff_max)
     pause *= 1 + policy.jitter * _chance(message.id, shortages)
     return rfc3339(now_ns + int(pause * _NS)), pause
@@ -85,9 +85,8 @@ def _seconds(timestamp: str) -> float:
 
 
 def pause_s(state: State, head: str | None, now_ns: int, *, no_circuit: bool = False) -> float | None:
-    """Return the seconds until something may be claimed; None while the queue is paused. `head`: the next message;
-    `no_circuit`: it is run also while the circuit is open.
-    """
+    """Return the seconds until a message may be claimed; None while the queue is paused. `head`: the next message;
+    `no_circuit`: it ignores an open circuit."""
     if state.paused:
         return None
     until = [0.0]
@@ -100,14 +99,14 @@ def pause_s(state: State, head: str | None, now_ns: int, *, no_circuit: bool = F
 
 
 def budget_used_up(context: RootContext, message: Message) -> str | None:
-    """Return why the message may not run, as text: its thread or the root used up its budget; None where it may."""
+    """Return why the message may not run: its thread or the root has used up its budget; None if it may."""
     policy = context.config.policy
     spent = more(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
     return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
 
 
 def check_budget(context: RootContext, message: Message) -> None:
-    """Raise LimitError for what an agent sends in a thread that used up its budget: it would never run."""
+    """Raise LimitError for an agent's message in a thread that has used up its budget, because it would never run."""
     used_up = budget_used_up(context, message)
     if used_up is not None:
         raise LimitError(
@@ -118,9 +117,9 @@ def check_budget(context: RootContext, message: Message) -> None:
 
 
 def count_turn(context: RootContext, message: Message) -> str | None:
-    """Count the turn that the message gets now to its whole thread; return why it may not have it, if that is too many.
+    """Count this turn in the message's thread; return a refusal if the thread has too many.
 
-    What a person sent begins a thread, which takes no counting. Raises DiskError.
+    A person's message begins a new thread and is not counted. Raises DiskError.
     """
     if message.hops == 0:
         return None
@@ -129,7 +128,7 @@ def count_turn(context: RootContext, message: Message) -> str | None:
 
 
 def count_cost(context: RootContext, message: Message, finished: TurnFinished) -> None:
-    """Count what the turn cost to its whole thread, where that is bounded."""
+    """Add the turn's cost to its thread, if the thread's cost is limited."""
     if context.config.policy.thread_cost_usd is None or not finished.cost_usd:
         return
     with contextlib.suppress(DiskError):  # an outcome must get through; what its message carries bounds it still
@@ -141,7 +140,7 @@ def _thread(context: RootContext, message: Message) -> Thread:
 
 
 def root_spent(context: RootContext) -> Spent:
-    """Return what all agents of the root used so far, by their journals. One that can't be read counts as nothing."""
+    """Return the usage of all agents of the root so far, from their journals. An unreadable journal is skipped."""
     turns, cost = 0, 0.0
     for name in context.home.agents():
         paths = context.agent_paths(name)
@@ -159,7 +158,7 @@ Refusal = tuple[str, str, Status]  # reason, detail, status
 
 
 def refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
-    """Return why a message may not be claimed; None where it may."""
+    """Return why a message may not be claimed; None if it may."""
     limits = context.config.limits
     if message.deadline is not None and context.clock.now_ns() > parse_rfc3339(message.deadline):
         return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
@@ -173,5 +172,5 @@ def refusal(message: Message, state: State, context: RootContext) -> Refusal | N
 
 
 def over(used_up: str) -> Refusal:
-    """Return the refusal of a message for whose turn no budget is left."""
+    """Return the refusal of a message without budget for its turn."""
     return "budget", f"the budget is used up: {used_up}", Status.LIMIT

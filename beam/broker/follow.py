@@ -1,4 +1,4 @@
-"""Waits for a message's outcome by reading the journal, whoever runs it, and makes sure that somebody does."""
+"""Waits for a message's outcome by reading the journal, and makes sure that some process runs the message."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | No
 def _outcome_event(
     paths: AgentPaths, known: MessageRecord, message_id: str
 ) -> events.TurnFinished | events.MessageDead:
-    """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it: the message is known for
-    longer.
-    """
+    """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it; the message itself is
+    known for longer."""
     try:
         event = read_event(paths.journal, known.outcome_seq or 0)
     except DiskError as error:
@@ -53,7 +52,7 @@ def _outcome_event(
 
 
 def replay_outcome(paths: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
-    """Return what `outcome_in` returns; the event that put it on disk goes to `seen`."""
+    """Return the result of `outcome_in`; `seen` gets the event of the outcome."""
     outcome = outcome_in(paths, state, message_id)
     if outcome is not None:
         seen(_outcome_event(paths, state.known[message_id], message_id))
@@ -71,12 +70,12 @@ def follow(
     after_seq: int | None = None,
     looks_only: bool = False,
 ) -> Steps[Outcome | None]:
-    """Wait for the message's outcome and return it; None once `wanted` says no. Its events that come meanwhile go to
-    `seen`.
+    """Wait for the message's outcome and return it; return None once `wanted` returns False. `seen` gets the message's
+    events as they come.
 
-    Twice a second it makes sure that the agent has a holder, or takes its duty; not with `looks_only`. Raises
-    UnfinishedError after `timeout` seconds, when the agent is blocked, or when its workers end without a word; nothing
-    is stopped then. Raises NotFoundError when the message is gone with its agent.
+    Unless `looks_only`, this process checks twice a second that the agent has a holder, and otherwise does the duty
+    itself. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers keep ending
+    without a result; nothing is stopped then. Raises NotFoundError if the agent was removed with the message.
     """
     with gone_as_not_found(paths, message_id):
         return (

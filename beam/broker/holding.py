@@ -1,7 +1,7 @@
-"""Holds one agent: runs what is sent to it, and keeps its process as long as a message asked for (`beam send --keep`).
+"""Holds one agent: runs its messages, and keeps its process for as long as a message asked (`beam send --keep`).
 
-A message from another environment, or one that wants another process, is left to its sender: the kept process is closed
-and the lease let go. So is the agent for a broker. Owns when a holder goes.
+A message from another environment, or one that needs another process, is left to its sender: the kept process is closed
+and the lease released. The same happens for a broker. Decides when a holder ends.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LOOK_S = 1.0  # for what no notification tells: a root that is gone, a broker w
 
 
 class Holder:
-    """Serves one agent. `declined` are the messages that were left to their senders, by id. With `keeps` the process
-    of each turn stays, until the end; else that of a message that asks for it."""
+    """Serves one agent. `declined` are the ids of messages that were left to their senders. With `keeps`, every
+    turn's process is kept until the end; otherwise only if the message asks for it."""
 
     def __init__(self, lease: AgentLease, stop: Stop, declined: set[str], *, keeps: bool = False) -> None:
         self._lease = lease
@@ -45,7 +45,7 @@ class Holder:
         self._wake = Wake()
 
     async def serve(self) -> bool:
-        """Run what waits until nothing may be claimed and no process is kept, or `stop` is asked for.
+        """Run waiting messages until none may be claimed and no process is kept, or until `stop`.
 
         Return whether a message was left to its sender.
         """
@@ -103,7 +103,7 @@ class Holder:
         self._wake.now()
 
     def _why_let_go(self) -> str:
-        """Return why the agent is let go though its process could stay; "" where it need not be."""
+        """Return why the agent has to be released, although its process could stay; "" if it has not."""
         lease = self._lease
         if not lease.is_still():
             return "the root is gone"
@@ -116,7 +116,7 @@ class Holder:
         return _LOOK_S if due is None else max(0.0, min(_LOOK_S, due - now))
 
     async def _first(self, *waits: Coroutine[None, None, None]) -> None:
-        """Wait until one of these is over."""
+        """Wait until the first of these has finished."""
         tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -128,7 +128,7 @@ class Holder:
     # -- which messages are run --------------------------------------------------------------------------------------
 
     def _why_left(self, message: Message) -> str:
-        """Return why this message is left to its sender; "" where it may be run here."""
+        """Return why this message is left to its sender; "" if it may run here."""
         keeper = self._lease.keeper
         if message.id in self._declined:  # nobody took it: it is run here rather than never
             return ""
@@ -140,7 +140,8 @@ class Holder:
         return ""
 
     def _begun(self, message: Message) -> None:
-        """Let the process stay if the message that was claimed wants it, and say where it gets another environment."""
+        """Keep the process if the claimed message asks for it, and record if the message gets another environment
+        than its sender's."""
         keeper, seconds = self._lease.keeper, math.inf if self._keeps else kept_for(message)
         keeper.keeps = keeper.process is not None
         if seconds is not None and self._why_let_go() == "":
@@ -151,7 +152,7 @@ class Holder:
 
 
 async def left_to_its_sender(paths: AgentPaths) -> None:
-    """Wait until somebody holds the agent, for a while: the sender of a message that was declined, or a broker."""
+    """Wait for a while until the sender of the declined message, or a broker, holds the agent."""
     for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
         await asyncio.sleep(_SENDERS_LOOK_S)
         if not is_free(paths.lock):
@@ -159,15 +160,14 @@ async def left_to_its_sender(paths: AgentPaths) -> None:
 
 
 def is_of(message: Message, lease: AgentLease) -> bool:
-    """Return whether a turn of this message here has its sender's environment, or need not."""
+    """Return whether this process has the environment of the message's sender, or the message accepts any."""
     wanted = message.environment
     return wanted is None or wanted == fingerprint(lease.log.context.environ, message.id)
 
 
 def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
-    """Return whether a turn of this message can't run in the process of that key, as far as that can be seen before
-    it begins.
-    """
+    """Return whether a turn of this message can't reuse the process with that key, as far as is known before the
+    turn."""
     context, options = lease.log.context, message.options
     try:
         resolved = context.config.resolve(message.to)

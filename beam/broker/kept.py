@@ -1,4 +1,5 @@
-"""What a sender does where another process keeps the agent's: it waits until that one takes its message or lets go."""
+"""How a sender waits if another process keeps the agent's process: until that process takes the message or releases
+the agent."""
 
 from __future__ import annotations
 
@@ -21,14 +22,15 @@ _LOOK_S = 0.02
 
 
 def kept_for(message: Message) -> float | None:
-    """Return the seconds for which the message wants the process kept; None where it does not. Only a person may."""
+    """Return how many seconds the message asks to keep the process; None if it does not. Only a person's message may
+    ask."""
     return message.options.keep if message.options.keep is not UNSET and message.hops == 0 else None
 
 
 def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> Steps[bool]:
-    """Wait while a holder that keeps a process and runs no turn may still take this message, which is in its queue.
+    """Wait while a holder with an idle kept process may still take this queued message.
 
-    Return whether nobody holds the agent then. A broker takes every message, so nobody waits for it here.
+    Return whether the agent has no holder afterwards. Does not wait for a broker, which takes every message.
     """
     if is_free(paths.lock):
         return True

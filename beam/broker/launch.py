@@ -1,6 +1,6 @@
 """Starts workers: detached processes that drain one agent's queue.
 
-Does not depend on: how a worker works.
+Does not depend on the work of a worker.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ served_here: set[Path] = set()  # the roots whose agents a broker in this proces
 def ensure(context: RootContext, paths: AgentPaths) -> None:
     """Make sure that somebody drains the queue: start a worker if nobody has the agent's lock.
 
-    Whoever has the lock checks the queue again after giving it away. A broker in this process takes the agent itself.
-    A mailbox needs no worker: its messages are asked for. A lane always gets one, because others take its lock for a
-    moment, too.
+    The owner of the lock checks the queue again after releasing it. A broker in this process takes the agent itself. A
+    mailbox needs no worker: its messages are asked for. A lane always gets one, because other processes hold its lock
+    briefly, too.
     """
     if context.is_mailbox(paths.agent):
         return

@@ -1,8 +1,8 @@
 """The lease of an agent: the lock, the turn that runs, and the process that is kept between turns.
 
-Whoever has an agent's lease alone claims its messages, runs its turns and appends to its journal. With it comes a duty:
-recover what the last one left, answer requests, and start a worker on leaving if anything waits (`beam.broker.duty`).
-Does not depend on: how a turn is run, how requests are answered.
+Whoever has an agent's lease alone claims its messages, runs its turns and appends to its journal. The owner has duties:
+recover after the last owner, answer requests, and start a worker at the end if anything waits (`beam.broker.duty`).
+Does not depend on how turns run, or how requests are answered.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class AgentLease:
     def acquire(
         cls, context: RootContext, paths: AgentPaths, watcher: Watcher = ignore, fold: Fold | None = None
     ) -> AgentLease | None:
-        """Take the agent's lock and recover what the last lease left; None if another process has the lock.
+        """Take the agent's lock and recover from the last lease; return None if another process has the lock.
 
-        The journal's events from now on go to `watcher`. `fold`: what the caller read of the journal already. Raises
-        DiskError, CorruptError.
+        `watcher` gets the journal's events from now on. `fold`: the part of the journal that the caller has read
+        already. Raises DiskError, CorruptError.
         """
         directories.check_paths(context.home, paths)
         lock = try_lock(paths.lock)
@@ -76,9 +76,9 @@ class AgentLease:
         return lease
 
     def hand_over(self, *, start_worker: bool = True) -> bool:
-        """Close the lease; return whether something waits that nobody has taken since.
+        """Close the lease; return whether something waits that no other process has taken.
 
-        With `start_worker` a worker is started for that, and for lanes of the agent whose own worker died.
+        With `start_worker`, start a worker for it, and for lanes of the agent whose worker died.
         """
         from beam.broker import launch, stranded
 
@@ -102,7 +102,7 @@ class AgentLease:
         self._lock.release()
 
     def waits(self) -> bool:
-        """Return whether a message or a request waits that a worker could do something about."""
+        """Return whether a message or a request waits that a worker could handle."""
         if control.waiting(self.log.paths.control):
             return True
         if self.log.state.paused or self.log.is_mailbox():
@@ -116,7 +116,7 @@ class AgentLease:
             self.turn.news.set()
 
     def is_still(self) -> bool:
-        """Return whether the lock is still the agent's: its root may be gone, or another one."""
+        """Return whether the lock file is still in place: the root may have been removed or replaced."""
         try:
             return self._lock.is_still()
         except OSError:
@@ -125,7 +125,7 @@ class AgentLease:
     # -- the kept process --------------------------------------------------------------------------------------------
 
     def why_kept_ends(self) -> str:
-        """Return why the kept process has to end now; "" while it may stay, or where there is none."""
+        """Return why the kept process has to end now; "" if it may stay, or there is none."""
         if self.keeper.process is None:
             return ""
         state = self.log.state
@@ -136,7 +136,8 @@ class AgentLease:
         return self.keeper.over(state.session.session_id if state.session is not None else None)
 
     async def end_kept(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
-        """Ask the kept process, if there is one, to quit, and wait until it is gone; once `hard` says so, kill it."""
+        """Ask the kept process, if there is one, to quit, and wait until it is gone; kill it once `hard` returns
+        True."""
         try:
             await self.keeper.end(why, hard=hard)
         finally:

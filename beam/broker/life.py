@@ -1,4 +1,4 @@
-"""The life of a broker's process: it claims the root, serves it until a signal asks it to stop, and lets it go."""
+"""The life of a broker's process: it claims the root, serves it until a signal asks it to stop, and releases it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is gar
 async def run(
     context: RootContext, *, cap: int, poll: float, poll_only: bool, idle: float | None = None, grace: float, say: Say
 ) -> None:
-    """Run a broker from its first to its last line of log: claim the root, serve, let go.
+    """Run a broker: claim the root, serve it, release it.
 
-    `cap` bounds turns at once; `poll`, `idle` (None: for ever) and `grace` are seconds (see `Broker`). Raises
-    UsageError where another broker serves the root, DiskError where the root was removed or replaced meanwhile.
+    `cap` limits concurrent turns; `poll`, `idle` (None: no limit) and `grace` are seconds (see `Broker`). Raises
+    UsageError if another broker serves the root, DiskError if the root was removed or replaced meanwhile.
     """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)

@@ -1,7 +1,7 @@
 """The log of one agent or lane: its journal, its queue, and the state that follows from them.
 
-Recovery, closing, routing, the policy for failures and the answers to requests need no more than this. A log owns no
-lock: whoever makes one has the agent's (`beam.broker.lease`). Does not depend on: turns, processes, locks.
+Recovery, closing, routing, the failure policy and control need only this. A log takes no lock; its maker must have the
+agent's (`beam.broker.lease`). Does not depend on turns, processes or locks.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Watcher = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Do nothing with an event: the watcher of a log that nobody watches."""
+    """Ignore an event: the watcher of a log that nobody watches."""
 
 
 class AgentLog:
-    """An agent's journal and queue. `context` may be replaced when the configuration was read again."""
+    """An agent's journal and queue. `context` is replaced when the configuration is read again."""
 
     def __init__(self, context: RootContext, paths: AgentPaths, journal: Journal, watcher: Watcher = ignore) -> None:
         self.context = context
@@ -50,11 +50,11 @@ class AgentLog:
         return event
 
     def is_mailbox(self) -> bool:
-        """Return whether the agent's messages are taken by `recv`, never run."""
+        """Return whether the agent is a mailbox: `recv` takes its messages, and no process runs them."""
         return self.context.is_mailbox(self.paths.agent)
 
     def is_lent(self) -> bool:
-        """Return whether somebody took the open message by `recv` and may still answer it."""
+        """Return whether the open message was taken by `recv` and may still be answered."""
         turn = self.state.open_turn
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False
@@ -71,5 +71,5 @@ class AgentLog:
         self._checked.add((entry.id, entry.position))
 
     def forget(self, entry: Entry) -> None:
-        """Forget the check: the file does not wait any more, and another one of its name is checked again."""
+        """Forget the check, because the file no longer waits; a new file of that name is checked again."""
         self._checked.discard((entry.id, entry.position))

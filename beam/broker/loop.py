@@ -1,8 +1,8 @@
 """The broker: it serves each agent's queue in order, several agents at once, up to a cap.
 
-It acquires the lease of every agent that has files here, and of those that appear later. A lease that another process
-has is asked for again. A lane's lease is acquired when its own worker can't be on its way any more, and only while
-something is in the lane. Trouble with one agent stops that agent only.
+It acquires the lease of every agent with files here, including later ones. If another process has a lease, it tries
+again. A lane's lease is acquired only when its own worker should have taken it by now, and only while something is in
+the lane. An error with one agent stops that agent only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Say = Callable[[str], None]
 
 
 class Broker:
-    """Serves one root until it is asked to stop, or had nothing to do for `idle` seconds. `cap` bounds turns at once;
-    `poll` is seconds between polls that nothing asked for; `say` takes lines for its log."""
+    """Serves one root until it is asked to stop, or had nothing to do for `idle` seconds. `cap` limits concurrent
+    turns; `poll` is the interval of unprompted polls (seconds); `say` takes lines for its log."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Broker:
             self._wake.close()
 
     def ask_to_stop(self) -> None:
-        """Stop claiming; called again, end what runs forcibly."""
+        """Stop claiming messages; a second call ends running turns forcibly."""
         self.forced = self.stopping
         self.stopping = True
         if self._wake is not None:
@@ -125,7 +125,7 @@ class Broker:
         return max(0.0, min(self.poll, due - self.context.clock.monotonic()))
 
     def _mark_changed(self) -> None:
-        """Mark the agents that need a step: by notification, and all that changed once in each `poll`."""
+        """Mark the agents that need a step: those with notifications, and once per `poll` all that changed."""
         assert self._wake is not None
         now = self.context.clock.monotonic()
         changed = self._wake.changed()
@@ -147,7 +147,7 @@ class Broker:
                 served.compare_stamps(now_ns)
 
     def _stir(self, served: Served) -> None:
-        """Mark the agent as one that needs a step, or have its running turn look at the requests to it."""
+        """Mark the agent as needing a step, or make its running turn handle the requests."""
         served.is_dirty = True
         if served.lease is not None:
             served.lease.knock()
@@ -167,8 +167,8 @@ class Broker:
     # -- one agent -------------------------------------------------------------------------------------------------
 
     def _acquired(self, served: Served) -> AgentLease | None:
-        """Return its lease; None if another process has it, or as many lanes are held as turns may run: each costs open
-        files."""
+        """Return the agent's lease; None if another process has it, or if the number of held lanes has reached the
+        limit of concurrent turns (each lane needs open files)."""
         if served.lease is not None:
             return served.lease
         assert self._wake is not None
@@ -195,7 +195,7 @@ class Broker:
         return served.lease
 
     def _prepare(self, served: Served) -> duty.Due | None:
-        """Take a step with the agent, if its lease is free; return what may be claimed, if anything may."""
+        """Take a step for the agent if its lease is free; return the step's result if a message may be claimed."""
         served.look_at = math.inf
         lease = self._acquired(served)
         if lease is None:
@@ -223,7 +223,7 @@ class Broker:
         return None
 
     def _prepared(self, served: Served) -> duty.Due | None:
-        """Do the same; trouble stops this agent only."""
+        """Take the step; an error stops this agent only."""
         try:
             return self._prepare(served)
         except (BeamError, OSError) as error:
@@ -251,7 +251,7 @@ class Broker:
             self._begin_end(served, why)
 
     def _end_those_over_the_limit(self) -> None:
-        """End the kept processes that were used least lately, until no more are left than may be."""
+        """End the least recently used kept processes until their number is within the limit."""
         kept = [
             (served.lease.keeper.since, served)
             for served in self.roster.all()
@@ -279,7 +279,7 @@ class Broker:
                 self._wake.now()
 
     def _start(self, served: Served, due: duty.Due | None) -> None:
-        """Begin its next turn. `due` is what this very poll found; None if that is from an earlier one."""
+        """Begin the agent's next turn. `due` is the step's result from this poll; None if it is from an earlier one."""
         served.stop = Stop()
         served.started = self.context.clock.monotonic()
         if served.paths.lane is not None:
@@ -342,9 +342,9 @@ class Broker:
         return any(served.is_busy for served in self.roster.all())
 
     def _leave(self) -> None:
-        """Let every agent go. What was published after the broker was asked to stop gets a worker: its sender saw the
-        lock held, and counts on us. So does all of an agent that was not held yet: a reply of ours may have made it.
-        In a root that is not this broker's any more nothing is looked at."""
+        """Release every agent. Messages that were published after the request to stop get a worker, because their
+        senders saw the lock taken and rely on this process. Agents that were not held yet are treated alike, because
+        a reply of this broker may have created them. If the root belongs to another broker now, nothing is done."""
         if self.lost:
             for served in self.roster.agents.values():
                 if served.lease is not None:

@@ -54,7 +54,7 @@ def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
 def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Message | None:
     """Return the next message, claimed for so many seconds (default: the agent's lease, else the limit).
 
-    None if none waits, or the queue is paused. Raises UnfinishedError while one is out and not answered.
+    None if none waits, or the queue is paused. Raises UnfinishedError while another message is taken and not answered.
     """
     lease = finished(_acquire(context, paths))
     try:
@@ -104,7 +104,8 @@ def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
 
 
 def reply(context: RootContext, paths: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
-    """Answer a message that was taken. Raises NotFoundError if it is not out (answered already, its lease is over)."""
+    """Answer a message that was taken. Raises NotFoundError if it is no longer taken (it was answered, or its lease
+    is over)."""
     return finished(replying(context, paths, message_id, text, failed=failed))
 
 
@@ -117,9 +118,9 @@ def replying(
     failed: bool,
     at_most: Access | None = None,
 ) -> Steps[Outcome]:
-    """Do the same in steps, for one who has more to do than to wait for the mailbox's lease.
+    """Answer in steps, for a caller that can't block on the mailbox's lease.
 
-    `at_most` is the access of the agent that answers: whoever gets the answer as a message runs it with no more.
+    `at_most` is the access of the answering agent: a turn that gets this answer as a message runs with no more.
     """
     lease = yield from _acquire(context, paths)
     log = lease.log

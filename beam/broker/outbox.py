@@ -1,6 +1,6 @@
-"""Outboxes, through which an agent asks for things in its turn: requests are read, bounded, counted and answered.
+"""Outboxes, through which an agent makes requests in its turn: requests are read, bounded, counted and answered.
 
-Does not depend on: what a request does; `RootContext.carry_out` knows that.
+Does not depend on the effect of a request, which `RootContext.carry_out` knows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Asked(Struct):
 
 
 class Outboxes:
-    """The outboxes of one agent: that of the turn that runs, and that of a process that is kept between turns."""
+    """The outboxes of one agent: the running turn's, and that of a process that is kept between turns."""
 
     def __init__(self, log: AgentLog) -> None:
         self.log = log
@@ -49,19 +49,19 @@ class Outboxes:
         self._notices = 0
 
     def make(self, turn_key: str) -> Path:
-        """Make the outbox of a turn; return where it is. Raises DiskError."""
+        """Create the outbox of a turn; return its path. Raises DiskError."""
         path = self.log.context.home.turns_of(self.log.paths) / turn_key / "outbox"
         self._folders[turn_key] = Folder.make(path)
         return path
 
     def begin(self, sender: Sender) -> None:
-        """Carry out requests from now on, as this sender's."""
+        """Carry out requests from now on, in the name of this sender."""
         self._count = self._notices = 0
         for folder in self._folders.values():
             folder.open_turn(OpenTurn(agent=sender.agent, message_id=sender.message.id))
 
     def poll(self, sender: Sender) -> None:
-        """Take the new requests, and continue those that take time. Never waits."""
+        """Take new requests, and continue those in progress. Never waits."""
         for key, folder in self._folders.items():
             stuck = {name for at, name in self._stuck if at == key}
             for name in folder.names(besides=stuck)[:_AT_ONCE]:
@@ -69,7 +69,7 @@ class Outboxes:
         self._asked = [asked for asked in self._asked if not self._step(asked)]
 
     def end(self, sender: Sender) -> Steps[None]:
-        """Take the last requests, and wait a moment for the short ones; nothing is carried out after this."""
+        """Take the last requests, and wait briefly for short ones; nothing is carried out after this."""
         before = -1
         while self._count != before:  # twenty at a time
             before = self._count
@@ -95,7 +95,7 @@ class Outboxes:
         self._folders.clear()
 
     def drain_left(self, sender: Sender) -> None:
-        """Take what the agent of a dead process's turn had asked for; may wait a moment."""
+        """Take the requests that are left from a dead holder's turn; may wait briefly."""
         self._folders = dict(left_in(self.log.context.home.turns_of(self.log.paths)))
         try:
             for pause in self.end(sender):

@@ -1,4 +1,4 @@
-"""Puts a message into its queue: once, durably, and with a key only if it is the same message again."""
+"""Puts a message into its queue, once and durably. A key that was used before is accepted only for the same message."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def find_receiver(
 def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool = False) -> bool:
     """Put the message into its queue, on disk; return False if it is there already, with the same text.
 
-    That can be a message with a key, or with `once` an id: both are idempotent. Raises UsageError if that one's text
-    was another, LimitError for a full queue or a thread without budget, NotFoundError if somebody removes the agent's
-    files meanwhile, DiskError.
+    That can be a message with a key, or with `once` an id: both are idempotent. Raises UsageError if its text differed,
+    LimitError for a full queue or a thread without budget, NotFoundError if the agent's files are removed meanwhile,
+    DiskError.
     """
     if paths.lane is not None and context.is_mailbox(paths.agent):
         raise UsageError(f"{paths.agent} is a mailbox, and has no sessions", "send without --once")

@@ -1,7 +1,9 @@
-"""Recovers an agent: ends what is left of the last turn, and brings each message file to where the journal says.
+"""Recovers an agent after its last holder: ends processes of the last turn, and moves each message file to where the
+journal says.
 
-By the last durable step of each message: nothing sent, or its agent was never started: requeued; sent: its outcome is
-unknown; finished: closed; closed: removed. Each step is idempotent.
+What happens to a message depends on its last durable step. If its prompt was not sent, or its agent never started, it
+is requeued. If the prompt was sent, its outcome is unknown. A finished message is closed, a closed one removed. Each
+step is idempotent.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _FEW = 20  # messages that are looked for one by one, by their names
 
 
 def recover(log: AgentLog) -> str | None:
-    """End what is left of the last holder's turn, and bring every message file to where the journal says. Idempotent.
+    """End processes of the last holder's turn, and move every message file to where the journal says. Idempotent.
 
     Returns why the agent is blocked, where processes of that turn can't be ended; None if it is not. Raises DiskError,
     CorruptError.
@@ -81,7 +83,7 @@ def _recover(log: AgentLog) -> str | None:
 
 
 def _drain(log: AgentLog) -> None:
-    """Carry out what the agent of the dead process's turn had asked for and nobody took yet."""
+    """Carry out the requests of the dead holder's turn that nobody has taken."""
     turn = log.state.open_turn
     if turn is None or turn.lease_until is not None:
         return
@@ -103,7 +105,7 @@ def _drain(log: AgentLog) -> None:
 
 
 def _end_kept(log: AgentLog) -> str | None:
-    """End the terminal that the last holder kept, if it is still there; return why it can't be ended."""
+    """End the process that the last holder kept, if it still runs; return why it can't be ended, else None."""
     kept = log.state.kept
     (log.paths.dir / "terminal.sock").unlink(missing_ok=True)
     if kept is None:
@@ -115,8 +117,8 @@ def _end_kept(log: AgentLog) -> str | None:
 
 
 def _account(log: AgentLog) -> None:
-    """Record an outcome for each message without one and without a file, so that nobody waits for ever: its file was
-    taken out of the queue by hand."""
+    """Record an outcome for each message that has neither an outcome nor a file, so that nobody waits forever.
+    (Somebody removed its file by hand.)"""
     still_open = [key for key, known in log.state.known.items() if known.phase not in (CLOSED, DEAD)]
     if not still_open:
         return
@@ -145,7 +147,7 @@ def _is_in_its_place(log: AgentLog, message_id: str) -> bool:
 
 
 def _end_processes(log: AgentLog, turn_key: str, owner: events.Owner, processes: list[events.Owner]) -> str | None:
-    """End the processes of a turn; return why the agent is blocked, where some can't be ended."""
+    """End the processes of a turn; return why the agent is blocked if some can't be ended, else None."""
     if tree.is_alive(owner) is None:
         where = f"host {owner.host or '?'} (pid {owner.pid})"
         return _block(log, f"its last turn ran on {where}, whose processes can't be seen from here")
@@ -208,13 +210,13 @@ def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -
 
 
 def _was_never_started(log: AgentLog) -> bool:
-    """Return whether the guard of the open turn, which is gone now, left a note that it never let the agent start."""
+    """Return whether the open turn's guard left a note that the agent was never started."""
     turn = log.state.open_turn
     return turn is not None and log.paths.unstarted(turn.turn_key).is_file()
 
 
 def remove_words(log: AgentLog) -> None:
-    """Remove the notes that guards left, where the journal says what came of it."""
+    """Remove guards' notes whose turns have an outcome in the journal."""
     for name in files.names(log.paths.dir):
         if name.endswith(".unstarted"):
             with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""broker.json: which broker serves this root. One a root, by a lock that lasts as long as its process."""
+"""broker.json: which broker serves this root. A lock, held as long as the broker's process lives, allows one per
+root."""
 
 from __future__ import annotations
 
@@ -24,9 +25,8 @@ _MOST_BYTES = 1 << 20  # it has 300
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
-    """What broker.json says: the process, the version of its code, since when, how often it polls (seconds), after how
-    many seconds without work it ends (None: never).
-    """
+    """The content of broker.json: the process, the version of its code, its start, its poll interval (seconds), and
+    after how many seconds without work it ends (None: never)."""
 
     v: int = 1
     owner: Owner
@@ -48,7 +48,8 @@ def log_path(home: RootPaths) -> Path:
 
 
 class Claim:
-    """A root that this process is the broker of. Its directory stays open, so that no other gets its inode."""
+    """This process's claim to be the root's broker. The root's directory stays open, so that its inode is not
+    reused."""
 
     def __init__(self, root: Path, lock: Lock) -> None:
         self._root = root
@@ -57,7 +58,7 @@ class Claim:
             self._directory = files.open_directory(root, follow=False)
 
     def why_lost(self) -> str:
-        """Return why the root is not this process's any more; "" while it is, or while that can't be seen."""
+        """Return why the root no longer belongs to this process; "" if it still does, or if that can't be checked."""
         try:
             named, held = self._root.stat(follow_symlinks=False), os.fstat(self._directory)
             if (named.st_dev, named.st_ino) != (held.st_dev, held.st_ino):
@@ -69,7 +70,7 @@ class Claim:
             return ""
 
     def release(self) -> None:
-        """Release the lock: another process may be its broker now."""
+        """Release the lock, so that another process can be the broker."""
         os.close(self._directory)
         self._lock.release()
 
@@ -99,7 +100,7 @@ def claim(home: RootPaths, entry: BrokerFile) -> Claim:
 
 
 def release(home: RootPaths, claimed: Claim) -> None:
-    """Remove broker.json, unless it is another process's by now, and release the root."""
+    """Remove broker.json, unless another process has replaced it, and release the root."""
     if not claimed.why_lost():
         with contextlib.suppress(OSError):
             path(home).unlink(missing_ok=True)
@@ -117,7 +118,7 @@ def read(home: RootPaths) -> BrokerFile | None:
 
 
 def running(home: RootPaths) -> BrokerFile | None:
-    """Return the live broker; None where there is none. One on another host counts as live."""
+    """Return the live broker; None if there is none. A broker on another host counts as live."""
     entry = read(home)
     return None if entry is None or tree.is_alive(entry.owner) is False else entry
 
@@ -125,9 +126,9 @@ def running(home: RootPaths) -> BrokerFile | None:
 def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float, None, None]:
     """Wait (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root.
 
-    It waits half a second at most, and not at all without a broker or for a mailbox. A broker takes an agent that is
-    new to it as soon as it is told of its files. Who has just sent to it is often a little faster, and would keep the
-    agent from the broker for a whole turn.
+    Waits half a second at most, and not at all without a broker or for a mailbox. A broker takes a new agent as soon as
+    it is notified of its files. A sender is often a little faster, and would keep the agent from the broker for a whole
+    turn.
     """
     if not serves_here(context.home) or context.is_mailbox(paths.agent):
         return

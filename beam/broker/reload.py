@@ -1,6 +1,6 @@
-"""The configuration of a process that lives long: read again when its files change.
+"""Rereads the configuration of a long-lived process when its files change.
 
-Does not depend on: who uses it, when it is asked.
+Does not depend on who uses it, or when.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ class ConfigWatch:
         return tuple(stamp_of(path) for path in self._paths)
 
     def read_again(self, context: RootContext, *, retry: bool) -> RootContext | None:
-        """Return the context with the new configuration if a file changed; None if none did, or it can't be read.
+        """Return the context with the new configuration if a file changed; None if no file changed, or it can't be
+        read.
 
-        With `retry` one that could not be read is tried once more: what was wrong may be gone without any trace in
-        these files.
+        With `retry`, a configuration that could not be read is tried again, because the cause may be fixed without a
+        change to these files.
         """
         now = self._now()
         if now == self._stamps and not (retry and self._wrong):

@@ -1,7 +1,8 @@
-"""Renews the trust in a settings file that a CLI wrote because a person allowed something `--always`.
+"""Renews the trust in a settings file to which a CLI added a permission, after a person allowed something with
+`--always`.
 
-Only that one file may have changed during the turn, only by entries of the one list that such decisions go to, and
-only by as many as were decided: whatever else changed, by the agent or by anybody, is looked at by a person again.
+The trust is renewed only if that file alone changed during the turn, and only by new entries of the list for such
+permissions, one per decision. After any other change a person must review the folder again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Renewal:
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:
-        """Renew the trust in what these decisions changed, and record that."""
+        """Renew the trust in the files that these decisions changed, and record that."""
         if not decisions or not self._before:
             return
         context = self._log.context
@@ -60,8 +61,8 @@ class Renewal:
 
 
 def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], most: int) -> bool:
-    """Return whether the second JSON document is the first with at most so many entries more at the end of the list
-    that the keys lead to."""
+    """Return whether the second JSON document equals the first, except for at most that many new entries at the end
+    of the list at `keys`."""
     try:
         had, has = (msgspec.json.decode(data) if data is not None else {} for data in (before, after))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -74,9 +75,9 @@ def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], mo
 
 
 def _taken(document: Any, keys: Sequence[str]) -> Any:
-    """Take the value that the keys lead to out of the document, with what is empty then, and return it.
+    """Remove the list at `keys` from the document, with objects that become empty, and return it.
 
-    An empty list where there is nothing; None where something else is in its way.
+    Return an empty list if there is none, None if the keys lead to something else.
     """
     if not isinstance(document, dict):
         return None

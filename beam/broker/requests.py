@@ -1,4 +1,5 @@
-"""Requests to whoever has an agent's lease, and their answers. If nobody has it, the caller takes it for one step."""
+"""Requests to the owner of an agent's lease, and their answers. If there is none, the caller acquires the lease for
+one step."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def answer(
 ) -> Steps[ControlDone]:
     """Publish a request and return its answer.
 
-    Raises the BeamError with which it was refused, or UnfinishedError after `timeout` seconds.
+    Raises the refusal as a BeamError, or UnfinishedError after `timeout` seconds.
     """
     from beam.broker.duty import ensure_running  # loads what a turn needs
 
@@ -114,7 +115,7 @@ def withdraw(
     """Interrupt or withdraw the message, wherever it is; return its outcome, or None if it is not over after `timeout`
     seconds.
 
-    Once `hurry` says yes, the request is made a second time, which ends the turn forcibly.
+    Once `hurry` returns True, the request is repeated, which ends the turn forcibly.
     """
     until = context.clock.monotonic() + timeout
     asked = 0

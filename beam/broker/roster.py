@@ -1,6 +1,6 @@
-"""The roster of a broker: which agents and lanes it serves. New ones are adopted, gone ones are let go.
+"""The roster of a broker: the agents and lanes that it serves.
 
-Does not depend on: what is done for an agent.
+New ones are added, removed ones released. Does not depend on the work for an agent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Roster:
         return [*self.agents.values(), *self.lanes.values()]
 
     def adopt_agents(self, context: RootContext, wake: Wake) -> None:
-        """Serve every agent that has files in the root and watch its directories; let go those without files."""
+        """Serve every agent that has files in the root, and watch its directories; release those without files."""
         names = context.home.agents()
         wake.watch(context.home.root / "agents")
         for name in names:
@@ -55,7 +55,7 @@ class Roster:
         return any(served.lanes_folder in changed for served in self.agents.values())
 
     def adopt_lanes(self, context: RootContext, wake: Wake, began: dict[str, float]) -> None:
-        """Serve every lane with something left, once its own worker had its time; let go those that are over.
+        """Serve every unfinished lane after the time reserved for its own worker; release finished lanes.
 
         `began`: when the last turn of a lane of each agent began, in monotonic seconds.
         """
@@ -77,7 +77,7 @@ class Roster:
         return sum(lane.lease is not None for lane in self.lanes.values())
 
     def let_go(self, served: Served) -> None:
-        """Close the lease, so that another process may have it, and mark the lanes that waited for fewer to be held."""
+        """Close the lease, so that another process can acquire it, and mark the lanes that waited for a free slot."""
         if served.lease is not None:
             served.lease.close()
             served.lease = None

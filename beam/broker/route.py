@@ -22,7 +22,7 @@ _AROUND_END = " \t\r\n.*_`\"'"  # how models dress up a word
 
 
 def reply(context: RootContext, message: Message, finished: TurnFinished, state: State) -> TurnClosed:
-    """Deliver the reply and return the event that says what became of it. Idempotent. Raises DiskError."""
+    """Deliver the reply and return the `turn.closed` event for it. Idempotent. Raises DiskError."""
     if message.reply == "wait":
         return TurnClosed(attempt=finished.attempt, reply="waited", to=message.sender)
     if message.reply != "queue":
@@ -53,7 +53,7 @@ def reply(context: RootContext, message: Message, finished: TurnFinished, state:
 
 
 def _why_dead(context: RootContext, answer: Message) -> str | None:
-    """Return why this reply will be dead-lettered at its receiver, as text: both journals say it."""
+    """Return why this reply will become a dead letter at its receiver, as text for both journals."""
     if not context.is_agent(answer.to):
         return f"no agent is called {answer.to} any more"
     if answer.hops > context.config.limits.hops:
@@ -70,7 +70,7 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
 
 
 def answer_to(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
-    """Return the reply as a message; None where nothing was said, or END. A turn without an answer is reported to the
+    """Return the reply as a message; None for an empty reply, or END. A turn without an answer is reported to the
     sender, and ends the exchange."""
     answered = finished.status in _ANSWERED
     text = finished.reply or ""
@@ -103,7 +103,7 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
 
 
 def put(context: RootContext, message: Message) -> None:
-    """Put a message whose id says what it is into its agent's queue, and make sure that it is run. Idempotent."""
+    """Put a message with a deterministic id into its agent's queue, and make sure that it runs. Idempotent."""
     paths = context.agent_paths(message.to)
     discovery.create(context.home, paths)
     queue = Queue(paths.queue, paths.put_lock)

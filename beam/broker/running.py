@@ -1,4 +1,4 @@
-"""The turn that runs under a lease, for whoever may stop it, decide for it, or have a request for its process."""
+"""The turn that runs under a lease, for code that stops it, decides its asks, or forwards requests to its process."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class RunningTurn:
 
     @property
     def asks(self) -> Asks | None:
-        """Return what the agent asks for; None until it may ask."""
+        """Return the turn's asks; None before it can have any."""
         return self.handle.asks if self.handle is not None else None

@@ -1,4 +1,4 @@
-"""Who speaks through the outbox of a turn: known from the turn, never from what a request says."""
+"""The sender of the requests in a turn's outbox: known from the turn, never from a request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from beam.model.rule_lists import RuleLists
 
 
 class Sender(Struct, frozen=True, kw_only=True):
-    """The agent in its turn. `at_most`: the most access that a message of it may be run with; None: what the receiver's
-    settings say. `rules` are those of its turn, which bind the receiver, too. `folder`: files below it may be
+    """An agent in its turn. `at_most`: the highest access for turns that its messages cause; None: as the receiver's
+    settings say. `rules` are those of its turn, which also bind the receiver. `folder`: files below it may be
     attached."""
 
     agent: str
@@ -25,5 +25,5 @@ class Sender(Struct, frozen=True, kw_only=True):
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """Return the agents whose turns wait for what this one does."""
+        """Return the agents whose turns wait for this turn."""
         return (*self.message.chain, self.agent)

@@ -1,6 +1,6 @@
-"""One agent, or one of its lanes, as the broker sees it: whether it needs a look, who holds it, what runs.
+"""The broker's record of one agent or lane: whether it needs a step, its lease, its running turn.
 
-Does not depend on: what is done about it.
+Does not depend on the work for it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some millis
 class Served:
     """One agent as the broker sees it.
 
-    `is_dirty`: something may have changed since the last look. `next`: the position of the message that may be claimed
-    now (null: none may). `look_at`: when time alone makes another look worth it. `waits`: a message waits for its time.
-    `started`: when its last turn began. `missed`: how often in a row somebody else had the lock. `is_put_off`: a lane,
-    and as many lanes as may be are held.
+    `is_dirty`: something may have changed since the last step. `next`: the position of the message that may be claimed
+    now (None: none). `look_at`: the time of the next step without any change. `waits`: a message waits for its time.
+    `started`: when its last turn began. `missed`: how often in a row another process had the lock. `is_put_off`: a lane
+    that waits because the limit of held lanes is reached.
     """
 
     def __init__(self, paths: AgentPaths) -> None:
@@ -60,14 +60,14 @@ class Served:
         return self.task is not None and not self.task.done()
 
     def due(self) -> float:
-        """Return when time alone makes another look worth it (monotonic seconds)."""
+        """Return when a step is due even without changes (monotonic seconds)."""
         if self.is_dirty:
             return self.not_before
         kept = self.lease.keeper.due() if self.lease is not None else None
         return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:
-        """Return whether there may be something to do; `now` is monotonic seconds."""
+        """Return whether a step may find something to do; `now` is monotonic seconds."""
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
     def compare_stamps(self, now_ns: int) -> None:
@@ -82,10 +82,10 @@ class Served:
         self.stamps = stamps if is_settled else None
 
     def entered_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
-        """Return the agent's lanes that may have something left.
+        """Return the agent's lanes that may be unfinished.
 
-        They are listed again only if their directory may have changed; then the directory is also watched. An agent
-        without lanes gets its first one only with a change of its own directory.
+        Lists them again only if their directory may have changed; then the directory is also watched. The first lane of
+        an agent changes the agent's own directory.
         """
         own = stamp_of(self.paths.dir)
         if own is not None and own == self._no_lanes:
@@ -103,12 +103,12 @@ class Served:
 
 
 def _are_listed(lanes_folder: object, once: object) -> bool:
-    """Return whether the directory of lanes has all of them; an earlier beam made none."""
+    """Return whether the directory of lanes lists all of them; earlier versions of beam did not have it."""
     return lanes_folder is not None or once is None
 
 
 def _changed_ns(path: str) -> int:
-    """Return when the directory was changed last; 0 if it is not there. Called hundreds of times a second."""
+    """Return when the directory changed last; 0 if it does not exist. Called hundreds of times a second."""
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - a text needs no turning into one
     except OSError:
@@ -116,7 +116,8 @@ def _changed_ns(path: str) -> int:
 
 
 def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Return what changes when the file or directory does, or who may write it; None if it is not there."""
+    """Return a stamp that differs after a change of the file, the directory, or its permissions; None if it does not
+    exist."""
     try:
         found = path.stat()
     except OSError:

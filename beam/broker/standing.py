@@ -1,7 +1,8 @@
-"""Whether an agent may run in its folder: what its CLI and its declaration would obey there, and who trusted that.
+"""Decides whether an agent may run in its folder: which files there its CLI and its declaration would obey, and whether
+a person trusts them.
 
-Joins what is declared (`beam.trust.declarations`, `Card.obeys`), found (`beam.trust.scan`,
-`beam.trust.git_config`) and trusted (`beam.trust.ledger`) into one answer, in words that a person can act on.
+Combines the declarations (`beam.trust.declarations`, `Card.obeys`), the files found (`beam.trust.scan`,
+`beam.trust.git_config`) and the trust ledger (`beam.trust.ledger`) into one answer, with text that a person can act on.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_
 
 
 class FolderStanding(Struct, frozen=True, kw_only=True):
-    """How an agent stands in its folder. `refusal`: why it may not run, null where it may. `trusted`: the folder's
-    files may count. `left_out` are those that its CLI is kept from; `env` keeps git from what git would run.
-    `by_variable`: only BEAM_TRUST lets it run like this."""
+    """An agent's standing in its folder. `refusal`: why it may not run, None if it may. `trusted`: the folder's
+    files may take effect. `left_out` are files that its CLI is made to ignore; `env` makes git ignore programs in
+    its configuration. `by_variable`: only BEAM_TRUST allows this."""
 
     refusal: str | None = None
     hint: str = ""
@@ -78,9 +79,9 @@ def check_trusted(context: RootContext, resolved: Resolved, access: Access | Non
 
 
 def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
-    """Return what an agent.json that beam did not write asks for, in a root that agents may write.
+    """Return the findings in an agent.json that beam did not write, in a root in which agents may write.
 
-    Trust of the folder does not make up for that.
+    Trust in the folder does not cover it.
     """
     if not context.exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
@@ -93,9 +94,8 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
-    """Return why this message waits until a person trusts the folder, or switches its adapter on again; None if it need
-    not, or if that is unknown.
-    """
+    """Return why this message waits until a person trusts the folder, or enables its adapter; None if it does not
+    wait, or if that is unknown."""
     try:
         message = queue.read(entry)
         resolved = context.config.resolve(message.to)
@@ -118,7 +118,7 @@ def waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
 
 
 def everything(context: RootContext) -> list[Finding]:
-    """Return all that any agent here, declared or not, would obey in the folder with any access."""
+    """Return all files in the folder that any agent here, declared or not, would obey with any access."""
     found: dict[str, Finding] = {}
     for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
@@ -135,7 +135,8 @@ def everything(context: RootContext) -> list[Finding]:
 
 
 def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
-    """Return what this agent would obey in the folder with that access, and how git is kept from its share of it."""
+    """Return what this agent would obey in the folder with that access, and the variables that keep git from obeying
+    its part."""
     card = registry.adapter(resolved.settings.adapter).card
     facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
     found = wants(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
@@ -150,7 +151,7 @@ def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple
 
 
 def _is_occupied(card: Card, environ: Mapping[str, str]) -> bool:
-    """Return whether the machine's owner has something where the switches of the CLI would be put."""
+    """Return whether the machine's owner uses the files or variables that the CLI's switches would replace."""
     return any(environ.get(name[1:]) if name.startswith("$") else os.path.lexists(name) for name in card.occupied)
 
 
@@ -180,7 +181,7 @@ def _hint(base: Path, standing: Standing) -> str:
 
 
 def _listed(found: Iterable[Finding]) -> str:
-    """Return in words what the declarations ask for, then whose files there are."""
+    """Return as text what the declarations ask for, then the files and who obeys them."""
     everything = list(found)
     sentences = [each.name for each in everything if each.says]
     by: dict[tuple[str, ...], list[str]] = {}
@@ -197,7 +198,7 @@ def _changed(changes: Sequence[Change]) -> str:
 
 
 def described(change: Change) -> str:
-    """Return in one line what is new or changed."""
+    """Return a line about one new or changed thing."""
     found = change.found
     who = f" (obeyed by {_names(found.by)})" if found.by and not found.says and not found.runs else ""
     if change.before is None:

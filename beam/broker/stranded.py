@@ -1,7 +1,7 @@
-"""`--once` messages whose worker died: who has to look for them, and when.
+"""Finds `--once` messages whose worker died, and starts new workers for them.
 
-Every lane has a worker of its own; that one dead, nobody would ever open the lane again. So whoever leaves an agent, a
-worker that is done, and the broker look at the lanes that may have something left. Must not know: how a turn is run.
+Every lane has its own worker. If that dies, nobody else would open the lane. So every process that releases an agent,
+every worker that ends, and the broker check for unfinished lanes. Does not depend on how a turn runs.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _AGAIN_S = 5.0
 
 
 def found(agent: AgentPaths) -> Iterator[AgentPaths]:
-    """Yield the lanes with something left that nobody holds, the oldest first."""
+    """Yield the unfinished lanes that nobody holds, the oldest first."""
     for lane in lanes.entered(agent):
         if lanes.has_left(lane) and not is_held(lane.lock):
             yield lane
 
 
 def own_s(lane: AgentPaths, now_ns: int) -> float:
-    """Return the seconds for which the lane is still left to its own worker: while its message is new."""
+    """Return for how many more seconds the lane is reserved for its own worker, because its message is new."""
     found = (parse_file_name(name) for name in files.names(lane.queue / "new"))
     age_s = max(((now_ns - parsed[0]) / 1e9 for parsed in found if parsed), default=OWN_S)
     return max(0.0, OWN_S - age_s) if age_s >= 0 else 0.0  # below: the clock was set back since
 
 
 def rescue(context: RootContext, left: AgentPaths) -> None:
-    """Start workers for such lanes of the agent that was just handed over.
+    """Start workers for such lanes of an agent that was just handed over.
 
-    A lane that can't be worked on is left alone. For each lane a worker is started every few seconds at most: where it
-    can do nothing, this would be asked again and again.
+    A lane that can't be worked on is skipped. A lane gets at most one worker in a few seconds, because a worker that
+    can do nothing would otherwise be restarted endlessly.
     """
     agent = context.home.agent(left.agent)
     if context.is_mailbox(agent.agent):

@@ -1,6 +1,6 @@
 """One turn of an agent under its lease: from a claimed message to its outcome, closed.
 
-The order of durable steps is that of docs/files.md. Does not depend on: when a message is claimed.
+The order of durable steps is that of docs/files.md. Does not depend on when a message is claimed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class _Turn:
         self.message = message
 
     async def run(self) -> TurnFinished | BeamError:
-        """Return the outcome, on disk; or the shortage for which nothing was started, so that the message waits."""
+        """Return the outcome, which is on disk; or the ShortageError because of which nothing was started, so that
+        the message waits."""
         import asyncio
 
         from beam.broker.build_request import order_of, sender_of
@@ -143,7 +144,7 @@ class _Turn:
                 outboxes.forget_gone()
 
     def _is_retried(self, error: BeamError) -> bool:
-        """Return whether it is a shortage before anything ran, and the message may be tried once more."""
+        """Return whether the error is a shortage before anything ran, and the message may be retried."""
         known = self.log.state.known[self.message.id]
         is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
         most = self.log.context.config.limits.start_attempts
@@ -157,7 +158,7 @@ class _Turn:
             self.log.record(events.Notice(code="trust_renewed", text=text))
 
     async def _keep_session(self, adapter: str, scope: str, held: contextlib.ExitStack, driven: str | None) -> None:
-        """Keep the vendor's session locked after the turn, as long as a kept process is in it."""
+        """Keep the vendor's session locked after the turn while a kept process uses it."""
         lease, session = self.lease, self.log.state.session
         if lease.keeper.process is None or session is None:
             lease.kept_session.close()
@@ -173,9 +174,9 @@ class _Turn:
             lease.kept_session.keep(adapter, session.session_id, lock)
 
     def _cut_short(self, order: TurnRequest, error: DiskError) -> TurnFinished:
-        """Record the outcome of a turn that was ended because its events could not be written, if that is possible.
+        """Record the outcome of a turn that was ended because its events could not be written.
 
-        Raises the error where it is not, or where the agent was not started: the next lease says what is known.
+        Raises the error if that fails, too, or if the agent was not started: then the next lease records the outcome.
         """
         state = self.log.state
         open_turn = state.open_turn
@@ -196,8 +197,8 @@ class _Turn:
         return written
 
     def _could_not_begin(self, error: BeamError, turn: int | None = None) -> TurnFinished:
-        """Record the outcome of a message that got no turn, or whose turn came to nothing: its agent is gone, its
-        settings are wrong, its session is taken, or the system was short of something too often."""
+        """Record the outcome of a message whose turn could not begin: its agent was removed, its settings are
+        invalid, its session is in use, or there were too many shortages."""
         from beam.turns.run import refusal
 
         finished = events.turn_finished(refusal(error), attempt=self.message.attempt)

@@ -76,7 +76,7 @@ class Waiting:
         closing.move_to_dead(self.log, entry)
 
     def record_queued(self, entry: Entry, message: Message) -> None:
-        """Record in the journal that the message is here: the first time, and after each edit or retry."""
+        """Record in the journal that the message is in the queue: the first time, and after each edit or retry."""
         known = self.log.state.known.get(message.id)
         if known is not None and message.attempt > known.attempt:
             self.log.record(
@@ -107,7 +107,7 @@ class Waiting:
         return list(self.each())
 
     def each(self) -> Iterator[Entry]:
-        """Yield the same, and read no file before its turn comes."""
+        """Yield the messages that may run, in order; read each file only when it is reached."""
         return (entry for entry in self.log.queue.each("new") if self._is_ready(entry))
 
     def check(self, message_id: str) -> None:
@@ -130,9 +130,7 @@ class Waiting:
         return True
 
     def expire(self) -> None:
-        """Move what waited past its deadline to the dead letters: also while a turn runs, and while nothing may be
-        claimed.
-        """
+        """Move messages past their deadline to the dead letters, even while a turn runs or nothing may be claimed."""
         before, self._deadlines = self._deadlines, {}
         for entry in self.log.queue.entries("new"):
             key = entry.id, entry.position
@@ -181,7 +179,8 @@ class Waiting:
         return False
 
     def _remove_older(self, message: Message) -> None:
-        """Remove the dead letter whose next attempt this is; one that only has its id stays."""
+        """Remove the dead letter of which this message is the next attempt; an unrelated dead letter with the same
+        id stays."""
         for entry in self.log.queue.entries("dead"):
             if entry.id != message.id:
                 continue
@@ -218,7 +217,7 @@ class Waiting:
         return claimed, message
 
     def take_back(self, entry: Entry, by: str) -> None:
-        """Cancel a message that `recv` gave out: a reply to it is refused from now on."""
+        """Cancel a message that `recv` took: a reply to it is refused from now on."""
         turn, message = self.log.state.open_turn, self.read(entry)
         if turn is None or message is None:
             return

@@ -1,7 +1,7 @@
 """Wakes a broker when a message or a request is published, so that it need not poll.
 
-On Linux by inotify: idle it costs nothing, where a watcher that polls its own queue every millisecond takes 1.6 % of a
-core. Elsewhere, and with `poll_only`, `wait` just sleeps; the broker looks again after each `poll` anyway.
+On Linux it uses inotify, which costs nothing while idle; a watcher that polls its own queue every millisecond takes 1.6
+% of a core. Elsewhere, and with `poll_only`, `wait` just sleeps; the broker polls anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def told_at_once(lease: AgentLease) -> Iterator[None]:
-    """Have the turn that runs inside look at each request as soon as it is there."""
+    """Inside the context, make the running turn handle each request as soon as it arrives."""
     wake = Wake()
     wake.watch(lease.log.paths.control / "new")
     wake.on_change = lease.knock
@@ -54,11 +54,11 @@ class Wake:
 
     @property
     def notifies(self) -> bool:
-        """Return whether a change wakes; else only time does."""
+        """Return whether changes wake a waiter; otherwise only timeouts do."""
         return self._inotify is not None
 
     def watch(self, directory: Path) -> None:
-        """Watch this directory: what appears in it wakes. Idempotent. A directory that is gone is left out."""
+        """Watch this directory for new files. Idempotent. A missing directory is skipped."""
         if self._inotify is None or directory in self._watched:
             return
         with contextlib.suppress(OSError):
@@ -67,7 +67,7 @@ class Wake:
             self._directories[number] = directory
 
     def forget(self, directory: Path) -> None:
-        """Forget this directory: it is not looked at any more."""
+        """Stop watching this directory."""
         number = self._watched.pop(directory, None)
         if number is not None and self._inotify is not None:
             self._directories.pop(number, None)
@@ -78,7 +78,7 @@ class Wake:
         self._event.set()
 
     def changed(self) -> set[Path] | None:
-        """Return the directories in which something appeared since the last call; None if nobody knows which."""
+        """Return the directories in which something appeared since the last call; None if that is unknown."""
         changed, self._changed = self._changed, set()
         overflowed, self._overflowed = self._overflowed, False
         return None if overflowed else changed

@@ -1,5 +1,5 @@
-"""A worker: a detached process that drains one agent's queue, then the lanes that nobody drains, and exits. It stays
-as long as a message asked it to keep the agent's process (`beam.broker.holding`).
+"""A worker: a detached process that drains one agent's queue, then lanes without a worker, and exits. If a message
+asked to keep the agent's process, the worker stays for that time (`beam.broker.holding`).
 
 `python -m beam.broker.worker ROOT AGENT [LANE]`.
 """
@@ -76,11 +76,10 @@ async def serve(context: RootContext, paths: AgentPaths) -> None:
 
 
 async def drain(context: RootContext, paths: AgentPaths) -> bool:
-    """Run all that waits for the agent; return when nothing does or somebody else holds it, and False if a signal asked
-    to stop.
+    """Run all waiting messages of the agent; return when none is left or another process holds the agent.
 
-    A bug that ends a turn is printed; recovery then says what is known of that message, and the rest goes on. Raises it
-    when it comes four times in a row, and DiskError.
+    Return False if a signal asked to stop. An unexpected exception in a turn is printed; recovery then records that
+    message's outcome, and the other messages run. Raises the exception after four in a row, and DiskError.
     """
     from beam.process import tree
     from beam.turns.stop import Stop
@@ -115,7 +114,7 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
 
 
 async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | None:
-    """Acquire the lease. A lane's is asked for again: somebody may just have checked whether its lock is free."""
+    """Acquire the lease. For a lane, retry: another process may hold its lock briefly for a check."""
     import asyncio
 
     from beam.broker.lease import AgentLease
@@ -130,9 +129,8 @@ async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | Non
 
 
 async def _work(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
-    """Run what waits, and keep what is to be kept, or stop when `stop` is asked for; return whether a message was left
-    to its sender.
-    """
+    """Run waiting messages, and keep processes as requested, until `stop`; return whether a message was left to its
+    sender."""
     from beam.broker.holding import Holder
     from beam.turns.signals import stopping
 

@@ -47,7 +47,7 @@ class Commands(Group):
 
 
 def _is_agent(ctx: Any, name: str) -> bool:
-    """Return whether an agent has that name here; False where the configuration can't be understood."""
+    """Return whether an agent has that name here; False if the configuration is invalid."""
     from beam import BeamError
 
     try:

@@ -1,4 +1,4 @@
-"""Ask the person who waits for a turn at a terminal whatever the turn's agent asks.
+"""Shows a turn's asks to the person who waits for it at a terminal, and reads the answers.
 
 The answer goes to the process that holds the agent, exactly as `beam approve` and `beam deny` would send it. Does not
 depend on how an event is printed.

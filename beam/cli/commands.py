@@ -60,7 +60,7 @@ class App:
         self.bare: Callable[..., Any] | None = None
 
     def verb(self, name: str | None = None, *, interspersed: bool = True) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Return a decorator that makes a command of a function.
+        """Return a decorator that turns a function into a command.
 
         Without `interspersed`, everything after the first argument is an argument, not an option.
         """
@@ -73,6 +73,6 @@ class App:
         return decorate
 
     def without_command(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Make the function what the group does where no command is named."""
+        """Make the function the group's action for a call without a command."""
         self.bare = function
         return function

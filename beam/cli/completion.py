@@ -1,7 +1,7 @@
 """`beam completion`: scripts for bash, zsh and fish, and the words that they ask beam for while somebody types.
 
-Names that other people may have written (of agents, of models) reach the shell only if they need no quoting, and the
-scripts never have the shell expand one.
+Names from untrusted authors (of agents, of models) reach the shell only if they need no quoting, and the scripts never
+let the shell expand one.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def words(
     line: str | None = typer.Option(None, "--line", metavar="TEXT", help="The same, as one line from its beginning."),
     breaks: str = typer.Option("", "--breaks", metavar="TEXT", help="Where the shell itself parts words."),
 ) -> None:
-    """Print what may follow, a word a line; `:` alone stands for files."""
+    """Print the possible next words, one per line; `:` alone stands for files."""
     given = _split(line)[1:] if line is not None else list(typed or [])
     before, current = given[:-1], given[-1] if given else ""
     cut = max((_cut_at(current, sign) for sign in breaks if not sign.isspace() and sign not in "'\""), default=0)
@@ -109,12 +109,13 @@ def words(
 
 
 def _cut_at(current: str, sign: str) -> int:
-    """Return where the shell's own word begins after the last of that sign; bash leaves `@` and `$` in the word."""
+    """Return where the shell's own word begins: after the last such sign. bash leaves `@` and `$` in the word."""
     return max(0, current.rfind(sign) + (sign not in "@$"))
 
 
 def candidates(before: Sequence[str], current: str) -> list[str]:
-    """Return the words that begin with `current` and may follow those before it; `:` alone where a file's path may."""
+    """Return the words that begin with `current` and may follow the words before it; `:` alone if a file's path may
+    follow."""
     from typer.main import get_command
 
     from beam.cli.app import app as commands
@@ -131,7 +132,7 @@ def candidates(before: Sequence[str], current: str) -> list[str]:
 
 
 class _Place:
-    """Where the next word stands: in which command, after which option, as which argument."""
+    """The position of the next word: its command, the option before it, the number of its argument."""
 
     def __init__(self, command: Any, ctx: Any) -> None:
         self._command, self._ctx = command, ctx
@@ -163,7 +164,7 @@ class _Place:
             self._arguments += 1
 
     def next(self, current: str, call: Context) -> Iterator[str]:
-        """Yield what may come now."""
+        """Yield the possible next words."""
         if self._option is not None:
             yield from self._values(self._option, call)
         elif current.startswith("-") and not self._is_text:
@@ -204,7 +205,7 @@ class _Place:
 
 
 def _quietly(look: Any) -> list[str]:
-    """Return what a look finds; nothing where beam can't look, as nobody reads an error while typing."""
+    """Return the result of a lookup; nothing if the lookup fails, because nobody reads an error while typing."""
     try:
         return list(look())
     except (BeamError, OSError):

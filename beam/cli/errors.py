@@ -59,7 +59,7 @@ def handle(error: BaseException, argv: list[str]) -> int:
 
 
 def body_of(error: BaseException) -> ErrorBody | None:
-    """Return the error as it is reported; None for one that beam should never have raised."""
+    """Return the error as it is reported; None for an unexpected exception (a bug)."""
     match error:
         case BeamError():
             return _of_beam(error, int(error.exit_code))
@@ -102,7 +102,7 @@ def complain(text: str, rows: Sequence[str] = ()) -> None:
 
 
 def wants_json(argv: list[str]) -> bool:
-    """Return whether the command line asks for JSON, as far as an invalid one shows it."""
+    """Return whether the command line, which may be invalid, asks for JSON."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in options or "--events" in options
 
@@ -112,9 +112,9 @@ def _escaped(text: str) -> str:
 
 
 def _usage(error: Any) -> ErrorBody:
-    """Return the error of a wrong command line.
+    """Return the error for an invalid command line.
 
-    What typer raises is known by its attributes: the classes have no public name.
+    Typer's exceptions are recognised by their attributes, because their classes have no public name.
     """
     message = error.format_message().rstrip(".")
     hint = getattr(error, "hint", "") or "beam --help"

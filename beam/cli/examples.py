@@ -1,4 +1,4 @@
-"""The examples at the end of each command's help. They are imported only where help is printed."""
+"""The examples at the end of each command's help. They are imported only to print help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beam's commands as Typer has them: plain help, `-h` everywhere, and help for a group called without a command."""
+"""beam's command classes for Typer: plain help, `-h` everywhere, and help for a group called without a command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _shared_options() -> list[Any]:
 
 
 def _anywhere(own: list[Any], *left_out: str) -> list[Any]:
-    """Return a command's options, and those of `beam` itself that it takes as well; help does not repeat them."""
+    """Return a command's options, followed by the global options that it also takes; help does not repeat those."""
     names = {name for each in own for name in each.opts}.union(left_out)
     return own + [option for option in _shared_options() if not names.intersection(option.opts)]
 
@@ -146,7 +146,7 @@ def bare_typer(cls: type[TyperGroup], help: str | None = None) -> typer.Typer:
 
 
 def typer_of(app: App) -> typer.Typer:
-    """Return the commands of a module as Typer has them."""
+    """Return the Typer app for the commands of a module."""
     made = bare_typer(Group if app.bare is None else Serving, app.help)
     if app.bare is not None:
         made.callback(invoke_without_command=True)(_for_typer(app.bare))
@@ -158,7 +158,7 @@ def typer_of(app: App) -> typer.Typer:
 
 
 def _for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls this one, with its parameters declared by Typer's own values."""
+    """Return a wrapper of this function whose parameters are declared for Typer."""
     parameters = parameters_of(function)
     if parameters is None:
         return function

@@ -98,9 +98,9 @@ OPTIONS: dict[str, str] = {
 
 
 def command_instead(path: str, words: Sequence[str]) -> str | None:
-    """Return what to type instead of a command that `path` has not; None where no habit is known.
+    """Return what to type instead of a command that `path` does not have; None if the command is not a known habit.
 
-    `words` are what was typed, the unknown command first.
+    `words` are the typed words, beginning with the unknown command.
     """
     if path == "beam" and " " in words[0].strip():
         return f"type: beam send AGENT {shlex.quote(words[0])}"
@@ -112,7 +112,8 @@ def command_instead(path: str, words: Sequence[str]) -> str | None:
 
 
 def option_instead(path: str, option: str) -> str | None:
-    """Return what to type instead of an option that this command has not; None where no habit is known."""
+    """Return what to type instead of an option that this command does not have; None if the option is not a known
+    habit."""
     name = option.partition("=")[0]
     if path == "beam agent set":
         return "type: beam agent set AGENT KEY=VALUE" if name == "--set" else None

@@ -88,7 +88,8 @@ def _verify(call: Context, agent: str) -> int:
 
 
 def _found(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Iterator[Line]]:
-    """Return the agent, and the lines of its journal or, where the name is none but a message's id, of that message."""
+    """Return the agent and the lines of its journal. If the name is a message's id, return that message's agent and
+    lines."""
     from beam.cli.render.stream import Line
 
     try:

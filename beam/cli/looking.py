@@ -1,6 +1,6 @@
 """The user's own terminal while it shows an agent's screen: raw meanwhile, and restored on every way out.
 
-Does not depend on where the pictures come from, or how one is drawn.
+Does not depend on the source of the pictures, or on drawing them.
 """
 
 from __future__ import annotations

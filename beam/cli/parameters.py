@@ -1,6 +1,7 @@
-"""What a command takes, and how a plain command line is read: without Typer, which takes a third of a command's start.
+"""Declarations of a command's parameters, and a fast parser for plain command lines.
 
-Typer reads every other one: help, a mistake, an abbreviation. Both read the same declarations.
+Typer would take a third of a command's start. Typer parses all other command lines: help, mistakes, abbreviations. Both
+use the same declarations.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Parameter:
         return self.annotation.startswith("list")
 
     def value(self, given: Sequence[str]) -> Any:
-        """Return the value of the words that were given for it. Raises ValueError for none that it could be."""
+        """Return the parameter's value for the given words. Raises ValueError for invalid words."""
         declared = self.declared
         if not given and declared.default is ...:
             raise ValueError(self.name)

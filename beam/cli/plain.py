@@ -1,4 +1,4 @@
-"""Runs a plain command line: the options of `beam`, a command and what that takes, with nothing to explain."""
+"""Runs a plain command line: global options, a command, and its valid parameters. Everything else is left to Typer."""
 
 from __future__ import annotations
 

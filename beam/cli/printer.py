@@ -35,8 +35,8 @@ _HINTS = {
 class Printer:
     """Prints one message's events as they come, then its outcome.
 
-    At a terminal the answer appears as it is written, unless `streams` is false: of one of several messages it would
-    stand among the others'. If stdout can't be written, the turn runs to its end; the error is reported afterwards.
+    At a terminal the answer appears as it is written, unless `streams` is false, because the answers of several
+    messages would be mixed. If stdout can't be written, the turn runs to its end; the error is reported afterwards.
     """
 
     def __init__(self, *, as_json: bool, as_events: bool, call: Context, streams: bool = True) -> None:
@@ -120,7 +120,7 @@ class Printer:
             self._call.note(line(event))
 
     def _warned(self, event: Event) -> None:
-        """Print what nobody may miss, whatever the output format is."""
+        """Print important warnings, in every output format."""
         if isinstance(event, events.Notice) and event.code in _LOUD:
             self._write_stderr(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
 
@@ -245,7 +245,7 @@ class Printer:
 
 
 def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
-    """Return the dialogue that puts asks to the person at this terminal; None if nobody is there."""
+    """Return an `Asking` for the person at this terminal; None if nobody is there."""
     if call.beam.is_agent or not is_interactive(sys.stdin, sys.stderr):
         return None
     from beam.cli.asking import Asking, may_read

@@ -141,7 +141,7 @@ def access(word: str | None) -> Access | None:
 
 
 def require(word: str | None) -> Literal["structured"] | UnsetType:
-    """Return the evidence that an option's value demands."""
+    """Return the required evidence for an option's value."""
     if word is None:
         return UNSET
     if word == "structured":

@@ -56,7 +56,7 @@ def test(
     deny: list[str] = _DENY,
     as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Say which rule decides about a call, whose it is, and who enforces it. Nothing is run.
+    """Show which rule decides about a call, who wrote the rule, and who enforces it. Nothing is run.
 
     The rules given here are tried as if a message brought them along.
     """

@@ -148,7 +148,7 @@ def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
 
 
 def _running(beam: Beam, stream: Stream, names: Sequence[str], wanted: Wanted) -> None:
-    """Print the turns that run already, and how far they are."""
+    """Print the turns that run already, and their progress."""
     from beam import begun
     from beam import since as since_time
     from beam.cli.render.stream import Line

@@ -1,6 +1,6 @@
 """Checks the fields of settings: their types, ranges and allowed values, and that they fit the agent's adapter.
 
-Does not depend on which file a field is from, or on what a setting does.
+Does not depend on the source of a field, or on the effect of a setting.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ _OWNERS = {
 
 
 def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
-    """Return the adapter of an agent with these fields, even if they only imply it; "" if they don't."""
+    """Return the adapter that these fields name or imply; "" if they do neither."""
     if fields.get("adapter"):
         return str(fields["adapter"])
     implied = next((_OWNERS[key] for key in ("protocol", "command", "script", "mailbox") if fields.get(key)), "")
@@ -248,7 +248,7 @@ def _refuse_nul(value: object, at: tuple[str, ...], source: Source) -> None:
 
 
 def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
-    """Return the checked fields of a profile; each pattern compiles, and can't keep beam busy."""
+    """Return the checked fields of a profile. Each pattern must compile, and must not take long to match."""
     values = dict(mapping(given, at, source))
     given_dialogs = values.pop("dialogs", None)
     if "name" in values:

@@ -1,6 +1,6 @@
 """Reads one file of settings: YAML or JSON in, checked fields out; every error names its place.
 
-Does not depend on which file wins over which, or on what a setting does.
+Does not depend on the precedence of files, or on the effect of a setting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps a session's rights and bounds within those of its agent."""
+"""Limits a session's rights and budgets to those of its agent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BOUNDS = ("budget_usd", "max_turns", "retries")
 
 
 def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
-    """Return a session's settings, with no more access and rules than its agent's, and no higher bound of cost.
+    """Return a session's settings, limited to its agent's access, rules and cost limit.
 
-    An agent without an access of its own has `read`; one without a bound leaves it to the session.
+    An agent without a configured access counts as `read`; without a cost limit, the session's own applies.
     """
     narrowed: dict[str, object] = {}
     if own.access is not None and RANK[own.access] > RANK[agent.access or "read"]:
@@ -29,5 +29,5 @@ def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
 
 
 def narrowing(lists: RuleLists) -> RuleLists:
-    """Return the rules that only take away."""
+    """Return the rules without those that allow."""
     return msgspec.structs.replace(lists, allow=())

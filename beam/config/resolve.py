@@ -87,7 +87,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
 
 class _Layers(Struct, frozen=True):
-    """What the files say about one agent: its layers, the weakest first, and its agent.json."""
+    """The settings of one agent in all files: layers, the weakest first, and its agent.json."""
 
     layers: list[tuple[str, Fields]] = []
     files: tuple[AgentFile, ...] = ()
@@ -185,7 +185,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def _layers_of(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> _Layers:
-        """Return what the files say about exactly this agent, the weakest first."""
+        """Return the layers of settings for exactly this agent, the weakest first."""
         layers = [(origin, file.agents[name]) for origin, file in self.files if name in file.agents]
         path, data = files.get(name, (None, None))
         if path is None or data is None:
@@ -307,7 +307,7 @@ def _rules_in(layers: list[tuple[str, Fields]], *, is_general: bool = False) -> 
 
 
 def _rules_of_session(layers: list[tuple[str, Fields]]) -> list[WrittenRules]:
-    """Return what the session's own settings take away; it is allowed what its agent is."""
+    """Return the session's own rules that deny or ask. What is allowed comes from its agent."""
     return [structs.replace(each, lists=narrowing(each.lists)) for each in _rules_in(layers)]
 
 

@@ -1,4 +1,5 @@
-"""Checks the settings of an agent's screen (`screen:`): its patterns compile, and no screen keeps one busy for long."""
+"""Checks the settings of an agent's screen (`screen:`): its patterns must compile, and must not take long on any
+screen."""
 
 from __future__ import annotations
 

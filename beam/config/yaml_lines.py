@@ -59,7 +59,8 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, path: Path) -> ConfigErr
 
 
 class _Walk:
-    """Turns nodes into plain values, with the line of each key and item; refuses what a plain reader accepts."""
+    """Turns nodes into plain values, with the line of each key and item; refuses ambiguous YAML that a plain reader
+    accepts."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -86,7 +87,7 @@ class _Walk:
             raise self.error(node, at, "not a value that beam reads") from error
 
     def count(self, node: yaml.Node, at: tuple[str, ...]) -> None:
-        """Count one more node: a few lines of aliases may stand for any number of them."""
+        """Count one more node, because a few lines of aliases can expand to any number of nodes."""
         self.nodes += 1
         if self.nodes > yaml_bounds.MOST_NODES or len(at) > yaml_bounds.DEEPEST:
             raise self.error(node, at, "nested too deeply, or made too large by its aliases")

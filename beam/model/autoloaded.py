@@ -1,6 +1,6 @@
-"""Files of a folder that an agent CLI obeys without asking anybody: declared by an adapter, and found in a folder.
+"""Files of a folder that an agent CLI obeys without asking: how adapters declare them, and findings in a folder.
 
-Values only. Does not depend on how a folder is read (`beam.trust.scan`), or who trusts what (`beam.trust.ledger`).
+Values only. Does not depend on the search of a folder (`beam.trust.scan`) or on the trust ledger (`beam.trust.ledger`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ EVERY: tuple[Access, ...] = ("read", "ask", "edit", "full")
 
 
 class AutoloadedFile(Struct, frozen=True, kw_only=True):
-    """A file, or a directory with everything in it, that a CLI obeys: it can run programs, or send the key elsewhere.
+    """A file, or a directory with everything in it, that a CLI obeys. It can make the CLI run programs or send its key
+    elsewhere.
 
     `path` is relative to the folder that the CLI looks in. `reach` says which folders those are: `here` the turn's own,
     `worktree` also those above it up to the git work tree's, `upward` all above it; never the person's home. `says`: a

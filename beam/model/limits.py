@@ -7,7 +7,7 @@ KIB = 1024
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What beam enforces at `put` and in the turn, for every entry point alike.
+    """The limits that beam enforces when a message is put and in its turn, for every entry point.
 
     `beam.yaml` may set each under `limits:`.
     """

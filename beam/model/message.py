@@ -110,9 +110,8 @@ class Message(Struct, frozen=True, kw_only=True):
     many answers are still routed, including the one to this message (None: as the limits say); `at_most` is the access
     of the agent that sent it: the receiver's turn gets no more (None: a person sent it, or a program without an
     access). `rules_at_most` are the rules of that agent: the receiver's turn is allowed nothing that it was not, and is
-    denied what it was (None: as with `at_most`). `environment` tells a
-    holder that keeps a process whether its own environment is the sender's (None: any will do); nothing else can be
-    learnt from it.
+    denied what it was (None: as with `at_most`). `environment` is a fingerprint: a holder that keeps a process compares
+    it with that of its own environment (None: any will do). It reveals nothing else.
     """
 
     v: int = VERSION

@@ -1,11 +1,11 @@
-"""Rules about calls of tools, as settings, flags and messages carry them: lists of texts. What a text means is the
-rules' (`beam.rules`)."""
+"""Rules about calls of tools, as settings, flags and messages carry them: lists of texts. The meaning of a text is
+defined in `beam.rules`."""
 
 from msgspec import Struct
 
 
 class RuleLists(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is denied, asked about and allowed: `Bash(git log *)`, `Edit(src/**)`, `Read` (docs/access.md)."""
+    """Rules that deny, ask and allow: `Bash(git log *)`, `Edit(src/**)`, `Read` (docs/access.md)."""
 
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()

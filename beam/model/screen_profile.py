@@ -1,7 +1,7 @@
-"""A profile: what the screen of one agent looks like, and which keys it takes. A value, so that a person can change it.
+"""A profile: the appearance of one agent's screen, and its keys. It is a value, so that a person can change it.
 
 Patterns are regular expressions. Those that end in `rows` are searched in one row each, without trailing blanks. Does
-not depend on how a screen is read.
+not depend on reading a screen.
 """
 
 from collections.abc import Mapping
@@ -125,7 +125,8 @@ GENERIC = Profile(name="generic", stall_seconds=20.0)
 
 
 class Pattern(Struct, frozen=True):
-    """What a field's patterns are: `whole_screen`: searched in many rows at a time; `group`: group 1 is the result."""
+    """How a field's patterns are used: `whole_screen`: searched in many rows at a time; `group`: group 1 is the
+    result."""
 
     whole_screen: bool = False
     group: bool = False
@@ -160,7 +161,7 @@ def patterns_of(kind: type[Struct], name: str, value: object) -> tuple[str, ...]
 
 
 def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
-    """Return the profile with these fields, as settings have them."""
+    """Return the profile with these fields replaced, in the form of settings."""
     if not fields:
         return profile
     return convert({**to_builtins(profile), **fields}, Profile)

@@ -28,7 +28,7 @@ SHORTAGE = "shortage"  # why a message went back: the system had no room to star
 
 
 class MessageRecord(Struct, kw_only=True, gc=False):
-    """What the journal knows of a message.
+    """A message's state according to the journal.
 
     `phase` is the last durable step of its current `attempt`; `outcome_seq` is where its last outcome is (turn.finished
     or message.dead), None before; `revision` counts edits; `deaths` counts holders that died before the agent was
@@ -189,9 +189,8 @@ class State(Struct, kw_only=True):
 
     @property
     def word(self) -> str:
-        """Return the state in one word: idle, running (until the reply is sent, too), waiting (an ask is open) or
-        blocked.
-        """
+        """Return the state in one word: idle, running (also until the reply is routed), waiting (an ask is open) or
+        blocked."""
         if self.blocked:
             return "blocked"
         if self.open_turn is None:

@@ -64,9 +64,8 @@ _OF_THE_SHELL = frozenset(
 def environment(
     environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """Return `environ` without DENY and `deny`, plus `extra`, except for the loader's variables. Of the inherited PATH
-    only the absolute folders stay.
-    """
+    """Return `environ` without DENY and `deny`, plus `extra` without the loader's variables. Of the inherited PATH
+    only the absolute folders stay."""
     refused = DENY | deny
     inherited = {name: value for name, value in environ.items() if name not in refused}
     if "PATH" in inherited:
@@ -82,9 +81,9 @@ def absolute_folders(path: str) -> str:
 
 
 def fingerprint(environ: Mapping[str, str], message_id: str) -> str:
-    """Return what is the same for two environments that give an agent's process the same, for this message alone.
+    """Return a digest that is equal for environments with the same effect on an agent's process.
 
-    Where the command was typed does not count.
+    It is specific to this message. The current directory does not count.
     """
     counted = {name: value for name, value in environment(environ, {}).items() if name not in _OF_THE_SHELL}
     digest = blake2b(digest_size=16)

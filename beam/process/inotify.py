@@ -1,7 +1,7 @@
-"""Tells of changes of files and directories: the one wrapper of Linux's inotify(7).
+"""Reports changes of files and directories: the only wrapper of Linux's inotify(7).
 
-It calls the C library itself, because a turn that follows a file would pay 2 ms and more for importing a package that
-does. Does not depend on asyncio, threads, or what the files are for.
+It calls the C library directly, because importing a package for it costs each turn 2 ms or more. Does not depend on
+asyncio, threads, or the purpose of the files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READ_BYTES = 64 * 1024
 
 
 class Change(NamedTuple):
-    """One event of the kernel: the number of its watch, a mask of the constants above, and a file's name, or ""."""
+    """One event of the kernel: the number of its watch, a mask of the constants above, and the file's name, or ""."""
 
     watch: int
     mask: int
@@ -41,7 +41,8 @@ class Change(NamedTuple):
 
 
 class Inotify:
-    """One inotify instance, not blocking. Raises OSError where the system has none, or this user has no more left."""
+    """One non-blocking inotify instance. Raises OSError if the system has no inotify, or this user has reached the
+    limit."""
 
     def __init__(self) -> None:
         self._handle = _call(b"inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC) if table.LINUX else -1
@@ -66,11 +67,11 @@ class Inotify:
         return number
 
     def remove(self, watch: int) -> None:
-        """End a watch. One that is gone already is no error."""
+        """End a watch. A watch that has already ended is no error."""
         _call(b"inotify_rm_watch", self._handle, watch)
 
     def read(self) -> list[Change]:
-        """Return the changes since the last call, in order; none where nothing happened. Never waits."""
+        """Return the changes since the last call, in order. Never waits."""
         try:
             data = os.read(self._handle, _READ_BYTES)
         except BlockingIOError:
@@ -85,7 +86,7 @@ class Inotify:
         return changes
 
     def close(self) -> None:
-        """Close the instance and all its watches; doing it again is no harm."""
+        """Close the instance and all its watches. Idempotent."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -97,12 +98,12 @@ def _function(name: bytes) -> Callable[..., int]:
 
 
 def _call(name: bytes, *arguments: int | bytes) -> int:
-    """Call a function of the C library; -1 is a failure, whose errno can't be read this way."""
+    """Call a function of the C library. A result of -1 means failure; errno is not available."""
     return _function(name)(*arguments)
 
 
 def _why_not(path: bytes) -> OSError:
-    """Return the error of a watch that was refused: the path's own, else that no watch is left."""
+    """Return the error for a refused watch: the error of the path if it has one, otherwise that no watch is left."""
     try:
         with os.scandir(path):
             return OSError(errno.ENOSPC, "no inotify watch to be had", os.fsdecode(path))

@@ -1,4 +1,4 @@
-"""The load of a turn's processes: how many they are, and their memory. Known on Linux only."""
+"""The load of a turn's processes: their number and their memory. Known on Linux only."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from beam.process import table, tree
 
 
 class Load(Struct, frozen=True):
-    """Living processes and their resident memory, in bytes. Pages that several share count in each."""
+    """The number of living processes, and their resident memory in bytes. Shared pages count for each process."""
 
     processes: int
     rss_bytes: int
 
 
 def of_trees(owners: Sequence[Owner]) -> Load | None:
-    """Return the load of these processes and all below them; those that are gone count as nothing. None if unknown."""
+    """Return the load of these processes and all their descendants; ended ones do not count. None if unknown."""
     if not table.LINUX or any(tree.is_alive(owner) is None for owner in owners):
         return None
     roots = {owner.pid for owner in owners if tree.is_alive(owner)}

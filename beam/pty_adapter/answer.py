@@ -1,6 +1,5 @@
 """The agent's answer as its screen shows it: without composer, spinner and box, and un-wrapped. Lossy: Markdown is
-drawn already, and nobody can tell every line break of the terminal's from one of the agent's. Pure.
-"""
+rendered already, and the terminal's line breaks can't always be told from the agent's. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The attributes of a cell (colours, bold, …) and what a SGR sequence (ECMA-48, `ESC [ … m`) changes of them."""
+"""The attributes of a cell (colours, bold, …), and how an SGR sequence (ECMA-48, `ESC [ … m`) changes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PALETTE = (  # of the 256 colours
 
 
 class Attributes(NamedTuple):
-    """How a cell looks. Colours are "" (the terminal's own), a name (`red`, `bright red`) or `#rrggbb`."""
+    """The appearance of a cell. Colours are "" (the terminal's own), a name (`red`, `bright red`) or `#rrggbb`."""
 
     colour: str = ""
     ground: str = ""

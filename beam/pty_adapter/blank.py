@@ -1,7 +1,7 @@
-"""Secrets that stand on a screen, whatever way they came there: in pieces, backwards, over two rows.
+"""Finds secrets that are visible on a screen, even if they were drawn in pieces, backwards, or over two rows.
 
-`Player` shows what a player of a recording would show; `blanked` takes the characters that a secret was drawn with out
-of the recording, and leaves everything else, so that it plays as before. Must not know files, or whose screen it is.
+`Player` shows the screen of a recording. `blanked` removes the characters that drew a secret from the recording, and
+leaves everything else unchanged. Does not depend on files, or on whose screen it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place = tuple[int, int]  # row and column, from 0
 
 
 class Player:
-    """A screen that shows a recording, and says when a secret stands on it."""
+    """A screen that shows a recording, and detects a visible secret."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self._looking = Looking(Screen(columns, rows, scrollback=0))
@@ -52,7 +52,7 @@ def blanked(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
 
 
 class Looking:
-    """Looks at a screen again and again."""
+    """Searches a changing screen for secrets."""
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
@@ -85,7 +85,7 @@ class Looking:
 
 
 def _indent(lines: list[Line], y: int) -> int:
-    """Return how many blanks a program puts before a word that continues in this row; the terminal puts none."""
+    """Return how many blanks a program put before a word that continues in this row; the terminal itself puts none."""
     return 0 if lines[y - 1].wrapped else len(lines[y].text) - len(lines[y].text.lstrip())
 
 
@@ -99,13 +99,14 @@ def _is_broken(lines: list[Line], y: int, columns: int) -> bool:
 
 
 class _Cell(str):
-    """A character that knows where in what was written it stood."""
+    """A character with its position in the output."""
 
     origin: int
 
 
 class _TracedGrid(Grid):
-    """A buffer whose cells know that. `at` is where what is obeyed next stands; `step`: 0 if that is a sequence."""
+    """A grid whose cells know their characters' positions. `at` is the position of the next unit of output; `step`
+    is 0 if that is a sequence."""
 
     at = 0
     step = 1
@@ -140,7 +141,7 @@ class _TracedGrid(Grid):
 
 
 class _Tracer(Screen):
-    """Plays a recording and notes which of its characters secrets were drawn with."""
+    """Plays a recording and records which of its characters drew a secret."""
 
     def __init__(self, columns: int, rows: int) -> None:
         super().__init__(columns, rows, scrollback=0)
@@ -175,7 +176,8 @@ class _Tracer(Screen):
 
 
 def _without(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
-    """Yield the pieces again, each character to blank as a mark and a sequence that repeats one as many marks."""
+    """Yield the pieces with a mark in place of each character to blank, and as many marks for a sequence that
+    repeats one."""
     flat = [unit for piece in units for unit in piece]
     starts = list(accumulate(map(len, flat), initial=0))
     by_unit: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
-"""Where a dialog stands on a screen: it is the lowest block there, below the conversation, with no composer under it.
+"""Finds a dialog on a screen: it is the lowest block, below the conversation, with no composer under it.
 
-A block reaches from its own first row to the screen's last one, and what a dialog says is read inside it alone: an
-agent can write what looks like a dialog anywhere above. Pure; must not know time, or what was on the screen before.
+A block reaches from its first row to the screen's last row. A dialog is read inside its block only, because an agent
+can write an imitation anywhere above. Pure; does not depend on time, or on earlier screens.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ _ROWS_ABOVE = 12  # of the request, where nothing says in which row a dialog beg
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """A dialog as it stands: `text` are its rows, `found` is what its `match` found there, and `line` is the line of
-    its first row, counted from the first one ever shown. `row` is that row on the screen. `above` are some rows over
-    it, where nothing says in which row the request begins. `is_doubtful`: more than one row may be the first.
-    """
+    """A dialog on the screen: `text` are its rows, `found` is the match of its `match` pattern, and `line` is the
+    line of its first row, counted from the first line ever shown. `row` is that row on the screen. `above` are some
+    rows above it, if the request's first row is unknown. `is_doubtful`: several rows could be the first."""
 
     dialog: Dialog
     row: int

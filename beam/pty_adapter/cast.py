@@ -1,8 +1,8 @@
 """Recordings of a terminal in asciicast v2 (https://docs.asciinema.org/manual/asciicast/v2/), written and read.
 
 One JSON value a line: a header, then `[seconds, kind, text]`; `o` is what the program wrote, `i` what was typed, `m` a
-mark. What beam writes has its secrets blanked, those that only a player would show too, and an end. Files are handed
-in; must not know whose terminal it is.
+mark. Recordings by beam have their secrets blanked, even those that only become visible when played, and are complete.
+The caller opens the files. Does not depend on whose terminal it is.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Moment(Struct, frozen=True):
 
 
 class Recorder:
-    """Writes a recording. `now` gives monotonic seconds; after `most` bytes nothing but a mark that says so is added.
+    """Writes a recording. `now` returns monotonic seconds. After `most` bytes only a mark is added, which says that the
+    rest is missing.
 
-    A player of its own sees what is written. Once a secret stands on its screen, what was written so far is taken out
-    of the file again, and all of it comes back at the end, without what that secret was drawn with. `file` can be read
-    and written. Raises OSError where the disk has no room.
+    It plays the recording itself. Once a secret is visible, it empties the file, and writes everything at the end
+    without the characters of that secret. `file` must be readable and writable. Raises OSError if the disk is full.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Recorder:
             self._say("o", self._stream.feed(self._decoder.decode(data)))
 
     def typed(self, data: bytes) -> None:
-        """Record what was typed, at once and whole."""
+        """Record typed text immediately, as one piece."""
         self._say("i", redact(data.decode("utf-8", "replace"))[0])
 
     def mark(self, text: str) -> None:
@@ -108,7 +108,7 @@ class Recorder:
             self._held.append(moment)
 
     def _hold_back(self, seconds: float) -> None:
-        """Empty the file, and keep its moments back until `end`: pieces of a secret are in them."""
+        """Empty the file, and hold its moments back until `end`, because they contain pieces of a secret."""
         try:
             self._file.flush()
             self._file.seek(0)
@@ -141,7 +141,7 @@ def _fitting(moments: list[Moment]) -> list[Moment]:
 
 
 def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
-    """Return the moments without what secrets were drawn with; if that is impossible, without everything drawn."""
+    """Return the moments without the characters that drew secrets; if that is impossible, without all output."""
     texts = blanked([moment.text for moment in moments if moment.kind == "o"], columns, rows)
     if texts is None:
         return [Moment(0.0, "m", LEFT_OUT), *(moment for moment in moments if moment.kind != "o")]

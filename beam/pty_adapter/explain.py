@@ -1,4 +1,5 @@
-"""Which rows of a screen decide what it says, and by which field of the profile: for whoever describes one. Pure."""
+"""Explains which rows of a screen decide its reading, and by which field of the profile, for authors of profiles.
+Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """One buffer of a terminal: rows of cells, a cursor, a scroll region; bounded, whatever is written.
 
-It does what the VT220 and xterm do, and where those differ what tmux shows: rows that leave at the top are kept, and a
-wide character that is cut in half becomes blanks. Does not depend on bytes, escape sequences or modes of the terminal
-as a whole.
+It behaves like the VT220 and xterm; where these differ, like tmux. Rows that scroll out at the top are kept, and half
+of a wide character becomes a blank. Does not depend on bytes, escape sequences or modes of the whole terminal.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Cursor:
 
 
 class _Saved(NamedTuple):
-    """What DECSC saves."""
+    """The state that DECSC saves."""
 
     x: int
     y: int
@@ -63,7 +62,8 @@ Climb = tuple[int, int, int]  # its number, how many rows were begun by then, an
 
 
 class Line(Struct, frozen=True):
-    """A row of text without trailing blanks. `wrapped`: the terminal itself broke it, and it goes on in the next."""
+    """A row of text without trailing blanks. `wrapped`: the terminal broke the line here, and it continues in the
+    next row."""
 
     text: str
     wrapped: bool = False
@@ -310,14 +310,14 @@ class Grid:
             self.cursor_position()
 
     def save_cursor(self) -> None:
-        """Remember the cursor, its attributes, character sets and modes; one of it."""
+        """Save the cursor, its attributes, character sets and modes. Only the last saved state is kept."""
         cursor = self.cursor
         self._saved = _Saved(
             cursor.x, cursor.y, cursor.attributes, self._charset, tuple(self._charsets), self.origin, self.wraps
         )
 
     def restore_cursor(self) -> None:
-        """Go back to the remembered cursor, which may be done again; home where none was."""
+        """Restore the saved state, which may be repeated; go home if none was saved."""
         saved = self._saved
         if saved is None:
             self.set_origin(False)

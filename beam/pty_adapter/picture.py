@@ -60,7 +60,7 @@ class Picture(Struct, frozen=True, kw_only=True):
 
 
 class Painter:
-    """Makes pictures of one screen; rows that did not change are not looked at again."""
+    """Makes pictures of one screen; unchanged rows are reused."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen

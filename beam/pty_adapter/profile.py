@@ -1,6 +1,6 @@
-"""What a screen says, read by an agent's profile: is it ready, busy, asking; what stands where one types.
+"""Reads a screen by an agent's profile: whether the agent is ready, busy or asking, and what is typed in the composer.
 
-Pure: a view goes in, a reading comes out. Must not know time, what was on the screen before, or what was sent.
+Pure: a view goes in, a reading comes out. Does not depend on time, earlier screens, or what was sent.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _QUESTION = re.compile(
 
 
 class Reading(Struct, frozen=True):
-    """One look at the screen. `prompt` is the row where one types, counted from the first line ever shown (None: there
-    is none); `typed` what stands there, its white space left out; `block` is the dialog that stands there; `ready`:
-    nothing more has to start."""
+    """The reading of one screen. `prompt` is the line of the composer, counted from the first line ever shown (None:
+    there is none); `typed` is the text in it, without white space; `block` is the open dialog; `ready`: the start-up
+    is complete."""
 
     prompt: int | None = None
     typed: str = ""
@@ -71,7 +71,7 @@ def read(profile: Profile, view: View) -> Reading:
 
 
 def lowest_rows(view: View, prompt: int) -> list[int]:
-    """Return the lowest three rows above the prompt that are not blank: they are recent, however far above they are."""
+    """Return the lowest three rows above the prompt that are not blank; these are recent, at any distance."""
     return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST))
 
 
@@ -82,7 +82,8 @@ def _dialog(profile: Profile, view: View, composer: int | None) -> Block | None:
 
 
 def learned(profile: Profile, view: View) -> Profile | None:
-    """Return the profile with the prompt that is before the cursor; None if that is not enough to tell."""
+    """Return the profile with the prompt learned from the text before the cursor; None if that text is no usable
+    prompt."""
     before = _row(view, view.row)[: view.column]
     if view.alternate or not before.strip() or view.last_row != view.row:
         return None

@@ -1,4 +1,4 @@
-"""A recorded terminal, played to the machine that finds the end of a turn, on the recording's own clock.
+"""Plays a recorded terminal to the state machine that detects the end of a turn, on the recording's clock.
 
 Reads asciicasts, and raw bytes with the times at which they came (`NAME.raw`, `NAME.timeline.jsonl`). Pure.
 """
@@ -31,10 +31,10 @@ _TITLES = (0, 1, 2)
 
 
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the machine saw at `t` seconds: a new `state` with what decided it (`via`, `reason`), a `dialog` on the
-    screen, a `signal` (the number of an OSC) or `title` with its text, a `mark` of the recording, or that a `key`
-    (Enter) was pressed. Where it is explained, `because` are the rows that decided, and `unknown` is a screen that
-    stood still and shows nothing that the profile describes."""
+    """One observation at `t` seconds: a new `state` with its evidence (`via`, `reason`), a `dialog` on the screen, a
+    `signal` (the number of an OSC) or `title` with its text, a `mark` of the recording, or a pressed `key` (Enter).
+    With explanations, `because` are the deciding rows, and `unknown` is a screen that stopped changing and matches
+    nothing in the profile."""
 
     t: float
     state: str | None = None
@@ -84,7 +84,7 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
 
 
 def replay(recording: Cast, profile: Profile, *, explain: bool = False) -> Iterator[Noted]:
-    """Yield what the machine noted, in order; with `explain` also which rows decided."""
+    """Yield the machine's observations, in order; with `explain` also the deciding rows."""
     return _Replay(recording, profile, explain=explain).run()
 
 

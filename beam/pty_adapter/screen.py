@@ -1,7 +1,7 @@
-"""The screen: what a person would see on the agent's terminal, and what the agent says to the terminal itself.
+"""The screen: what a person would see on the agent's terminal, and the agent's signals to the terminal itself.
 
-Bytes in; rows, scrollback, modes, titles and other signals out, and the answers that agents wait for. It equals tmux's
-screen, row for row, on the recordings. Must not know any agent, or what a screen means.
+Bytes go in. Rows, scrollback, modes, titles and other signals come out, and the answers to the agent's queries. On the
+recordings it equals tmux's screen, row for row. Does not depend on any agent, or on the meaning of a screen.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Action = Callable[[], object]
 
 
 class Signal(Struct, frozen=True):
-    """What the agent told the terminal by an OSC sequence: its number and text, e.g. 0 and the title, and where the
-    cursor was then: `line` counts from the first one ever shown, `column` from 0."""
+    """An OSC sequence from the agent: its number and text (0 and the title, say), and the cursor's position: `line`
+    counts from the first line ever shown, `column` from 0."""
 
     number: int
     text: str
@@ -66,7 +66,7 @@ class View(Struct, frozen=True):
 
 
 class Cursor(Struct, frozen=True):
-    """Where the cursor is, from 0, and whether one sees it."""
+    """The cursor's position, from 0, and whether it is visible."""
 
     row: int
     column: int
@@ -96,12 +96,12 @@ class Screen:
 
     @property
     def bracketed_paste(self) -> bool:
-        """Return whether the agent switched bracketed paste on."""
+        """Return whether the agent enabled bracketed paste."""
         return 2004 in self.modes
 
     @property
     def drawing(self) -> bool:
-        """Return whether the agent said that it is in the middle of a frame (mode 2026)."""
+        """Return whether the agent is in the middle of drawing a frame (mode 2026)."""
         return 2026 in self.modes
 
     def view(self) -> View:
@@ -157,7 +157,7 @@ class Screen:
     # -- what it reads -------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Show what the agent wrote. Takes any bytes."""
+        """Process the agent's output; any bytes are valid."""
         self.bytes += len(data)
         known = self._actions.get
         for token in self._tokens.feed(data):

@@ -1,7 +1,7 @@
-"""An agent on a terminal of its own: its process under the guard, its screen, and the keys for it.
+"""An agent on its own terminal: its guarded process, its screen, and its keys.
 
-What it writes is always read, its queries are answered at once, and what is typed leaves in one order. Must not know
-profiles, turns, or what a screen means.
+Its output is always read, its queries are answered immediately, and typed keys keep their order. Does not depend on
+profiles, turns, or the meaning of a screen.
 """
 
 from __future__ import annotations

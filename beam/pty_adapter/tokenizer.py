@@ -1,8 +1,7 @@
-"""Bytes of a terminal, cut into whole units: runs of text, control characters, escape sequences.
+"""Cuts a terminal's bytes into complete units: runs of text, control characters, escape sequences.
 
-It stands in front of the screen and is the only place that sees half a sequence or half a character. What a child
-writes may be anything: no input raises, hangs or makes it keep more than `KEPT_CHARACTERS`. Must not know what a
-sequence means.
+It comes before the screen, and only it handles incomplete sequences and characters. Its input is untrusted: no input
+raises, hangs, or makes it keep more than `KEPT_CHARACTERS`. Does not depend on the meaning of a sequence.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Sequence(Struct, frozen=True):
 
 
 class Tokenizer:
-    """Cuts what it is fed, whatever the pieces: the units are the same for any split, but that text may be parted."""
+    """Cuts its input into units. The units are the same for any split of the input, except that text may be split."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

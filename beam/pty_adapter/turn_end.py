@@ -1,4 +1,4 @@
-"""Where a turn on a terminal stands: the one state machine that decides it, and says by what.
+"""The state machine of a turn on a terminal, with the evidence for each state.
 
     STARTING   nothing is known yet
     READY      the agent takes a message
@@ -71,7 +71,7 @@ STRUCTURED = ("history", "osc7501", "osc133")
 
 
 class IllegalMoveError(Exception):
-    """A move that no turn makes; nothing was changed."""
+    """An illegal transition; nothing was changed."""
 
 
 class TurnEnd:
@@ -184,7 +184,7 @@ class TurnEnd:
             self._worked.add("screen")
 
     def report_state(self, state_name: str, now: float, *, error: str | None = None) -> None:
-        """Record what the agent's transcript says."""
+        """Record the state that the agent's transcript reports."""
         if self._sent_at is None or self.ended:
             return
         self._waits = WAITS_S if state_name == "waiting" else 0.0
@@ -247,9 +247,9 @@ class TurnEnd:
     # -- what follows --------------------------------------------------------------------------------------------------
 
     def _unspent(self, reading: Reading) -> Reading:
-        """Return the reading without a dialog that was answered, or that comes at the wrong time.
+        """Return the reading without a dialog that was answered already, or that can't appear now.
 
-        Whether a folder may run code, and with which access, is asked before the first message or never.
+        Dialogs about trust and access appear only before the first message.
         """
         block, spent = reading.block, self._spent
         if spent is not None and not (block and block.line == spent.line and block.found.startswith(spent.found)):
@@ -422,7 +422,7 @@ class TurnEnd:
 
 
 def _meaning(signal: Signal) -> str:
-    """Return what a signal says about the agent: working, done, asking; "" if it says nothing."""
+    """Return the agent's state according to a signal: working, done, asking; "" if it has no meaning."""
     if signal.number == 7501:
         words = dict(part.partition("=")[::2] for part in signal.text.split(":"))
         return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(

@@ -1,7 +1,8 @@
-"""Typing a message into an agent's screen: once, seen, and then Enter, until the agent took it.
+"""Types a message into an agent's screen: pastes it once, checks that it is visible, and presses Enter until the agent
+has taken it.
 
-The text is pasted once, whole or in pieces, and never again; Enter is a key of its own, pressed again at most twice,
-only while the text still stands there. Must not know bytes, processes, or what the answer will be.
+The text is pasted once, whole or in pieces, and never again. Enter is a separate key, repeated at most twice, and only
+while the text is still in the composer. Does not depend on bytes, processes, or the answer.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _PIECE = re.compile(r"(?=[\s\S])(?:[^\n]{0,200}\n?){1,2}")
 
 
 class KeyPort(Protocol):
-    """What typing needs of the world. `until` waits for the claim, looks at the screen meanwhile, and says whether it
-    came true in time; `now` is a monotonic clock's seconds."""
+    """The terminal and the clock that typing needs. `until` waits for a condition while it watches the screen, and
+    returns whether it became true in time; `now` returns monotonic seconds."""
 
     async def press(self, keys: str) -> None: ...
     async def paste(self, text: str) -> None: ...
@@ -45,11 +46,11 @@ class Claim(Protocol):
 
 
 class NotTakenError(Exception):
-    """The text may stand on the agent's screen, and was not taken; the message says how far it came."""
+    """The agent did not take the text, which may still be on its screen; the message says how far typing came."""
 
 
 class Segment:
-    """The lines of the screen's that answer one Enter: from `start` on, up to where the next prompt stands (`end`)."""
+    """The lines on the screen that answer one Enter: from `start` to the next prompt (`end`)."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -67,10 +68,10 @@ def check(profile: Profile, text: str, *, command: bool = False) -> None:
 
 
 async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
-    """Type the message and send it; return where each Enter left the cursor.
+    """Type the message and send it; return the cursor's line after each Enter.
 
-    A `command` is one to the agent's own screen (`/context`) and typed plainly; any other text is a message,
-    whatever it begins with. Raises NotTakenError.
+    A `command` (`/context`) is for the agent's own screen and is typed plainly; any other text is a message, whatever
+    its first character. Raises NotTakenError.
     """
     profile = end.profile
     if profile.special and not command and pattern(profile.special).match(text):
@@ -120,7 +121,8 @@ async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bo
 
 
 def _pieces(text: str, profile: Profile) -> list[str]:
-    """Return the text as it is pasted: whole, or cut where the agent would take it for the words of others."""
+    """Return the pieces to paste: the whole text, or several if the agent would treat one long paste as somebody
+    else's text."""
     rows = sum(1 + len(row) // (profile.columns // 2) for row in text.split("\n"))
     return _PIECE.findall(text) if rows <= profile.pieced_rows else [text]
 

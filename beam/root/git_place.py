@@ -1,6 +1,7 @@
 """The branch, the repository and the work tree of a folder, read from git's own files. Runs no git.
 
-The files belong to the folder, so whoever wrote it may have written them: each is read as a plain file with a bound.
+The files are untrusted, because the folder's author may have written them: each is read as a plain file with a size
+limit.
 """
 
 from __future__ import annotations

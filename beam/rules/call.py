@@ -1,4 +1,4 @@
-"""A call of a tool as rules see it, in one vocabulary for all agents. Does not depend on rules."""
+"""A tool call in the vocabulary of rules, which is the same for all agents. Does not depend on rules."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 def call_of(text: str) -> ToolCall:
-    """Return the call that is written like a rule: `Bash(git push)`, `Edit(src/a)`, `WebFetch(https://example.com)`.
+    """Return the call from a text in the form of a rule: `Bash(git push)`, `Edit(src/a)`,
+    `WebFetch(https://example.com)`.
 
-    Raises UsageError for what is none.
+    Raises UsageError for an invalid text.
     """
     from beam.rules.rule import parse
 

@@ -1,6 +1,7 @@
-"""Which rules apply to a call. Rules that allow match only what they are sure of; those that deny or ask match more.
+"""Which rules apply to a call. Rules that allow match only if they are certain; rules that deny or ask also match in
+doubt.
 
-Pure: how a path is spelled in the file system is an argument.
+Pure: resolving paths is an argument.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def allows(rules: Sequence[Rule], call: ToolCall, place: Place) -> tuple[Rule, .
 
 
 def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
-    """Return whether a rule that denies or asks is about some part of this call, or may be."""
+    """Return whether a rule that denies or asks matches, or may match, some part of this call."""
     if not _is_of(rule, call.tool):
         return False
     if not rule.argument:
@@ -66,7 +67,8 @@ def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
 
 
 def _each(parts: Iterable[Part], rules: Sequence[Rule], matches: Callable[[Rule, Part], bool]) -> tuple[Rule, ...]:
-    """Return a rule for each part, once; none if there is no part, or one that no rule matches."""
+    """Return the matching rule of each part, without repeats; none if there are no parts, or some part has no
+    matching rule."""
     found: dict[Rule, None] = {}
     for part in parts:
         rule = next((rule for rule in rules if matches(rule, part)), None)

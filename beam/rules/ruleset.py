@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """What the rules say about one call, and which of them: more than one where each allows a part of it."""
+    """The decision on one call, and the deciding rules: several if each allows a part of the call."""
 
     behavior: Behavior
     rules: tuple[Rule, ...]
@@ -65,13 +65,14 @@ class Ruleset(Struct, frozen=True):
         return RuleLists(**{word: tuple(rule.text for rule in self.of(word)) for word in ORDER})
 
     def bounded(self, most: RuleLists, whose: str, *, keep_allow: bool = False) -> Ruleset:
-        """Return the rules for a message of an agent that had `most` itself: what it could not do is not allowed by its
-        message (with `keep_allow` it could do everything), and what it was denied is denied here, too."""
+        """Return the rules for a message of an agent that itself ran with the rules `most`: its message is allowed
+        no more than the agent was (with `keep_allow` the agent could do everything), and the agent's denials count,
+        too."""
         kept = [rule for rule in self.rules if keep_allow or rule.behavior != "allow" or rule.text in most.allow]
         return combined((*kept, *rules_of(most, whose, without=("allow",))))
 
     def without_allow(self) -> Ruleset:
-        """Return the rules that only take away."""
+        """Return the rules without those that allow."""
         return Ruleset(tuple(rule for rule in self.rules if rule.behavior != "allow"))
 
 

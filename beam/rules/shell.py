@@ -66,7 +66,7 @@ def split(command: str) -> list[Words] | None:
 
 
 def _is_doubtful(char: str) -> bool:
-    """Return whether this may be a blank for one program and none for another, or is none that is typed."""
+    """Return whether programs may disagree on whether the character is a blank, or nobody types it."""
     return char not in _BLANK and (char.isspace() or not char.isprintable())
 
 

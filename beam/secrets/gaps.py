@@ -1,7 +1,7 @@
 """Invisible parts inside a word: colours and the like, and the frame in which a program wraps a word over rows.
 
-Gives the text without them, and the original position of each character. A cursor movement ends a word: a `MOVE` stands
-for it. Pure; does not depend on what is searched in it.
+Returns the text without them, and the original position of each character. A cursor movement ends a word and becomes a
+`MOVE`. Pure; does not depend on the search.
 """
 
 import functools

@@ -112,7 +112,7 @@ def brief_call(name: str, input: bytes) -> str:
 
 
 def brief(doing: str) -> str:
-    """Return a call's tool and input as `beam team show --json` has them, on one line."""
+    """Return the tool and input of a `doing` text of `beam team show --json`, on one line."""
     name, _, given = doing.partition(" ")
     return f"{name} {_brief_input(given.encode())}".rstrip() if given.startswith("{") else doing
 

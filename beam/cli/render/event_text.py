@@ -14,7 +14,7 @@ _TOLD_BY_THEMSELVES = frozenset(
 
 
 def is_internal(event: AnyEvent) -> bool:
-    """Return whether the event is about how beam or a CLI works, or says what another event says: `-v` shows it."""
+    """Return whether the event is about internals of beam or a CLI, or repeats another event; `-v` shows it."""
     match event:
         case events.StatusChanged():
             return event.state in _INTERNAL_STATES

@@ -1,4 +1,4 @@
-"""Turns that run for long: after one minute, and at twice the time again, a line says how long, and what they used."""
+"""Long-running turns: after one minute, and whenever the time has doubled, a line shows their duration and usage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LongTurn(Struct):
 
     @property
     def tokens(self) -> int:
-        """Return the tokens of all kinds so far; 0 where nobody said."""
+        """Return the number of all tokens so far; 0 if unknown."""
         usage = self.usage
         known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens) if usage is not None else ()
         return sum(count or 0 for count in known)
@@ -36,7 +36,7 @@ class LongTurns:
         self._open: dict[str, LongTurn] = {}
 
     def take(self, event: AnyEvent) -> None:
-        """Take note of the event."""
+        """Record the event."""
         match event:
             case events.TurnStarted():
                 self._open[event.agent] = LongTurn(event, event.ts)
@@ -51,7 +51,7 @@ class LongTurns:
                     turn.cost_usd = event.cost_usd
 
     def due(self, now: str, open_calls: Calls) -> list[tuple[AnyEvent, str]]:
-        """Return an event of each turn to tell of at that time (RFC 3339), and what to say."""
+        """Return (event, text) for each turn that is due for a line at that time (RFC 3339)."""
         reports = []
         for turn in self._open.values():
             seconds = seconds_between(turn.since, now) or 0.0
@@ -62,7 +62,7 @@ class LongTurns:
         return reports
 
     def standing(self, agent: str, now: str, open_calls: Calls) -> tuple[AnyEvent, str] | None:
-        """Return an event of the agent's turn, and how far it is at that time; None if it is in none."""
+        """Return an event of the agent's turn, and its progress at that time as text; None if it has no turn."""
         turn = self._open.get(agent)
         return None if turn is None else (turn.event, _described(turn, now, open_calls))
 
@@ -88,7 +88,7 @@ def _cost(turn: LongTurn) -> str:
 
 
 def describe(seconds: float, tokens: int, cost: str, doing: str) -> str:
-    """Return how long a turn runs, what it used, what it does: `runs for 2m05s, 1,300 tokens, ~$0.0211: Bash make`."""
+    """Return a turn's duration, usage and activity: `runs for 2m05s, 1,300 tokens, ~$0.0211: Bash make`."""
     used = (f"{tokens:,} tokens" if tokens else "", cost)
     figures = ", ".join(filter(None, (f"runs for {durations.show(round(seconds))}", *used)))
     return f"{figures}: {doing}" if doing else figures

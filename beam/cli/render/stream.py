@@ -178,7 +178,7 @@ class Stream:
             self._print(event, line)
 
     def running(self, begun: Sequence[Line], now: str) -> None:
-        """Take note of a turn that runs, by its events so far, and print how far it is at that time (RFC 3339)."""
+        """Record a running turn by its events so far, and print its progress at that time (RFC 3339)."""
         for line in begun:
             event = line.shown
             if isinstance(event, events.ToolCalled):

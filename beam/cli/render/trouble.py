@@ -1,4 +1,5 @@
-"""What an agent's CLI says of trouble, kept until its next event: a failure that follows tells it in its own line."""
+"""Notices of an agent's CLI about problems. Each is held back until the agent's next event, because a failure that
+follows shows it in its own line."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ _BOOKKEEPING = (
 
 
 class Trouble:
-    """The notices of each agent that were not printed yet."""
+    """The held-back notices of each agent."""
 
     def __init__(self) -> None:
         self._notices: dict[str, list[events.Notice]] = {}
 
     def takes(self, event: AnyEvent) -> bool:
-        """Return whether the event is kept, and is not to be printed now."""
+        """Hold the event back if it is such a notice; return whether it was held back."""
         if not isinstance(event, events.Notice) or event.raw is UNSET or event.turn is None:
             return False
         notices = self._notices.setdefault(event.agent, [])
@@ -36,7 +37,7 @@ class Trouble:
         return True
 
     def before(self, event: AnyEvent) -> list[events.Notice]:
-        """Return the notices to print before this event, which does not say what they say."""
+        """Return the notices to print before this event, without those that the event repeats."""
         if isinstance(event, (*_BOOKKEEPING, events.Notice)) or is_internal(event):
             return []
         notices = self._notices.pop(event.agent, [])
@@ -48,14 +49,14 @@ class Trouble:
         return notices
 
     def in_short(self, event: events.TurnFinished) -> str:
-        """Return what its CLI said last before this failure, where the failure's reason does not say it; else ""."""
+        """Return the CLI's last notice before this failure, if the failure's reason does not contain it; else ""."""
         notices = self._notices.pop(event.agent, []) if event.exit_code else []
         if not notices or any(_says(event.reason or "", each.text) for each in notices):
             return ""
         return notices[-1].text
 
     def due(self, now: str) -> list[events.Notice]:
-        """Return the notices that were kept for long at that time (RFC 3339)."""
+        """Return the notices that have been held back for long at that time (RFC 3339)."""
         due_now = [each for notices in self._notices.values() for each in notices if _is_old(each, now)]
         self._notices = {
             agent: [each for each in notices if not _is_old(each, now)] for agent, notices in self._notices.items()
@@ -63,7 +64,7 @@ class Trouble:
         return due_now
 
     def rest(self) -> list[events.Notice]:
-        """Return all that was kept."""
+        """Return all held-back notices."""
         due_now = [each for notices in self._notices.values() for each in notices]
         self._notices.clear()
         return due_now
@@ -74,6 +75,6 @@ def _is_old(notice: events.Notice, now: str) -> bool:
 
 
 def _says(text: str, other: str) -> bool:
-    """Return whether one of these texts holds the other, line breaks and spaces aside."""
+    """Return whether one of these texts contains the other, ignoring white space."""
     one, two = collapse_to_line(text), collapse_to_line(other)
     return bool(one and two) and (one in two or two in one)
