@@ -82,7 +82,7 @@ async def run_first(
 
 
 def ensure_running(context: RootContext, paths: AgentPaths, message_id: str | None = None) -> bool:
-    """If nobody has the agent's lease, acquire it for one step and hand over; return whether a worker was started.
+    """Take one step and hand over if nobody has the agent's lease; return whether a worker was started.
 
     For a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def told_at_once(lease: AgentLease) -> Iterator[None]:
-    """Inside the context, make the running turn handle each request as soon as it arrives."""
+    """Make the running turn handle each request as soon as it arrives, inside the context."""
     wake = Wake()
     wake.watch(lease.log.paths.control / "new")
     wake.on_change = lease.knock
