@@ -28,7 +28,8 @@ class Interrupt(Struct, frozen=True):
 
 
 class Steer(Struct, frozen=True, kw_only=True):
-    """Pass a text to the running turn. One `Answered` with the same `id` answers it, as with `Set` and `Query`."""
+    """Pass a text to the running turn. One `Answered` with the same `id` answers it, as with `Set`, `Query` and
+    `Act`."""
 
     id: str
     text: str
@@ -61,12 +62,20 @@ class Query(Struct, frozen=True, kw_only=True):
     name: str
 
 
+class Act(Struct, frozen=True, kw_only=True):
+    """Do something that is no turn, such as connecting an MCP server anew. `given` is a JSON object."""
+
+    id: str
+    name: str
+    given: Raw = Raw(b"{}")
+
+
 class Close(Struct, frozen=True):
     """End the process politely: no turn follows."""
 
 
-Intent = Prompt | Interrupt | Steer | Decide | Set | Query | Close
-Call = Steer | Set | Query  # those that are answered
+Intent = Prompt | Interrupt | Steer | Decide | Set | Query | Act | Close
+Call = Steer | Set | Query | Act  # those that are answered
 
 # -- steps: what there is to do ----------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError
@@ -53,6 +55,24 @@ def set_live(
     _check_live(paths)
     text, timeout = f"{name}={value}", LIMIT_S + _MARGIN_S
     return (yield from request(context, paths, "set", by=by, text=text, always=is_declared, timeout=timeout))
+
+
+def act(context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, object], *, by: str) -> Steps[object]:
+    """Have the agent's process do something that is no turn; return what it answered.
+
+    Raises NotFoundError where there is no process, UnsupportedError where it can't.
+    """
+    _check_live(paths)
+    text, timeout = msgspec.json.encode({"name": name, "given": given}).decode(), LIMIT_S + _MARGIN_S
+    done = yield from answer(context, paths, "act", by=by, text=text, timeout=timeout)
+    return msgspec.json.decode(done.result)
+
+
+def ask_one(context: RootContext, paths: AgentPaths, question: str, *, by: str) -> Steps[object]:
+    """Ask the agent's process one thing; return what it told. Raises as `act` does."""
+    _check_live(paths)
+    done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
+    return msgspec.json.decode(done.result)
 
 
 def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, object]]:

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Raw, Struct
+
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
+from beam.model import events
 from beam.turns.calls import LIMIT_S, CallAnswer
 
 if TYPE_CHECKING:
@@ -20,8 +24,16 @@ if TYPE_CHECKING:
     from beam.store.control import Control
     from beam.turns.keeper import ProcessKeeper
 
-VERBS = ("steer", "set", "query")
+VERBS = ("steer", "set", "query", "act")
+_OF_RIGHTS = ("access", "mode")  # whose change the journal keeps
 STEER_S = 600.0  # an agent reads a text when its tool has returned
+
+
+class Action(Struct, frozen=True):
+    """What a process is to do beside its turns; `given` is a JSON object."""
+
+    name: str
+    given: Raw = Raw(b"{}")
 
 
 class ForwardedCalls:
@@ -79,6 +91,10 @@ class ForwardedCalls:
         if calls.add(call, lambda answer: self._answered(request, call, answer), seconds=seconds):
             self._keep(call)
 
+    def _turn_number(self) -> int | None:
+        open_turn = self._log.state.open_turn
+        return None if open_turn is None else open_turn.turn
+
     def _keep(self, call: Call) -> None:
         if call.id not in self._answers:
             self._waiting[call.id] = call
@@ -88,19 +104,29 @@ class ForwardedCalls:
 
         self._waiting.pop(call.id, None)
         self._answers[call.id] = answer
-        if isinstance(call, Set) and answer.ok and request.always:
-            self._keeper.was_set(call.name, call.value)
+        if isinstance(call, Set) and answer.ok:
+            if request.always or call.name == "access":  # rights: no turn that wants others may go on in it
+                self._keeper.was_set(call.name, call.value)
+            if call.name in _OF_RIGHTS:
+                text = f"{call.name} is {call.value} in the running process: set by {request.sender}"
+                self._log.record(events.Notice(code="live_set", text=text), turn=self._turn_number())
         self.on_answer()
 
 
 def _call_of(request: Control) -> Call:
-    from beam.agents.link import Query, Set, Steer
+    from beam.agents.link import Act, Query, Set, Steer
 
     text = request.text or ""
     if request.verb == "steer":
         return Steer(id=request.id, text=text)
     if request.verb == "query":
         return Query(id=request.id, name=text)
+    if request.verb == "act":
+        try:
+            wanted = msgspec.json.decode(text, type=Action)
+        except (ValueError, RecursionError) as error:
+            raise UsageError("the request names nothing that could be done") from error
+        return Act(id=request.id, name=wanted.name, given=wanted.given)
     name, _, value = text.partition("=")
     return Set(id=request.id, name=name, value=value)
 

@@ -225,6 +225,27 @@ def _pairs(given: list[str]) -> list[tuple[str, str]]:
 
 
 @app.verb()
+def mcp(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT"),
+    action: str = argument("list", metavar="[ACTION]", help="list, reconnect, enable, disable, set or call."),
+    words: list[str] | None = argument(
+        None, metavar="[WORD]...", help="The server; for `set` JSON or a file, for `call` the tool and its input too."
+    ),
+    as_json: bool = option(False, "--json", help="Print JSON."),
+) -> int:
+    """List or control the MCP servers of an agent's running or kept process.
+
+    `reconnect SERVER`, `enable SERVER` and `disable SERVER` change one; `set JSON|FILE` replaces those that were set
+    while it runs ({"docs": {"command": "docs-server"}}); `call SERVER TOOL [JSON]` calls a tool yourself. Nothing is
+    stored: the next process begins with the CLI's own configuration. Exits 10 for what the agent's CLI can't do.
+    """
+    from beam.cli import mcp as actions
+
+    return actions.run(call, agent, action, words or [], as_json=as_json)
+
+
+@app.verb()
 def sessions(
     call: Context,
     agent: list[str] | None = argument(None, metavar="[AGENT]...", help="Only these and their sessions."),

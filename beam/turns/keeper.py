@@ -169,10 +169,14 @@ class ProcessKeeper:
         self._adjust_key()
 
     def _adjust_key(self) -> None:
-        model = self._was_set.get("model")
-        if self.key is not None and model is not None:
+        if self.key is None:
+            return
+        model, access = self._was_set.get("model"), self._was_set.get("access")
+        if model is not None:
             settings = structs.replace(self.key.settings, model=model)
             self.key = structs.replace(self.key, model=model, settings=settings)
+        if access is not None:
+            self.key = structs.replace(self.key, access=access)
 
     def noticed(self, text: str) -> None:
         """Write a notice into the journal, outside any turn. What can't be written is not worth the process."""

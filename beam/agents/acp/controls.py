@@ -11,7 +11,7 @@ from beam.agents.acp.options import Kind, Options
 from beam.agents.base import raw_json
 from beam.agents.fields import object_of, objects_of, string
 from beam.agents.jsonrpc import Calls, Reply
-from beam.agents.link import Answered, Query, Set, Steer, Step
+from beam.agents.link import Act, Answered, Query, Set, Steer, Step
 
 CALL_S = 20.0
 _SETTINGS: dict[str, Kind] = {"model": "model", "effort": "thought_level"}
@@ -52,6 +52,10 @@ class Controls:
 
         method, given = setting
         return [self._calls.call(method, {"sessionId": self.session_id, **given}, then, now + CALL_S)]
+
+    def act(self, wanted: Act) -> list[Step]:
+        """Return the refusal of what the protocol has no way for."""
+        return [_refused(wanted.id, f"{self._name} can't do {wanted.name!r} in a running process")]
 
     def query(self, wanted: Query) -> list[Step]:
         """Return the answer to a question about the session, from what the agent announced by itself."""

@@ -23,6 +23,7 @@ from beam.agents.fields import Object, obj, object_of
 from beam.agents.jsonrpc import Calls, Id, Reply
 from beam.agents.link import (
     Acknowledged,
+    Act,
     Broken,
     Close,
     Decide,
@@ -97,6 +98,8 @@ class AcpLink:
                 return self._controls.set(intent, now)
             case Query():
                 return self._controls.query(intent)
+            case Act():
+                return self._controls.act(intent)
             case Close():
                 return [Eof()]
 

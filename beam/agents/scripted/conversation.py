@@ -10,6 +10,7 @@ from beam.agents.base import Exit, native, raw_json
 from beam.agents.fields import Object, string
 from beam.agents.link import (
     Acknowledged,
+    Act,
     Answered,
     Broken,
     Close,
@@ -60,6 +61,8 @@ class ScriptedLink:
                 return (_order("set", id=intent.id, name=intent.name, value=intent.value),)
             case Query():
                 return (_order("query", id=intent.id, name=intent.name),)
+            case Act():
+                return (_order("act", id=intent.id, name=intent.name),)
             case Close():
                 return (Eof(),)
             case Decide():  # it asks for nothing

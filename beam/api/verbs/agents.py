@@ -87,6 +87,28 @@ class AgentVerbs(OpenedRoot):
 
         return (yield from live.ask(self.context, self._existing(agent), by=self.me))
 
+    @waiting_verb
+    def mcp_servers(self, agent: str) -> Steps[object]:
+        """Return what the agent's process says of its MCP servers: a list of name, status, tools and error.
+
+        Raises NotFoundError where no process is kept or in a turn, UnsupportedError where it tells nothing of them.
+        """
+        self.check_person("asks an agent's process")
+        from beam.api import live
+
+        return (yield from live.ask_one(self.context, self._existing(agent), "mcp", by=self.me))
+
+    @waiting_verb
+    def act_live(self, agent: str, name: str, given: Mapping[str, object]) -> Steps[object]:
+        """Have the agent's process do something that is no turn, such as `mcp.reconnect`; return what it answered.
+
+        Raises NotFoundError where no process is kept or in a turn, UnsupportedError where it can't.
+        """
+        self.check_person("controls an agent's process")
+        from beam.api import live
+
+        return (yield from live.act(self.context, self._existing(agent), name, given, by=self.me))
+
     def is_live(self, agent: str) -> bool:
         """Return whether a process of the agent is kept or runs a turn."""
         from beam.api import live

@@ -22,6 +22,7 @@ from beam.agents.link import (
     Over,
     Prompt,
     Say,
+    Set,
     Step,
     Withdrawn,
 )
@@ -76,6 +77,8 @@ class LinkTurn:
         self._process = process
         self._is_kept = is_kept
         self._open: dict[str, Ask] = {}  # requests that the agent waits for, by their keys
+        self._access: str = input.turn.access  # what it may do now
+        self._wanted: dict[str, str] = {}  # by call: the access that it asks for
         self._news = asyncio.Event()
         self._is_sent = False
         self._ended_itself = False
@@ -129,6 +132,8 @@ class LinkTurn:
     def tick(self) -> None:
         self._deliver()
         for call in self._engine.calls.take():
+            if isinstance(call, Set) and call.name == "access":
+                self._wanted[call.id] = call.value
             self._process.do(call)
         self._process.wake()
 
@@ -159,6 +164,9 @@ class LinkTurn:
                 if ask is not None:
                     self._engine.asks.cancel(ask, step.why)
             case Answered():
+                access = self._wanted.pop(step.id, None)
+                if access is not None and step.ok:
+                    self._access = access
                 self._engine.calls.settle(step.id, answer_of(step))
             case Over():
                 if self._is_sent:
@@ -169,7 +177,7 @@ class LinkTurn:
 
     def _ask(self, step: Asked) -> None:
         self._engine.flush()
-        access = self.input.turn.access
+        access = self._access
         ask = self._engine.asks.ask(
             step.tool,
             input=step.input,

@@ -14,6 +14,7 @@ from beam.agents.claude import dialogue
 from beam.agents.claude import exec as headless
 from beam.agents.link import (
     Acknowledged,
+    Act,
     Answered,
     Asked,
     Broken,
@@ -25,6 +26,7 @@ from beam.agents.link import (
     Query,
     Set,
     Steer,
+    Step,
     Withdrawn,
 )
 from beam.base.errors import UnsupportedError
@@ -647,14 +649,86 @@ def test_between_two_turns_there_is_nobody_to_tell() -> None:
     assert isinstance(answer, Answered) and not answer.ok
 
 
-def test_the_model_can_be_changed_and_the_access_can_not() -> None:
+def only_answer(steps: list[Step]) -> Answered:
+    (answer,) = steps
+    assert isinstance(answer, Answered)
+    return answer
+
+
+def test_the_model_can_be_changed_and_what_claude_has_not_can_not() -> None:
     talk = talking()
     talk.do(Set(id="m", name="model", value="claude-haiku-4-5"))
     assert talk.request("set_model")["request"]["model"] == "claude-haiku-4-5"
     assert kinds(talk.reply("set_model")) == ["Answered"]
-    for name in ("access", "permission_mode", "nonsense"):
-        (answer,) = talk.do(Set(id="a", name=name, value="full"))
-        assert isinstance(answer, Answered) and answer.code == "unsupported"
+    before = len(talk.sent)
+    for name, value in (("access", "full"), ("mode", "auto"), ("thinking", "-1"), ("thinking", "٣"), ("x", "y")):
+        assert only_answer(talk.do(Set(id="a", name=name, value=value))).code == "unsupported"
+    assert len(talk.sent) == before
+
+
+@pytest.mark.parametrize(
+    ("first", "given"),
+    [
+        ("read", {"read": "dontAsk"}),
+        ("ask", {"ask": "default", "edit": "acceptEdits"}),
+        ("edit", {"ask": "default", "edit": "acceptEdits"}),
+        ("full", {"ask": "default", "edit": "acceptEdits", "full": "bypassPermissions"}),
+    ],
+)
+def test_a_live_access_is_never_one_that_the_process_did_not_begin_with(first: str, given: dict[str, str]) -> None:
+    for access in ("read", "ask", "edit", "full", "everything"):
+        talk = Talk(turn(access=first))
+        talk.begin()
+        steps = talk.do(Set(id="a", name="access", value=access))
+        if access not in given:
+            assert only_answer(steps).code == "unsupported"
+            continue
+        assert talk.request("set_permission_mode")["request"]["mode"] == given[access]
+        assert only_answer(talk.reply("set_permission_mode", {"mode": given[access]})).ok
+
+
+def test_a_plan_is_left_for_the_mode_of_the_access_that_it_has_by_then() -> None:
+    talk = talking()
+    for name, value, mode in (("mode", "plan", "plan"), ("access", "edit", "acceptEdits"), ("mode", "plan", "plan")):
+        talk.do(Set(id="s", name=name, value=value))
+        assert only_answer(talk.reply("set_permission_mode", {"mode": mode})).ok
+    (answer,) = talk.do(Query(id="q", name="modes"))
+    assert json.loads(bytes(only_answer([answer]).result))["current"] == "plan"
+    talk.do(Set(id="s", name="mode", value="default"))
+    assert talk.request("set_permission_mode")["request"]["mode"] == "acceptEdits"
+    assert only_answer(talk.reply("set_permission_mode", {"mode": "bypassPermissions"})).code == "failed"
+
+
+@pytest.mark.parametrize(("applied", "code"), [("low", ""), ("high", "unsupported"), (None, "unsupported")])
+def test_an_effort_counts_only_if_claude_says_that_it_has_it(applied: str | None, code: str) -> None:
+    talk = talking()
+    talk.do(Set(id="e", name="effort", value="low"))
+    assert talk.request("apply_flag_settings")["request"]["settings"] == {"effortLevel": "low"}
+    talk.reply("apply_flag_settings")
+    assert only_answer(talk.reply("get_settings", {"applied": {"effort": applied}})).code == code
+
+
+def test_mcp_servers_are_controlled_and_shown_without_their_keys() -> None:
+    talk = talking()
+
+    def act(name: str, **given: object) -> list[Step]:
+        return talk.do(Act(id="x", name=name, given=Raw(json.dumps(given).encode())))
+
+    act("mcp.disable", server="docs")
+    assert talk.request("mcp_toggle")["request"] == {"subtype": "mcp_toggle", "serverName": "docs", "enabled": False}
+    assert only_answer(talk.reply("mcp_toggle", error="Server not found: docs")).code == "failed"
+    act("mcp.call", server="my docs", tool="ping", arguments={"a": 1})
+    assert talk.request("mcp_call")["request"]["tool"] == "mcp__my_docs__ping"
+    assert only_answer(talk.reply("mcp_call", {"content": []})).ok
+    act("mcp.set", servers={"docs": {"command": "x"}})
+    answer = only_answer(talk.reply("mcp_set_servers", {"added": ["docs"], "removed": [], "errors": {"a": "b"}}))
+    assert json.loads(bytes(answer.result)) == {"added": ["docs"], "removed": [], "errors": {"a": "b"}}
+    talk.do(Query(id="q", name="mcp"))
+    config = {"name": "docs", "status": "failed", "error": "no", "config": {"env": {"KEY": "secret"}}}
+    answer = only_answer(talk.reply("mcp_status", {"mcpServers": [config]}))
+    assert json.loads(bytes(answer.result)) == [{"name": "docs", "status": "failed", "tools": [], "error": "no"}]
+    for name in ("mcp.reconnect", "mcp.enable", "mcp.call", "make.tea"):
+        assert only_answer(act(name)).code == "unsupported"
 
 
 def test_what_is_asked_of_the_process_is_answered() -> None:

@@ -1,28 +1,34 @@
-"""Requests of a person to a process besides its turns: pass a text to the running turn, change the model, show its
+"""Requests of a person to a process besides its turns: pass a text to the running turn, change a setting, show its
 state.
 
-Each request is answered once. Does not depend on turns.
+Each is answered once. Does not depend on turns. What it does with MCP servers and files is in `actions.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from beam.agents.base import raw_json
-from beam.agents.claude.dialogue import wire
+from beam.agents.base import Turn, raw_json
+from beam.agents.claude.dialogue import actions, rights, wire
+from beam.agents.claude.dialogue.answers import failed, passed_on, refused
 from beam.agents.claude.dialogue.calls import Calls, Reply
 from beam.agents.claude.dialogue.turn import key_of
-from beam.agents.fields import Object, integer, objects, string
-from beam.agents.link import Answered, Query, Set, Steer, Step
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.link import Act, Answered, Query, Set, Steer, Step
+from beam.model.message import Access
 
 CALL_S = 20.0
+_LONGEST_NUMBER = 7  # digits of a thinking budget
+_BY_ITSELF = "default"
 
 
 class Controls:
-    """The control requests to one process. `initialized` is the process's own description, from its start."""
+    """The control requests to one process, which began with the turn `first`. `initialized` is the process's own
+    description, from its start; `access` is what it may do now."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, first: Turn) -> None:
         self.initialized: Object = {}
+        self.access: Access = first.access
+        self._first = first
+        self._plans = False
         self._calls = calls
         self._steers: dict[str, str] = {}  # by the key of its message: the call
 
@@ -34,7 +40,7 @@ class Controls:
     def steer(self, steer: Steer, *, runs: bool) -> list[Step]:
         """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
         if not runs:
-            return [_failed(steer.id, "no turn runs that could be told")]
+            return [failed(steer.id, "no turn runs that could be told")]
         key = key_of("steer", steer.id)
         self._steers[key] = steer.id
         return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
@@ -46,57 +52,131 @@ class Controls:
             return []
         del self._steers[key]
         is_read = state in ("started", "completed")
-        return [Answered(id=call_id) if is_read else _failed(call_id, "the turn was stopped before claude read it")]
+        return [Answered(id=call_id) if is_read else failed(call_id, "the turn was stopped before claude read it")]
 
     def over(self) -> list[Step]:
         """Return the answers for the texts that were not read before the turn ended."""
         why = "the turn was over before claude read it"
-        found: list[Step] = [_failed(call_id, why, is_late=True) for call_id in self._steers.values()]
+        found: list[Step] = [failed(call_id, why, is_late=True) for call_id in self._steers.values()]
         self._steers.clear()
         return found
 
+    # -- settings ------------------------------------------------------------------------------------------------------
+
     def set(self, wanted: Set, now: float) -> list[Step]:
         """Return the step that changes a setting."""
-        if wanted.name != "model" or not wanted.value:
-            return [_refused(wanted.id, f"claude can't change {wanted.name!r} in a running process")]
-        return [self._ask("set_model", {"model": wanted.value}, wanted.id, lambda result: None, now)]
+        match wanted.name:
+            case "model" if wanted.value:
+                return [self._ask("set_model", {"model": wanted.value}, wanted.id, now)]
+            case "effort" if wanted.value:
+                return self._set_effort(wanted, now)
+            case "thinking":
+                return self._set_thinking(wanted, now)
+            case "mode":
+                return self._set_mode(wanted, now)
+            case "access":
+                return self._set_access(wanted, now)
+        return [refused(wanted.id, f"claude can't change {wanted.name!r} in a running process")]
+
+    def _set_effort(self, wanted: Set, now: float) -> list[Step]:
+        """Return the step that asks for an effort. Claude takes any word, so what it made of it is looked up."""
+
+        def looked(reply: Reply) -> list[Step]:
+            applied = string(obj(reply.result, "applied"), "effort")
+            if reply.error:
+                return [failed(wanted.id, reply.error, is_late=reply.is_late)]
+            if applied != wanted.value:
+                has = f"it has {applied!r} still" if applied else "its model has none"
+                return [refused(wanted.id, f"claude did not take the effort {wanted.value[:40]!r}: {has}")]
+            return [Answered(id=wanted.id)]
+
+        def then(reply: Reply) -> list[Step]:
+            if reply.error:
+                return [failed(wanted.id, reply.error, is_late=reply.is_late)]
+            return [self._calls.call("get_settings", {}, looked, reply.now + CALL_S)]
+
+        given: Object = {"settings": {"effortLevel": wanted.value}}
+        return [self._calls.call("apply_flag_settings", given, then, now + CALL_S)]
+
+    def _set_thinking(self, wanted: Set, now: float) -> list[Step]:
+        is_number = wanted.value.isascii() and wanted.value.isdecimal() and len(wanted.value) <= _LONGEST_NUMBER
+        if not is_number and wanted.value != _BY_ITSELF:
+            why = f"a thinking budget is a number of tokens or {_BY_ITSELF!r}, not {wanted.value[:40]!r}"
+            return [refused(wanted.id, why)]
+        most = int(wanted.value) if is_number else None
+        return [self._ask("set_max_thinking_tokens", {"max_thinking_tokens": most}, wanted.id, now)]
+
+    def _set_mode(self, wanted: Set, now: float) -> list[Step]:
+        if wanted.value not in rights.LIVE_MODES:
+            words = " and ".join(rights.LIVE_MODES)
+            why = f"claude's live modes are {words}, not {wanted.value[:40]!r}; what it may do is its access"
+            return [refused(wanted.id, why)]
+        return self._into(wanted, self.access, plans=wanted.value == "plan", now=now)
+
+    def _set_access(self, wanted: Set, now: float) -> list[Step]:
+        access = rights.live_access(self._first.access, wanted.value)
+        if access is None:
+            began = f"a process that began with access {self._first.access} can't be given {wanted.value[:40]!r}"
+            return [refused(wanted.id, f"{began}: beam send --access starts another")]
+        return self._into(wanted, access, plans=False, now=now)
+
+    def _into(self, wanted: Set, access: Access, *, plans: bool, now: float) -> list[Step]:
+        mode = "plan" if plans else rights.live_mode(self._first, access)
+
+        def then(reply: Reply) -> list[Step]:
+            if not reply.error and string(reply.result, "mode") not in ("", mode):
+                return [failed(wanted.id, f"claude is in the mode {string(reply.result, 'mode')[:40]!r}")]
+            if not reply.error:
+                self.access, self._plans = access, plans
+            return passed_on(wanted.id, reply)
+
+        return [self._calls.call("set_permission_mode", {"mode": mode}, then, now + CALL_S)]
+
+    # -- what it tells and does ----------------------------------------------------------------------------------------
 
     def query(self, wanted: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if it is known already."""
-        if wanted.name in _TOLD:
-            return [Answered(id=wanted.id, result=raw_json(_TOLD[wanted.name](self.initialized)))]
-        if wanted.name not in _ASKED:
-            return [_refused(wanted.id, f"claude can't tell {wanted.name!r}")]
-        subtype, show = _ASKED[wanted.name]
-        return [self._ask(subtype, {}, wanted.id, show, now)]
+        match wanted.name:
+            case "account":
+                return [Answered(id=wanted.id, result=raw_json(self.initialized.get("account")))]
+            case "commands":
+                return [Answered(id=wanted.id, result=raw_json(self.commands))]
+            case "models":
+                models = [string(each, "value") for each in objects(self.initialized, "models")]
+                return [Answered(id=wanted.id, result=raw_json(models))]
+            case "modes":
+                here = "plan" if self._plans else "default"
+                modes = {"current": here, "available": list(rights.LIVE_MODES), "access": self.access}
+                return [Answered(id=wanted.id, result=raw_json(modes))]
+            case "context":
+                return [self._ask("get_context_usage", {}, wanted.id, now, _context)]
+            case "mcp":
+                return [self._ask("mcp_status", {}, wanted.id, now, actions.servers)]
+        return [refused(wanted.id, f"claude can't tell {wanted.name!r}")]
 
-    def _ask(self, subtype: str, given: Object, call_id: str, show: Callable[[Object], object], now: float) -> Step:
-        def then(reply: Reply) -> list[Step]:
-            if reply.error:
-                return [_failed(call_id, reply.error, is_late=reply.is_late)]
-            return [Answered(id=call_id, result=raw_json(show(reply.result)))]
+    @property
+    def commands(self) -> list[str]:
+        """Return the names of the slash commands that it takes."""
+        return [string(each, "name") for each in objects(self.initialized, "commands")]
 
-        return self._calls.call(subtype, given, then, now + CALL_S)
+    def act(self, wanted: Act, now: float) -> list[Step]:
+        """Return the step that has it do something."""
+        action = actions.of(wanted)
+        if isinstance(action, str):
+            return [refused(wanted.id, action)]
+        return [self._ask(action.subtype, action.given, wanted.id, now, action.show, action.seconds)]
+
+    def _ask(
+        self,
+        subtype: str,
+        given: Object,
+        call_id: str,
+        now: float,
+        show: actions.Show = actions.nothing,
+        seconds: float = CALL_S,
+    ) -> Step:
+        return self._calls.call(subtype, given, lambda reply: passed_on(call_id, reply, show), now + seconds)
 
 
 def _context(result: Object) -> Object:
     return {"used": integer(result, "totalTokens"), "size": integer(result, "maxTokens")}
-
-
-_TOLD: dict[str, Callable[[Object], object]] = {
-    "account": lambda initialized: initialized.get("account"),
-    "commands": lambda initialized: [string(each, "name") for each in objects(initialized, "commands")],
-    "models": lambda initialized: [string(each, "value") for each in objects(initialized, "models")],
-}
-_ASKED: dict[str, tuple[str, Callable[[Object], object]]] = {
-    "context": ("get_context_usage", _context),
-    "mcp": ("mcp_status", lambda result: result.get("mcpServers")),
-}
-
-
-def _failed(call_id: str, why: str, *, is_late: bool = False) -> Answered:
-    return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
-
-
-def _refused(call_id: str, why: str) -> Answered:
-    return Answered(id=call_id, ok=False, code="unsupported", message=why)

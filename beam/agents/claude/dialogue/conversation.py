@@ -19,6 +19,7 @@ from beam.agents.claude.exec import text_of
 from beam.agents.fields import obj, string
 from beam.agents.link import (
     Acknowledged,
+    Act,
     Broken,
     Close,
     Decide,
@@ -48,7 +49,7 @@ class ClaudeLink:
     def __init__(self, turn: Turn) -> None:
         self._first = turn
         self._calls = Calls()
-        self._controls = Controls(self._calls)
+        self._controls = Controls(self._calls, turn)
         self._requests = Requests()
         self._reader: TurnReader | None = None
         self._until: float | None = None  # when a line of claude's is late
@@ -88,6 +89,8 @@ class ClaudeLink:
                 return self._controls.set(intent, now)
             case Query():
                 return self._controls.query(intent, now)
+            case Act():
+                return self._controls.act(intent, now)
             case Close():
                 return [Eof()]
 

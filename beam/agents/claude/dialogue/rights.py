@@ -40,6 +40,25 @@ def without_tools(access: Access) -> tuple[str, ...]:
     return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
 
 
+LIVE_MODES = ("default", "plan")  # of a running process: the mode of its access, and one that only plans
+_LIVE: dict[Access, tuple[Access, ...]] = {
+    "read": ("read",),  # its tools and settings are those of a process that looks
+    "ask": ("ask", "edit"),
+    "edit": ("ask", "edit"),
+    "full": ("ask", "edit", "full"),
+}
+
+
+def live_access(first: Access, wanted: str) -> Access | None:
+    """Return the access that a process which began with `first` can be given while it lives; None for any other."""
+    return next((access for access in _LIVE[first] if access == wanted), None)
+
+
+def live_mode(first: Turn, access: Access) -> str:
+    """Return the permission mode of a process that began with the turn `first` and has this access now."""
+    return mode(first) if access == first.access else _MODES[access]
+
+
 def denied(turn: Turn, answer: Object) -> str:
     """Return which requested setting claude did not apply, by its answer to `initialize`; "" if it applied all, or
     is too old to report it."""

@@ -6,23 +6,26 @@ Each request is answered once. Does not depend on turns.
 
 from __future__ import annotations
 
-from beam.agents.base import raw_json
+from collections.abc import Callable
+
+from beam.agents.base import json_object, raw_json
 from beam.agents.codex.dialogue.wire import Usage
 from beam.agents.fields import Object, object_of, objects, string
 from beam.agents.jsonrpc import Calls, Reply
-from beam.agents.link import Answered, Query, Set, Steer, Step
+from beam.agents.link import Act, Answered, Query, Set, Steer, Step
 
 CALL_S = 20.0
-_SETTINGS = ("model", "effort")
+_MODES = ("default", "plan")
 
 
 class Controls:
-    """The control requests to one process. `usage` is its thread's latest token report; `model` is the model of its
-    next turn, None until somebody chooses one."""
+    """The control requests to one process. `usage` is its thread's latest token report; `model` and `mode` are those of
+    its next turn, `model` is None until somebody chooses one."""
 
     def __init__(self, calls: Calls) -> None:
         self.thread_id = ""
         self.model: str | None = None
+        self.mode = "default"
         self.usage = Usage()
         self._calls = calls
         self._steers: set[str] = set()
@@ -62,18 +65,63 @@ class Controls:
 
     def set(self, wanted: Set, now: float) -> list[Step]:
         """Return the step that changes a setting, from the next turn on."""
-        if wanted.name not in _SETTINGS or not wanted.value:
-            return [_refused(wanted.id, f"codex can't change {wanted.name!r} in a running process")]
+        match wanted.name:
+            case "model" if wanted.value:
+                return [self._update(wanted, {"model": wanted.value}, now)]
+            case "effort" if wanted.value:
+                return self._set_effort(wanted, now)
+            case "mode" if wanted.value in _MODES:
+                kept: Object = {"model": self.model or "", "reasoning_effort": None, "developer_instructions": None}
+                mode: Object = {"mode": wanted.value, "settings": kept}
+                return [self._update(wanted, {"collaborationMode": mode}, now)]
+            case "mode":
+                why = f"codex's live modes are {' and '.join(_MODES)}, not {wanted.value[:40]!r}"
+                return [_refused(wanted.id, why)]
+        return [_refused(wanted.id, f"codex can't change {wanted.name!r} in a running process")]
 
+    def _update(self, wanted: Set, change: Object, now: float) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
                 return [_failed(wanted.id, reply.error, is_late=reply.is_late)]
             if wanted.name == "model":
                 self.model = wanted.value
+            if wanted.name == "mode":
+                self.mode = wanted.value
             return [Answered(id=wanted.id, message="from the next turn on")]
 
-        params: Object = {"threadId": self.thread_id, wanted.name: wanted.value}
-        return [self._calls.call("thread/settings/update", params, then, now + CALL_S)]
+        params: Object = {"threadId": self.thread_id, **change}
+        return self._calls.call("thread/settings/update", params, then, now + CALL_S)
+
+    def _set_effort(self, wanted: Set, now: float) -> list[Step]:
+        """Return the step that asks which efforts the model has: Codex takes any word."""
+
+        def then(reply: Reply) -> list[Step]:
+            if reply.error:
+                return [_failed(wanted.id, reply.error, is_late=reply.is_late)]
+            models = objects(object_of(reply.result), "data")
+            model = next((each for each in models if self.model in (each.get("id"), each.get("model"))), {})
+            known = [string(each, "reasoningEffort") for each in objects(model, "supportedReasoningEfforts")]
+            if known and wanted.value not in known:
+                why = f"{self.model} has the efforts {', '.join(known)}, not {wanted.value[:40]!r}"
+                return [_refused(wanted.id, why)]
+            return [self._update(wanted, {"effort": wanted.value}, reply.now)]
+
+        return [self._calls.call("model/list", {}, then, now + CALL_S)]
+
+    def act(self, wanted: Act, now: float) -> list[Step]:
+        """Return the step that has it do something that is no turn."""
+        given = json_object(bytes(wanted.given)) or {}
+        server, tool = string(given, "server"), string(given, "tool")
+        match wanted.name:
+            case "mcp.reconnect" if not server:
+                return [self._ask("config/mcpServer/reload", {}, wanted.id, lambda result: None, now)]
+            case "mcp.reconnect":
+                return [_refused(wanted.id, "codex connects all its MCP servers anew, not one: leave the name out")]
+            case "mcp.call" if server and tool:
+                params: Object = {"threadId": self.thread_id, "server": server, "tool": tool}
+                params["arguments"] = object_of(given.get("arguments"))
+                return [self._ask("mcpServer/tool/call", params, wanted.id, dict, now)]
+        return [_refused(wanted.id, f"codex can't do {wanted.name!r} in a running process")]
 
     def query(self, wanted: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if it is known already."""
@@ -82,28 +130,42 @@ class Controls:
             whole = {"used": (used.input_tokens or 0) + (used.output_tokens or 0)}
             given = {**whole, "size": self.usage.model_context_window}
             return [Answered(id=wanted.id, result=raw_json(given))]
+        if wanted.name == "modes":
+            modes: Object = {"current": self.mode, "available": list(_MODES)}
+            return [Answered(id=wanted.id, result=raw_json(modes))]
         ask = _QUERIES.get(wanted.name)
         if ask is None:
             return [_refused(wanted.id, f"codex can't tell {wanted.name!r}")]
-        method, params, key = ask
+        method, show = ask
+        params: Object = {"threadId": self.thread_id} if wanted.name == "mcp" else {}
+        return [self._ask(method, params, wanted.id, show, now)]
 
+    def _ask(self, method: str, params: Object, call_id: str, show: Callable[[Object], object], now: float) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed(wanted.id, reply.error, is_late=reply.is_late)]
-            result = object_of(reply.result)
-            shown: object = result.get(key)
-            if wanted.name == "models":
-                shown = [string(each, "id") for each in objects(result, key)]
-            return [Answered(id=wanted.id, result=raw_json(shown))]
+                return [_failed(call_id, reply.error, is_late=reply.is_late)]
+            return [Answered(id=call_id, result=raw_json(show(object_of(reply.result))))]
 
-        return [self._calls.call(method, params, then, now + CALL_S)]
+        return self._calls.call(method, params, then, now + CALL_S)
 
 
-_QUERIES: dict[str, tuple[str, Object, str]] = {
-    "models": ("model/list", {}, "data"),
-    "account": ("account/read", {}, "account"),
-    "mcp": ("mcpServerStatus/list", {}, "data"),
-    "modes": ("collaborationMode/list", {}, "data"),
+def _servers(result: Object) -> list[Object]:
+    """Return what is shown of its MCP servers."""
+    return [
+        {
+            "name": string(each, "name"),
+            "status": string(each, "runtimeStatus"),
+            "tools": sorted(object_of(each.get("tools"))),
+            "error": string(each, "toolsError"),
+        }
+        for each in objects(result, "data")
+    ]
+
+
+_QUERIES: dict[str, tuple[str, Callable[[Object], object]]] = {
+    "models": ("model/list", lambda result: [string(each, "id") for each in objects(result, "data")]),
+    "account": ("account/read", lambda result: result.get("account")),
+    "mcp": ("mcpServerStatus/list", _servers),
 }
 
 

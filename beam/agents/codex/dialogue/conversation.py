@@ -21,6 +21,7 @@ from beam.agents.figures import NOTHING_YET
 from beam.agents.jsonrpc import Calls, Id, Reply
 from beam.agents.link import (
     Acknowledged,
+    Act,
     Broken,
     Close,
     Decide,
@@ -97,6 +98,8 @@ class CodexLink:
                 return self._controls.set(intent, now)
             case Query():
                 return self._controls.query(intent, now)
+            case Act():
+                return self._controls.act(intent, now)
             case Close():
                 return [Eof()]
 

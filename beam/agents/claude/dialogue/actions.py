@@ -1,0 +1,85 @@
+"""What a process of Claude Code does on request that is no turn: its MCP servers, and files as they were before.
+
+Each is one control request. What it tells of MCP servers is shown without their configuration, which holds keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, object_of, objects, string, strings
+from beam.agents.link import Act
+
+Show = Callable[[Object], object]
+_CALL_S, _CONNECT_S, _TOOL_S = 20.0, 28.0, 28.0  # beam gives up after 30
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Action(Struct, frozen=True):
+    """One control request, and what is shown of its answer; a text that `show` returns says why it failed."""
+
+    subtype: str
+    given: Object
+    show: Show
+    seconds: float = _CALL_S
+
+
+def nothing(result: Object) -> object:
+    """Show nothing of an answer."""
+    return None
+
+
+def of(wanted: Act) -> Action | str:
+    """Return the request that does this, or why there is none."""
+    given = json_object(bytes(wanted.given)) or {}
+    server = string(given, "server")
+    match wanted.name:
+        case "mcp.reconnect" if server:
+            return Action("mcp_reconnect", {"serverName": server}, nothing, _CONNECT_S)
+        case "mcp.reconnect":
+            return "claude connects one MCP server anew: name it"
+        case "mcp.enable" | "mcp.disable" if server:
+            is_on = wanted.name == "mcp.enable"
+            return Action("mcp_toggle", {"serverName": server, "enabled": is_on}, nothing, _CONNECT_S)
+        case "mcp.set":
+            return Action("mcp_set_servers", {"servers": object_of(given.get("servers"))}, _set, _CONNECT_S)
+        case "mcp.call" if server and string(given, "tool"):
+            name = f"mcp__{_NOT_IN_A_NAME.sub('_', server)}__{string(given, 'tool')}"
+            arguments = object_of(given.get("arguments"))
+            return Action("mcp_call", {"tool": name, "arguments": arguments}, dict, _TOOL_S)
+        case "rewind.files" if string(given, "to"):
+            is_dry = given.get("dry_run") is not False
+            return Action("rewind_files", {"user_message_id": string(given, "to"), "dry_run": is_dry}, _rewound)
+    return f"claude can't do {wanted.name!r} in a running process"
+
+
+def servers(result: Object) -> list[Object]:
+    """Return what is shown of its MCP servers."""
+    return [
+        {
+            "name": string(each, "name"),
+            "status": string(each, "status"),
+            "tools": [string(tool, "name") for tool in objects(each, "tools")],
+            "error": string(each, "error"),
+        }
+        for each in objects(result, "mcpServers")
+    ]
+
+
+def _set(result: Object) -> Object:
+    errors = {name: str(why)[:500] for name, why in object_of(result.get("errors")).items()}
+    return {"added": list(strings(result, "added")), "removed": list(strings(result, "removed")), "errors": errors}
+
+
+def _rewound(result: Object) -> object:
+    if result.get("canRewind") is not True:
+        return string(result, "error") or "claude can't undo these changes"
+    return {
+        "files": list(strings(result, "filesChanged")),
+        "lines_added": integer(result, "insertions"),
+        "lines_removed": integer(result, "deletions"),
+    }

@@ -1,0 +1,104 @@
+"""`beam agent mcp`: the MCP servers of a process that lives."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from beam import UsageError
+from beam.cli.context import Context
+from beam.cli.render.text import escape_controls, write_json, write_line
+from beam.cli.streams import is_terminal
+
+_MOST_BYTES = 1 << 20  # of a file with servers, or of a tool's input
+_ONE = ("reconnect", "enable", "disable")
+_ACTIONS = ("list", *_ONE, "set", "call")
+
+
+def run(call: Context, agent: str, action: str, words: Sequence[str], *, as_json: bool) -> int:
+    """Carry out one action and print what came of it; return the exit code."""
+    if action not in _ACTIONS:
+        raise UsageError(f"{action!r} is no action", f"one of: {', '.join(_ACTIONS)}", subject=action)
+    if action == "list":
+        _check(words, 0, 0, "beam agent mcp AGENT")
+        _list(call, agent, as_json=as_json)
+        return 0
+    if action in _ONE:
+        _check(words, 0 if action == "reconnect" else 1, 1, f"beam agent mcp AGENT {action} SERVER")
+        call.beam.act_live(agent, f"mcp.{action}", {"server": words[0]} if words else {})
+        done = {"reconnect": "connected anew", "enable": "enabled", "disable": "disabled"}[action]
+        call.note(f"{words[0] if words else 'its MCP servers'}: {done}")
+        return 0
+    if action == "set":
+        _check(words, 1, 1, "beam agent mcp AGENT set JSON|FILE")
+        return _set(call, agent, _object(call, words[0]), as_json=as_json)
+    _check(words, 2, 3, "beam agent mcp AGENT call SERVER TOOL [JSON]")
+    given = _object(call, words[2]) if len(words) == 3 else {}
+    asked = {"server": words[0], "tool": words[1], "arguments": given}
+    return _called(call.beam.act_live(agent, "mcp.call", asked), as_json=as_json)
+
+
+def _check(words: Sequence[str], least: int, most: int, usage: str) -> None:
+    if not least <= len(words) <= most:
+        raise UsageError(f"{len(words)} words are too {'few' if len(words) < least else 'many'} here", usage)
+
+
+def _list(call: Context, agent: str, *, as_json: bool) -> None:
+    from beam.cli.render.tables import columns
+
+    servers: Any = call.beam.mcp_servers(agent)
+    if as_json:
+        for server in servers:
+            write_json(server)
+        return
+    rows = [(server["name"], server["status"], ", ".join(server["tools"]), server["error"] or "") for server in servers]
+    columns(("SERVER", "STATUS", "TOOLS", "ERROR"), rows, wide=is_terminal(sys.stdout))
+
+
+def _set(call: Context, agent: str, servers: dict[str, object], *, as_json: bool) -> int:
+    inner = servers.get("mcpServers")
+    answer: Any = call.beam.act_live(agent, "mcp.set", {"servers": inner if isinstance(inner, dict) else servers})
+    if as_json:
+        write_json(answer)
+    else:
+        for word in ("added", "removed"):
+            if answer[word]:
+                call.note(f"{word}: {', '.join(answer[word])}")
+        for name, why in answer["errors"].items():
+            call.note(f"{name}: {why}")
+    return 1 if answer["errors"] else 0
+
+
+def _called(answer: Any, *, as_json: bool) -> int:
+    if as_json:
+        write_json(answer)
+    else:
+        for block in answer.get("content") or []:
+            text = block.get("text") if isinstance(block, dict) else None
+            write_line(escape_controls(text if isinstance(text, str) else msgspec.json.encode(block).decode()))
+    return 1 if answer.get("isError") is True else 0
+
+
+def _object(call: Context, given: str) -> dict[str, object]:
+    """Return the JSON object in a word, or in the file that it names. Raises UsageError."""
+    data = given.encode("utf-8", "replace")
+    if not given.lstrip().startswith("{"):
+        path = Path(call.path(given))
+        try:
+            with path.open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise UsageError(f"{given!r} is neither JSON nor a file that can be read: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise UsageError(f"{given[:80]!r} is longer than {_MOST_BYTES} bytes")
+    try:
+        value = msgspec.json.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{given[:80]!r} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError(f"{given[:80]!r} is no JSON object")
+    return value
