@@ -29,7 +29,8 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     `session_id` is the resume id of the session to continue, None for a new session; `fresh_session_id` is a UUID that
     a CLI may use for a new session, if it takes one (the same for each launch of one attempt); `fork`: continue in a
-    copy of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
+    copy of the session; `upto`: only with what came before and with that message (the CLI's own id of it), None for all
+    of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
     directory for the agent's requests to beam, "" if it may send none. `schema` is a JSON Schema as text.
 
     `rules` are those that count besides `access`; the adapter was asked about each before (`HasRules`).
@@ -47,6 +48,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     fresh_session_id: str = ""
     fork: bool = False
+    upto: str | None = None
     model: str | None = None
     access: Access = "read"
     cwd: str = ""
@@ -228,17 +230,18 @@ class HasRules(Protocol):
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a mode can do; each entry has a test.
 
-    `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers
-    it. `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some
-    prompts, and a notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`:
-    of which models. `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that
-    was denied. `api_time`: its outcome tells how long the model calls took; `lines`: how many lines of files the
-    turn changed. `commands`: the CLI's own slash commands can be sent. `outbox`: the access that lets its file tool
-    write into the turn's outbox.
+    `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers it.
+    `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some prompts, and a
+    notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`: of which models.
+    `rewind`: it can continue from an earlier point of a session. `system`: it takes a system prompt beside its own.
+    `denials`: its CLI reports each call that was denied. `api_time`: its outcome tells how long the model calls took;
+    `lines`: how many lines of files the turn changed. `commands`: the CLI's own slash commands can be sent. `outbox`:
+    the access that lets its file tool write into the turn's outbox.
     """
 
     resume: bool = False
     fork: bool = False
+    rewind: bool = False
     model: bool = False
     schema: bool = False
     system: bool = False

@@ -105,12 +105,14 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
     return f"the first turn of {name} continues in session {session_id} of {adapter}: beam send {name} …"
 
 
-def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
+def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:
     """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
-    Return the session's id. Raises NotFoundError if the agent has no session, UnsupportedError if it can't copy one,
-    UntrustedError if its settings need a trusted folder, UsageError if `new` exists already.
+    The copy ends after `at` (a turn or message); null: it is whole. Return the session's id. Raises NotFoundError if the
+    agent has no session, UnsupportedError if it can't copy one, UntrustedError if its settings need a trusted folder,
+    UsageError if `new` exists already.
     """
+    from beam.api.rewind import point_of
     from beam.broker import standing
     from beam.model import events
     from beam.store.journal import Journal
@@ -132,6 +134,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
     source = state.session or state.fork
     if source is None or source.adapter != settings.adapter:
         raise NotFoundError(f"{name} has no session yet", f"beam send {name} … starts one", subject=name)
+    upto = None if at is None else point_of(context.agent_paths(name), source.session_id, at, settings.adapter)
     face_of(registry.adapter(settings.adapter), None)
     before = read_state(paths.journal)
     if new in context.config.names() or before.turn or before.known:
@@ -146,6 +149,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str) -> str:
         journal = Journal.open(paths.journal, new, context.clock, context.config.limits)
         try:
             body = events.SessionForked(session_id=source.session_id, of=name, adapter=source.adapter, by=by)
+            body = body if upto is None else msgspec.structs.replace(body, upto=upto)
             journal.append(body, sync=True)
         finally:
             journal.close()

@@ -55,6 +55,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
         turn_key=turn_key,
         session_id=session_id,
         fork=fork is not None,
+        upto=fork.upto if fork is not None else session.upto if session is not None else None,
         carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
         fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
         adapter=adapter,

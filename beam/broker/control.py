@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 NOTHING_KEPT = "no process of {} is kept"
 
 
+class GoBack(msgspec.Struct, frozen=True):
+    """Where a session goes back to: after the message `upto` (the CLI's own id), which ended beam's turn `to`."""
+
+    upto: str
+    to: int | None = None
+
+
 def answer_requests(lease: AgentLease) -> None:
     """Answer every request that waits. Idempotent: one whose answer is in the journal is only removed."""
     _Requests(lease).answer()
@@ -85,7 +92,7 @@ class _Requests:
         return None if done is None else CallAnswer(message=done)
 
     def _message_of(self, request: Control) -> str | None:
-        if request.verb in ("select", "settings"):
+        if request.verb in ("select", "rewind", "settings"):
             return None
         if request.verb not in ("approve", "amend", "deny"):
             return request.target
@@ -99,6 +106,8 @@ class _Requests:
             return self._reset(request)
         if request.verb == "select":
             return self._select(check_session_id(request.target or ""), request)
+        if request.verb == "rewind":
+            return self._rewind(check_session_id(request.target or ""), request)
         if request.verb == "release":
             return self._release()
         if request.verb == "close":
@@ -228,6 +237,22 @@ class _Requests:
         self.log.record(
             events.SessionSelected(session_id=session_id, adapter=request.text or "", by=request.sender), sync=True
         )
+        return session_id
+
+    def _rewind(self, session_id: str, request: Control) -> str:
+        """Note where the session goes back to: the next turn continues there, in a new process."""
+        agent, session = self.log.paths.agent, self.log.state.session
+        try:
+            wanted = msgspec.json.decode(request.text or "", type=GoBack)
+        except (ValueError, RecursionError) as error:
+            raise UsageError("the request names no place in the session") from error
+        if self.lease.turn is not None:
+            raise UnfinishedError(f"{agent} is in a turn", f"wait for it, or: beam interrupt {agent}", subject=agent)
+        if session is None or session.session_id != session_id:
+            raise UnfinishedError(f"{agent} is in another session by now", "look again, then repeat it", subject=agent)
+        self.lease.keeper.unwanted = "its session goes back to an earlier turn"
+        back = events.SessionRewound(session_id=session_id, upto=wanted.upto, to=wanted.to, by=request.sender)
+        self.log.record(back, sync=True)
         return session_id
 
     def _close(self, request: Control) -> str | None:

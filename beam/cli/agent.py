@@ -314,6 +314,9 @@ def fork(
     call: Context,
     agent: str = argument(..., metavar="AGENT", help="The agent whose session is copied."),
     new: str = argument(..., metavar="NEW", help="A new name."),
+    at: str | None = option(
+        None, "--at", metavar="TURN", help="The copy ends after this turn: its number, or its message's id."
+    ),
 ) -> None:
     """Declare an agent that continues in a copy of another agent's session.
 
@@ -321,8 +324,46 @@ def fork(
     session as it is at that moment; the original session stays unchanged. Exits 10 if the agent's CLI can't copy a
     session.
     """
-    session_id = call.beam.fork_agent(agent, new)
-    call.note(f"the first turn of {new} copies session {session_id} of {agent} and continues there: beam send {new} …")
+    session_id = call.beam.fork_agent(agent, new, at=at)
+    upto = f", up to {at}," if at is not None else ""
+    call.note(
+        f"the first turn of {new} copies session {session_id} of {agent}{upto} and continues there: beam send {new} …"
+    )
+
+
+@app.verb()
+def rewind(
+    call: Context,
+    agent: str = argument(..., metavar="AGENT"),
+    to: str | None = option(
+        None, "--to", metavar="TURN", help="The last turn that stays: its number, or its message's id."
+    ),
+    what: str = option("conversation", "--what", metavar="WORD", help="conversation, files or both."),
+    dry_run: bool = option(False, "--dry-run", help="Only say what would be taken back."),
+    as_json: bool = option(False, "--json", help="Print one JSON object."),
+) -> None:
+    """Take back the last turns of an agent's session: its next turn does not know of them.
+
+    Without --to that is the last turn. `files` puts back the files that the agent's own tools changed in those turns,
+    and asks the agent's process, which has to be kept. The journal keeps all. Exits 10 where the agent's CLI can't.
+    """
+    from beam.cli.render.text import escape_controls, write_line
+
+    found = call.beam.rewind_agent(agent, to, what=what, dry_run=dry_run)
+    if as_json:
+        write_json(found)
+        return
+    for path in found.files or ():
+        write_line(escape_controls(path))
+    sys.stdout.flush()
+    turns = ", ".join(map(str, found.turns)) or "nothing"
+    would = "would go back" if dry_run else "goes back"
+    if found.conversation:
+        call.note(f"{agent} {would} to the end of turn {found.to}; its next turn does not know of: {turns}")
+    if found.files is not None:
+        call.note(
+            f"{len(found.files)} files {'would be' if dry_run else 'are'} as they were before turn {found.to + 1}"
+        )
 
 
 @app.verb()

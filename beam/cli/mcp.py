@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ from beam.cli.context import Context
 from beam.cli.render.text import escape_controls, write_json, write_line
 from beam.cli.streams import is_terminal
 
-_MOST_BYTES = 1 << 20  # of a file with servers, or of a tool's input
 _ONE = ("reconnect", "enable", "disable")
 _ACTIONS = ("list", *_ONE, "set", "call")
 
@@ -35,9 +33,9 @@ def run(call: Context, agent: str, action: str, words: Sequence[str], *, as_json
         return 0
     if action == "set":
         _check(words, 1, 1, "beam agent mcp AGENT set JSON|FILE")
-        return _set(call, agent, _object(call, words[0]), as_json=as_json)
+        return _set(call, agent, _object(words[0], call), as_json=as_json)
     _check(words, 2, 3, "beam agent mcp AGENT call SERVER TOOL [JSON]")
-    given = _object(call, words[2]) if len(words) == 3 else {}
+    given = _object(words[2], call) if len(words) == 3 else {}
     asked = {"server": words[0], "tool": words[1], "arguments": given}
     return _called(call.beam.act_live(agent, "mcp.call", asked), as_json=as_json)
 
@@ -83,22 +81,8 @@ def _called(answer: Any, *, as_json: bool) -> int:
     return 1 if answer.get("isError") is True else 0
 
 
-def _object(call: Context, given: str) -> dict[str, object]:
-    """Return the JSON object in a word, or in the file that it names. Raises UsageError."""
-    data = given.encode("utf-8", "replace")
-    if not given.lstrip().startswith("{"):
-        path = Path(call.path(given))
-        try:
-            with path.open("rb") as file:
-                data = file.read(_MOST_BYTES + 1)
-        except OSError as error:
-            raise UsageError(f"{given!r} is neither JSON nor a file that can be read: {error.strerror}") from error
-    if len(data) > _MOST_BYTES:
-        raise UsageError(f"{given[:80]!r} is longer than {_MOST_BYTES} bytes")
-    try:
-        value = msgspec.json.decode(data)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{given[:80]!r} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageError(f"{given[:80]!r} is no JSON object")
+def _object(given: str, call: Context) -> dict[str, object]:
+    from beam.cli import prompt
+
+    value: dict[str, object] = msgspec.json.decode(prompt.json_object(given, call, what="the JSON"))
     return value

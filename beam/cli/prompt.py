@@ -65,7 +65,7 @@ def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | U
     return RuleLists(allow=tuple(allow), ask=tuple(ask), deny=tuple(deny))
 
 
-def json_object(given: str, call: Context) -> str:
+def json_object(given: str, call: Context, *, what: str = "--input") -> str:
     """Return the text of a JSON object: the argument itself, a file's, or stdin's for `-`. Raises UsageError."""
     import msgspec
 
@@ -74,9 +74,9 @@ def json_object(given: str, call: Context) -> str:
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"--input is not JSON: {error}", hint) from error
+        raise UsageError(f"{what} is not JSON: {error}", hint) from error
     if not isinstance(value, dict):
-        raise UsageError("--input is no JSON object", hint)
+        raise UsageError(f"{what} is no JSON object", hint)
     return text
 
 

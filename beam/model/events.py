@@ -21,6 +21,7 @@ from beam.model.outcome import (
     Evidence,
     ModelUsage,
     Outcome,
+    Point,
     SessionNote,
     Status,
     Total,
@@ -197,12 +198,25 @@ class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
 
 class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
     """The agent was created as a fork of the agent `of`: its first turn continues in a copy of that agent's session
-    `session_id`, as it is at that moment, and leaves the session itself unchanged.
+    `session_id`, as it is at that moment, and leaves the session itself unchanged. `upto`: the
+    copy ends with that message of the session, by the CLI's own id; absent: it is whole.
     """
 
     session_id: str
     of: str
     adapter: str
+    by: str | None = None
+    upto: str | UnsetType = UNSET
+
+
+class SessionRewound(Event, frozen=True, kw_only=True, tag="session.rewound"):
+    """A person took back the last turns of the agent's session: the next turn continues after the turn `to`. `upto` is
+    the CLI's own id of the last message that stays.
+    """
+
+    session_id: str
+    upto: str
+    to: int | None = None
     by: str | None = None
 
 
@@ -273,6 +287,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     structured: Raw | UnsetType = UNSET
     lossy: bool | UnsetType = UNSET
     evidence: Evidence | None = None
+    point: Point | UnsetType = UNSET
     redacted: int = 0
     at_most: str | None = None
     rules: RuleLists | UnsetType = UNSET
@@ -742,6 +757,7 @@ AnyEvent = (
     | SessionLost
     | SessionArchived
     | SessionForked
+    | SessionRewound
     | SessionSelected
     | TurnStarted
     | PromptSent

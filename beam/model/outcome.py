@@ -178,6 +178,15 @@ SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
 
+class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a turn begins and ends in its session: the CLI's own ids of the message that began it, and of its last one.
+    The session can be cut after the one that `ends` a turn. Null where the CLI does not tell.
+    """
+
+    begins: str | None = None
+    ends: str | None = None
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a turn, as its adapter reads the CLI's own output; beam adds what it knows itself (times, stops).
 
@@ -203,6 +212,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
     evidence: Evidence | None = None
+    point: Point | msgspec.UnsetType = msgspec.UNSET
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,7 +226,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     asked for. `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to
     the terminal (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if
     nothing did. `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what
-    the answer leaves undone. Times: seconds.
+    the answer leaves undone. `point` is where the turn lies in its session, by the CLI's own ids. Times: seconds.
     """
 
     v: int = 1
@@ -245,4 +255,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     structured: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
     evidence: Evidence | None = None
+    point: Point | msgspec.UnsetType = msgspec.UNSET
     redacted: int = 0

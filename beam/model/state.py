@@ -52,7 +52,8 @@ class Session(Struct, kw_only=True):
     """The agent's current session at its vendor's.
 
     `turns` counts those that ran in it; `adapter` is the adapter it belongs to; `carried` is the CLI's own running
-    total of tokens, if it keeps one and reported it in turn `counted`, the last.
+    total of tokens, if it keeps one and reported it in turn `counted`, the last. `upto`:
+    what came after that message, by the CLI's own id, was taken back, and no turn has gone on from there yet.
     """
 
     session_id: str
@@ -64,16 +65,18 @@ class Session(Struct, kw_only=True):
     turns: int = 0
     carried: Total | None = None
     counted: int | None = None
+    upto: str | None = None
 
 
 class Fork(Struct, kw_only=True):
     """The session of which the agent's next session begins as a copy; `of` is the agent that continues in the
-    original.
+    original. The copy ends with the message `upto` of the session; null: it is whole.
     """
 
     session_id: str
     of: str
     adapter: str
+    upto: str | None = None
 
 
 class OpenTurn(Struct, kw_only=True):
@@ -298,6 +301,7 @@ def _session(state: State, event: events.SessionStarted | events.SessionResumed)
         started_at=before.started_at if same and before else event.ts,
         turns=before.turns if same and before else 0,
         carried=before.carried if same and before else None,
+        upto=before.upto if same and before else None,
     )
 
 
@@ -317,7 +321,13 @@ def _session_gone(state: State, event: events.SessionLost | events.SessionArchiv
 
 def _forked(state: State, event: events.SessionForked) -> None:
     state.session = None
-    state.fork = Fork(session_id=event.session_id, of=event.of, adapter=event.adapter)
+    upto = None if event.upto is UNSET else event.upto
+    state.fork = Fork(session_id=event.session_id, of=event.of, adapter=event.adapter, upto=upto)
+
+
+def _rewound(state: State, event: events.SessionRewound) -> None:
+    if state.session is not None and state.session.session_id == event.session_id:
+        state.session.upto, state.session.carried = event.upto, None
 
 
 def _selected(state: State, event: events.SessionSelected) -> None:
@@ -418,6 +428,8 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
         _by_model(totals, event)
         if state.session is not None and state.session.session_id == event.session_id:
             state.session.turns += 1
+            if event.point is not UNSET and event.point.ends is not None:  # it went on from there
+                state.session.upto = None
             state.session.model = event.model or state.session.model
             if state.session.counted != event.turn:  # what this turn used may be in the CLI's next total, or not
                 state.session.carried = None
@@ -501,6 +513,7 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
     events.SessionLost: _session_gone,
     events.SessionArchived: _session_gone,
     events.SessionForked: _forked,
+    events.SessionRewound: _rewound,
     events.SessionSelected: _selected,
     events.TurnStarted: _turn_started,
     events.AgentStarted: _agent_started,

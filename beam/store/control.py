@@ -21,6 +21,7 @@ Asked = Literal[
     "edit",
     "reset",
     "select",
+    "rewind",
     "close",
     "release",
     "pause",
@@ -33,13 +34,13 @@ Verb = Asked | Decided | Forwarded
 class Control(Struct, frozen=True, kw_only=True):
     """One request.
 
-    `target` is the id of its message (approve, deny: of the ask; select: of the session; reset, close, release, set,
-    query and act: none). A request for something that is over or unknown is refused, never applied to another target.
-    `expires` is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value` of a setting, the
-    name of a question, what is to be done as JSON (`name` and `given`), a denial's explanation for the agent, the
-    adapter of a selected session, or the settings that were changed, as JSON; `always` belongs to approve and to set
-    (the agent's settings say the same), `stop` to deny. `amend` approves with another input, its `text`, a JSON object:
-    a holder that does not know that refuses it.
+    `target` is the id of its message (approve, deny: of the ask; select and rewind: of the session; reset, close,
+    release, set, query and act: none). A request for something that is over or unknown is refused, never applied to
+    another target. `expires` is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value`
+    of a setting, the name of a question, what is to be done as JSON (`name` and `given`), a denial's explanation for
+    the agent, the adapter of a selected session, where a session goes back to (JSON), or the settings that were
+    changed, as JSON; `always` belongs to approve and to set (the agent's settings say the same), `stop` to deny.
+    `amend` approves with another input, its `text`, a JSON object: a holder that does not know that refuses it.
     """
 
     v: int = 1

@@ -45,8 +45,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is kept
     from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the agent never
     was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn goes on in a copy of
-    the session; `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say
-    what is denied, asked about and allowed beside that."""
+    the session; `upto`: the CLI's own id of the last message of it that counts, null for all; `carried` is the CLI's
+    own running total of tokens before the turn, where it keeps one; `rules` say what is denied, asked about and allowed
+    beside that."""
 
     message: Message
     turn: int
@@ -72,6 +73,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     from_agent: bool = False
     at_most: Access | None = None
     fork: bool = False
+    upto: str | None = None
     carried: Total | None = None
     rules: Ruleset = Ruleset()
 
@@ -207,6 +209,12 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
             f"start with an empty session: beam agent reset {order.message.to}",
             subject=name,
         )
+    if order.upto is not None and not capabilities.rewind:
+        raise UnsupportedError(
+            f"{name} can't go on from an earlier point of its session with --via {face}",
+            "beam send --via dialogue can, if any",
+            subject=name,
+        )
     cwd = Path(os.path.realpath(order.base / settings.cwd)) if settings.cwd else order.base
     if not os.path.isdir(cwd):  # noqa: PTH112 - pathlib's raises for a name that can't be
         why = f"`cwd` of agent {order.message.to} names it" if settings.cwd else "it is the project folder"
@@ -231,6 +239,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         session_id=order.session_id,
         fresh_session_id=order.fresh_session_id,
         fork=order.fork,
+        upto=order.upto,
         model=options.model or settings.model,
         access=access,
         cwd=str(cwd),
@@ -305,7 +314,7 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
 def as_new_session(turn: Turn) -> Turn:
     """Return the same turn in a new session, whose id is always the same for this turn."""
     fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{turn.fresh_session_id} afresh"))
-    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh, fork=False, carried=None)
+    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh, fork=False, upto=None, carried=None)
 
 
 def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 
 from beam.base.clock import rfc3339
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
-from beam.model.outcome import ModelUsage, Status, Total, Usage
+from beam.model.outcome import ModelUsage, Point, Status, Total, Usage
 from beam.model.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State, apply, forget
 from tests.support.folded import fold
 
@@ -38,6 +39,7 @@ BODIES = st.one_of(
     st.builds(events.SessionLost, session_id=sessions),
     st.builds(events.SessionArchived, session_id=sessions),
     st.builds(events.SessionForked, session_id=sessions, of=words, adapter=words),
+    st.builds(events.SessionRewound, session_id=sessions, upto=words),
     st.builds(events.SessionSelected, session_id=sessions, adapter=words),
     st.builds(
         events.TurnStarted,
@@ -281,6 +283,25 @@ def test_a_chosen_session_is_the_current_one_and_answers_to_it_are_taken_again()
     state = state_after(events.SessionStarted(session_id="s1"), aside, events.SessionStarted(session_id="s2"), *chosen)
     assert state.archived == ["s2"] and state.fork is None
     assert state.session is not None and (state.session.session_id, state.session.adapter) == ("s1", "claude")
+
+
+def test_a_session_goes_back_until_a_turn_went_on_from_there() -> None:
+    def upto(*more: events.Event) -> str | None:
+        state = state_after(
+            events.SessionStarted(session_id="s-1"),
+            events.SessionRewound(session_id="s-1", upto="m-1", to=1),
+            *more,
+        )
+        return state.session.upto if state.session is not None else None
+
+    def finished(session_id: str, point: Point | UnsetType) -> events.Event:
+        return events.TurnFinished(status=Status.COMPLETED, session_id=session_id, point=point)
+
+    assert upto() == upto(events.SessionResumed(session_id="s-1")) == "m-1"
+    assert upto(events.SessionRewound(session_id="s-2", upto="m-0")) == "m-1"
+    assert upto(finished("s-1", UNSET)) == upto(finished("s-1", Point(begins="u"))) == "m-1"
+    assert upto(finished("s-1", Point(ends="m-9"))) is None
+    assert upto(events.SessionLost(session_id="s-1")) is upto(events.SessionStarted(session_id="s-3")) is None
 
 
 def test_only_the_last_fifty_answered_requests_and_archived_sessions_are_kept() -> None:

@@ -21,6 +21,7 @@ card = Card(
         "exec": Capabilities(
             resume=True,
             fork=True,
+            rewind=True,
             model=True,
             system=True,
             schema=True,
@@ -42,6 +43,7 @@ card = Card(
         "dialogue": Capabilities(
             resume=True,
             fork=True,
+            rewind=True,
             model=True,
             system=True,
             schema=True,

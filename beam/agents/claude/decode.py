@@ -18,7 +18,7 @@ from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
 from beam.model import events
 from beam.model.events import Event
-from beam.model.outcome import ANSWERS
+from beam.model.outcome import ANSWERS, Point
 
 _INTERRUPTED = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
@@ -39,6 +39,7 @@ class Frames:
         self._asks: dict[str, str] = {}
         self._decided: dict[str, str] = {}
         self._lost = False
+        self._ends = ""  # its last message
         self._kinds: dict[str, Callable[[Object], list[Event]]] = {
             "stream_event": self._stream,
             "assistant": self._assistant,
@@ -78,6 +79,10 @@ class Frames:
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the calls that never returned, and the verdict of the last result, or of how the process ended."""
+        emitted, found = self._end(exit)
+        return emitted, msgspec.structs.replace(found, point=Point(ends=self._ends)) if self._ends else found
+
+    def _end(self, exit: Exit) -> tuple[list[Event], Verdict]:
         emitted = self._tools.unfinished()
         found = self._verdict
         if found is None or self._is_cut(exit):
@@ -177,6 +182,7 @@ class Frames:
         model, error = string(message, "model"), string(value, "error")
         if parent is None:
             self._goes_on = self._verdict is not None
+            self._ends = string(value, "uuid") or self._ends
             if model and model != _SYNTHETIC:
                 self._summary.model = model
         if model != _SYNTHETIC:

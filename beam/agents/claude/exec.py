@@ -90,7 +90,8 @@ def _session(turn: Turn) -> tuple[str, ...]:
     if turn.session_id is None:
         fresh = ("--session-id", uuid_of(turn.fresh_session_id)) if turn.fresh_session_id else ()
         return (*fresh, "--no-session-persistence") if turn.once else fresh
-    resumed = ("--resume", uuid_of(turn.session_id))
+    cut = ("--resume-session-at", uuid_of(turn.upto)) if turn.upto is not None else ()
+    resumed = ("--resume", uuid_of(turn.session_id), *cut)
     if not turn.fork:
         return resumed
     fresh = ("--session-id", uuid_of(turn.fresh_session_id)) if turn.fresh_session_id else ()

@@ -32,6 +32,7 @@ card = Card(
         "dialogue": Capabilities(
             resume=True,
             fork=True,
+            rewind=True,
             model=True,
             system=True,
             schema=True,

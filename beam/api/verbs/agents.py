@@ -13,6 +13,7 @@ from beam.base.steps import Steps
 
 if TYPE_CHECKING:
     from beam.api.agents import AgentLine, AgentShown
+    from beam.api.rewind import Rewound
     from beam.api.sessions import SessionLine
     from beam.model.settings import AgentSettings
 
@@ -116,15 +117,32 @@ class AgentVerbs(OpenedRoot):
 
         return live.is_live(read_state(self._existing(agent).journal))
 
-    def fork_agent(self, name: str, new: str) -> str:
+    def fork_agent(self, name: str, new: str, *, at: str | None = None) -> str:
         """Declare an agent with the settings of `name`, whose first turn continues in a copy of that one's session.
 
-        Return the session's id. Raises NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError.
+        `at`: the copy ends after that turn (its number) or message (its id). Return the session's id. Raises
+        NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError.
         """
         self.check_person("makes agents")
         from beam.api import manage
 
-        return manage.fork(self.context, name, new, by=self.me)
+        return manage.fork(self.context, name, new, by=self.me, at=at)
+
+    @waiting_verb
+    def rewind_agent(
+        self, agent: str, to: str | None = None, *, what: str = "conversation", dry_run: bool = False
+    ) -> Steps[Rewound]:
+        """Take back the last turns of an agent's session, or the changes of files in them, or `both`.
+
+        `to` is the last turn that stays (its number, or its message's id); None: all but the last. With `dry_run`
+        nothing changes. Return what is taken back. Raises NotFoundError, UnsupportedError, UnfinishedError while a turn
+        runs.
+        """
+        self.check_person("rewinds agents")
+        from beam.api import rewind
+
+        paths = self._existing(agent)
+        return (yield from rewind.rewind(self.context, paths, to, what, dry_run=dry_run, by=self.me))
 
     def remove_agent(self, name: str, *, purge: bool = False) -> str:
         """Remove an agent's agent.json; with `purge` also its queue and journal. Return what was done, as text."""

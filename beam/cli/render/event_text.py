@@ -102,6 +102,9 @@ def _of_session(event: AnyEvent) -> tuple[str, str] | None:
             return "·", f"session {event.session_id[:8]} goes on"
         case events.SessionForked():
             return "·", f"begins in a copy of session {event.session_id} of {event.of}"
+        case events.SessionRewound():
+            to = f"to the end of turn {event.to}" if event.to is not None else "to an earlier turn"
+            return "·", f"session {event.session_id} goes back {to}"
         case events.SessionSelected():
             return "·", f"continues in session {event.session_id}"
         case events.SessionLost():

@@ -31,7 +31,7 @@ from beam.agents.link import (
 )
 from beam.base.errors import UnsupportedError
 from beam.model import events
-from beam.model.outcome import Class, Denial, Status
+from beam.model.outcome import Class, Denial, Point, Status
 from beam.model.rule_lists import RuleLists
 from beam.rules.call import ToolCall
 from beam.rules.ruleset import Ruleset, combined, rules_of
@@ -102,6 +102,27 @@ def test_each_access_has_the_flags_of_a_headless_turn_and_asks_beam(access: str,
     assert "AskUserQuestion" in argv[argv.index("--disallowedTools") + 1]
     if access != "ask":
         assert set(headless.launch(turn(access=access, outbox="/o"), Host()).argv) < set(argv)
+
+
+def test_an_earlier_point_of_the_session_is_where_the_process_begins() -> None:
+    message = "0b0e6f9c-0000-4000-8000-000000000001"
+    for fields in ({}, {"fork": True}):
+        argv = dialogue.launch(turn(session_id=SESSION, upto=message, **fields), Host()).argv
+        assert argv[argv.index("--resume") + 1 :][:3] == (SESSION, "--resume-session-at", message)
+    with pytest.raises(UnsupportedError):
+        dialogue.launch(turn(session_id=SESSION, upto="--dangerously-skip-permissions"), Host())
+
+
+def test_a_turn_tells_where_it_lies_in_its_session_and_a_subagents_message_is_not_its_end() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.prompt()
+    for uuid, parent in (("u-1", None), ("u-2", None), ("u-3", "call-1")):
+        message = {"id": uuid, "model": "m", "content": [{"type": "text", "text": uuid}]}
+        talk.hear({"type": "assistant", "uuid": uuid, "message": message, "parent_tool_use_id": parent})
+    talk.result("done")
+    talk.state("idle")
+    assert over(talk).verdict.point == Point(begins=talk.message["uuid"], ends="u-2")
 
 
 def ruled(**lists: tuple[str, ...]) -> Ruleset:

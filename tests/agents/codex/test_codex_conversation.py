@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from beam.agents.base import Exit, Host
 from beam.agents.codex import dialogue
 from beam.agents.link import (
     Acknowledged,
+    Act,
     Answered,
     Asked,
     Broken,
@@ -29,7 +30,7 @@ from beam.agents.link import (
 )
 from beam.base.errors import UnsupportedError
 from beam.model import events
-from beam.model.outcome import Class, Status, Total
+from beam.model.outcome import Class, Point, Status, Total
 from tests.support.codex_dialogue import THREAD, TURN, Talk, opened, turn
 from tests.support.dialogue import kinds
 
@@ -166,6 +167,52 @@ def test_a_session_that_codex_has_not_is_lost() -> None:
     talk.reply("account/read", {"requiresOpenaiAuth": False})
     steps = talk.reply("thread/resume", error=f"no rollout found for thread id {SESSION}")
     assert kinds(steps) == ["SessionLost", "Broken"]
+
+
+def reverting(upto: str) -> Talk:
+    """A talk whose thread is open and is to end with that turn."""
+    talk = Talk(turn(session_id=THREAD, upto=upto))
+    assert kinds(talk.begin()) == ["Send"]
+    return talk
+
+
+def page(*ids: str, cursor: str | None = None) -> dict[str, Any]:
+    return {"data": [{"id": each} for each in ids], "nextCursor": cursor}
+
+
+def test_the_turns_after_the_last_that_counts_are_taken_back_before_a_prompt_can_come() -> None:
+    talk = reverting("t-2")
+    assert kinds(talk.reply("thread/turns/list", page("t-5", "t-4", cursor="c"))) == ["Send"]
+    assert talk.last("thread/turns/list")["params"]["cursor"] == "c"
+    talk.reply("thread/turns/list", page("t-3", "t-2", "t-1"))
+    assert talk.last("thread/revert")["params"] == {"threadId": THREAD, "beforeTurnId": "t-3"}
+    assert kinds(talk.reply("thread/revert", {})) == ["Ready"]
+
+
+def test_one_that_ends_there_already_is_left_as_it_is() -> None:
+    talk = reverting("t-2")
+    assert kinds(talk.reply("thread/turns/list", page("t-2", "t-1"))) == ["Ready"]
+
+
+@pytest.mark.parametrize("answer", [page("t-9"), page(), {"data": "x", "nextCursor": 7}])
+def test_without_that_turn_no_prompt_is_sent(answer: dict[str, Any]) -> None:
+    talk = reverting("t-2")
+    assert kinds(talk.reply("thread/turns/list", answer)) == ["Broken"]
+
+
+def test_a_thread_that_cant_be_taken_back_gets_no_prompt() -> None:
+    talk = reverting("t-2")
+    talk.reply("thread/turns/list", page("t-3", "t-2"))
+    assert kinds(talk.reply("thread/revert", error="turn not found")) == ["Broken"]
+
+
+def test_a_copy_ends_with_the_turn_that_it_was_told_and_a_turn_says_where_it_lies() -> None:
+    talk = Talk(turn(session_id=SESSION, fork=True, upto="t-2"))
+    talk.begin()
+    assert talk.last("thread/fork")["params"]["lastTurnId"] == "t-2"
+    talk.prompt()
+    talk.complete()
+    assert over(talk).verdict.point == Point(begins=TURN, ends=TURN)
 
 
 @pytest.mark.parametrize(
@@ -527,6 +574,33 @@ def test_another_model_is_said_from_the_next_turn_on() -> None:
     talk.prompt(structs.replace(talk.turn, session_id=THREAD), "second")
     talk.complete(turn_id="second")
     assert [step.verdict.model for step in talk.steps if isinstance(step, Over)] == ["gpt-5.5", "gpt-5.2"]
+
+
+def test_a_plan_and_an_effort_are_those_of_the_next_turn() -> None:
+    talk = talking()
+    talk.do(Set(id="p", name="mode", value="plan"))
+    mode = talk.last("thread/settings/update")["params"]["collaborationMode"]
+    assert (mode["mode"], mode["settings"]["model"]) == ("plan", "gpt-5.5")
+    assert kinds(talk.reply("thread/settings/update")) == ["Answered"]
+    models = {"data": [{"id": "gpt-5.5", "supportedReasoningEfforts": [{"reasoningEffort": "low"}]}]}
+    for effort, then in (("bogus", ["Answered"]), ("low", ["Send"])):
+        talk.do(Set(id="e", name="effort", value=effort))
+        assert kinds(talk.reply("model/list", models)) == then
+    assert talk.last("thread/settings/update")["params"]["effort"] == "low"
+
+
+def test_its_mcp_servers_are_shown_and_called_and_connected_anew_all_together() -> None:
+    talk = talking()
+    talk.do(Act(id="c", name="mcp.call", given=Raw(b'{"server": "docs", "tool": "ping"}')))
+    assert talk.last("mcpServer/tool/call")["params"]["threadId"] == THREAD
+    assert kinds(talk.reply("mcpServer/tool/call", {"content": []})) == ["Answered"]
+    talk.do(Act(id="r", name="mcp.reconnect"))
+    assert kinds(talk.reply("config/mcpServer/reload")) == ["Answered"]
+    before = len(talk.sent)
+    for name in ("mcp.reconnect", "mcp.disable", "mcp.set", "rewind.files"):
+        (answer,) = talk.do(Act(id="x", name=name, given=Raw(b'{"server": "docs"}')))
+        assert isinstance(answer, Answered) and answer.code == "unsupported"
+    assert len(talk.sent) == before
 
 
 @pytest.mark.parametrize("call", [Set(id="c", name="access", value="full"), Query(id="c", name="weather")])

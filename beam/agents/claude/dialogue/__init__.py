@@ -23,7 +23,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     from beam.agents.claude.dialogue import rights
 
     one = headless.launch(turn, host, {turn.access: rights.flags(turn)})
-    env = {**one.env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # else nobody knows when a turn is over
+    env = {**one.env, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING": "1"} if turn.access != "read" else {**one.env}
+    env = {**env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}  # else nobody knows when a turn is over
     argv = (*one.argv, *_BOTH_WAYS, *rights.without_tools(turn.access))
     return structs.replace(one, argv=argv, stdin=None, env=env, drops_output=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from beam.agents.base import Exit, Native, Turn, Verdict
 from beam.agents.claude.decode import Frames
@@ -78,4 +78,6 @@ class TurnReader:
         if exit is None and not self.has_result:
             reason = "claude ended the turn without a result"
             verdict = structs.replace(verdict, status=Status.FAILED, class_=Class.CRASHED, reason=reason)
+        if verdict.point is not UNSET:
+            verdict = structs.replace(verdict, point=structs.replace(verdict.point, begins=self.key))
         return emitted, structs.replace(verdict, denials=tuple(each for each in verdict.denials if each.by != _BEAM))

@@ -13,6 +13,7 @@ from beam.agents.codex.dialogue import rights, wire
 from beam.agents.codex.dialogue.controls import Controls
 from beam.agents.codex.dialogue.methods import HEARD, IGNORED
 from beam.agents.codex.dialogue.requests import Requests
+from beam.agents.codex.dialogue.revert import revert
 from beam.agents.codex.dialogue.turn import TurnReader, thread_total
 from beam.agents.codex.exec import is_image, text_of
 from beam.agents.codex.trouble import failure_class
@@ -144,6 +145,8 @@ class CodexLink:
         else:
             method = "thread/fork" if turn.fork else "thread/resume"
             params.update(threadId=turn.session_id, excludeTurns=True)
+            if turn.fork:
+                params["lastTurnId"] = turn.upto
         found = [wire.notification("initialized"), self._calls.call("account/read", {}, self._account, until)]
         self._opening = 2
         if turn.access == "edit":
@@ -190,7 +193,12 @@ class CodexLink:
         self._thread_id = self._controls.thread_id = thread_id
         self._controls.model = string(object_of(reply.result), "model") or turn.model
         self._total = NOTHING_YET if turn.session_id is None else turn.carried
+        if turn.session_id is not None and turn.upto is not None and not turn.fork:
+            return revert(self._calls, thread_id, turn.upto, self._reverted, reply.now + START_S)
         return self._opened()
+
+    def _reverted(self, error: str) -> list[Step]:
+        return self._break(error, Class.BAD_REQUEST) if error else self._opened()
 
     def _no_thread(self, reply: Reply) -> list[Step]:
         session_id = self._first.session_id

@@ -25,7 +25,7 @@ from beam.agents.fields import Object, integer, object_of, objects_of, string, s
 from beam.agents.figures import since
 from beam.model import events
 from beam.model.events import Event, PlanStep
-from beam.model.outcome import Class, Total, Usage
+from beam.model.outcome import Class, Point, Total, Usage
 
 _set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
@@ -214,11 +214,17 @@ class TurnReader:
         if said.status == "interrupted":
             why = "retries" if self._summary.retry is not None else "interrupted"
         more, verdict = oneshot.verdict(self.turn, Exit(code=0, stopped_by=why), self._summary)
-        return emitted + more, with_structured(self.turn, verdict)
+        return emitted + more, self._placed(with_structured(self.turn, verdict))
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
         """Return the last events and the verdict on a turn whose process ended first, or whose connection broke."""
-        return oneshot.verdict(self.turn, exit, self._summary)
+        emitted, verdict = oneshot.verdict(self.turn, exit, self._summary)
+        return emitted, self._placed(verdict)
+
+    def _placed(self, verdict: Verdict) -> Verdict:
+        """Return the verdict with the turn's place in its thread."""
+        point = Point(begins=self.id, ends=self.id)
+        return msgspec.structs.replace(verdict, point=point) if self.id else verdict
 
 
 _SPECIAL = frozenset({"contextCompaction", "subAgentActivity", "imageView", "imageGeneration"})

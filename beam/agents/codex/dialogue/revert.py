@@ -1,0 +1,58 @@
+"""Takes back the turns of a thread that came after one of them; can be done again without a further effect.
+
+Codex takes back all from one turn on, so the turn after the last one that stays is looked up first, newest turns first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam.agents.fields import Object, object_of, objects, string
+from beam.agents.jsonrpc import Calls, Reply
+from beam.agents.link import Step
+
+_PAGE, _PAGES = 100, 100
+
+
+def revert(calls: Calls, thread_id: str, upto: str, then: Callable[[str], list[Step]], until: float) -> list[Step]:
+    """Return the steps that make `upto` the last turn of the thread; `then` gets why that failed, "" if it did not."""
+    return [_look(calls, thread_id, upto, then, until, newer="", cursor=None, pages=0)]
+
+
+def _look(
+    calls: Calls,
+    thread_id: str,
+    upto: str,
+    then: Callable[[str], list[Step]],
+    until: float,
+    *,
+    newer: str,
+    cursor: object,
+    pages: int,
+) -> Step:
+    """Return the step that reads a page of turns; `newer` is the oldest turn of the page before."""
+
+    def read(reply: Reply) -> list[Step]:
+        if reply.error:
+            return then(reply.error)
+        result, before = object_of(reply.result), newer
+        for turn in objects(result, "data"):
+            if string(turn, "id") == upto:
+                return _cut(calls, thread_id, before, then, until)
+            before = string(turn, "id")
+        more = result.get("nextCursor")
+        if not isinstance(more, str) or pages >= _PAGES:
+            return then(f"the thread has no turn {upto[:80]} to go back to")
+        return [_look(calls, thread_id, upto, then, until, newer=before, cursor=more, pages=pages + 1)]
+
+    params: Object = {"threadId": thread_id, "limit": _PAGE, "sortDirection": "desc", "itemsView": "notLoaded"}
+    if cursor is not None:
+        params["cursor"] = cursor
+    return calls.call("thread/turns/list", params, read, until)
+
+
+def _cut(calls: Calls, thread_id: str, before: str, then: Callable[[str], list[Step]], until: float) -> list[Step]:
+    if not before:
+        return then("")  # it is the last one already
+    params: Object = {"threadId": thread_id, "beforeTurnId": before}
+    return [calls.call("thread/revert", params, lambda reply: then(reply.error), until)]

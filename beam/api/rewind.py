@@ -1,0 +1,160 @@
+"""Goes back to an earlier turn of an agent's session: its conversation, the files that it changed, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from beam.agents import registry
+from beam.base.errors import NotFoundError, UnsupportedError, UsageError
+from beam.base.steps import Steps
+from beam.model import events
+from beam.model.outcome import Point
+from beam.store.reader import Reader
+from beam.store.segment import read_state
+
+if TYPE_CHECKING:
+    from beam.broker.context import RootContext
+    from beam.root.paths import AgentPaths
+
+What = Literal["conversation", "files", "both"]
+WHATS: tuple[What, ...] = ("conversation", "files", "both")
+
+
+class Rewound(Struct, frozen=True, kw_only=True):
+    """What is taken back. `to` is the turn that is the last one then, `turns` those after it; `files` are those that
+    the agent's CLI puts back as they were, null where files stay as they are."""
+
+    agent: str
+    session_id: str
+    to: int
+    turns: tuple[int, ...]
+    conversation: bool
+    files: tuple[str, ...] | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    dry_run: bool = False
+
+
+class _Past(Struct, frozen=True):
+    """One turn of the session."""
+
+    turn: int
+    message_id: str
+    point: Point
+
+
+def rewind(
+    context: RootContext, paths: AgentPaths, to: str | None, what: str, *, dry_run: bool, by: str
+) -> Steps[Rewound]:
+    """Take back what came after the turn `to` (None: the last turn); return what that is.
+
+    Files first: where the agent's CLI can't put them back, nothing changes. Raises NotFoundError for a turn that is not
+    in the session, UnsupportedError, UnfinishedError while a turn runs.
+    """
+    from beam.broker.requests import request
+
+    if what not in WHATS:
+        raise UsageError(f"{what!r} can't be taken back", f"one of: {', '.join(WHATS)}", subject=what)
+    session = read_state(paths.journal).session
+    if session is None:
+        raise NotFoundError(f"{paths.agent} has no session", f"beam send {paths.agent} … starts one")
+    past = _past(paths, session.session_id)
+    at = _place(paths, past, to)
+    kept, dropped = past[at], past[at + 1 :]
+    upto = _end_of(kept, paths, session.adapter)
+    found = Rewound(
+        agent=paths.agent,
+        session_id=session.session_id,
+        to=kept.turn,
+        turns=tuple(each.turn for each in dropped),
+        conversation=what != "files",
+        dry_run=dry_run,
+    )
+    if what != "conversation":
+        found = yield from _files(context, paths, found, dropped, by=by)
+    if what != "files" and not dry_run:
+        back = msgspec.json.encode({"upto": upto, "to": kept.turn}).decode()
+        yield from request(context, paths, "rewind", session.session_id, by=by, text=back)
+    return found
+
+
+def point_of(paths: AgentPaths, session_id: str, at: str, adapter: str) -> str:
+    """Return the CLI's own id of the last message of a turn of that session (its number, or its message's id).
+
+    Raises NotFoundError, UnsupportedError where the CLI did not tell.
+    """
+    past = _past(paths, session_id)
+    return _end_of(past[_place(paths, past, at)], paths, adapter)
+
+
+def _files(context: RootContext, paths: AgentPaths, found: Rewound, dropped: list[_Past], *, by: str) -> Steps[Rewound]:
+    from beam.api import live
+
+    begins = dropped[0].point.begins if dropped else None
+    if not dropped:
+        return msgspec.structs.replace(found, files=())
+    if begins is None:
+        raise UnsupportedError(
+            f"nobody knows which files turn {dropped[0].turn} of {paths.agent} began with",
+            "turns in dialogue mode tell: beam send --via dialogue",
+            subject=paths.agent,
+        )
+    given = {"to": begins, "dry_run": True}
+    would = yield from live.act(context, paths, "rewind.files", given, by=by)
+    if not found.dry_run:
+        yield from live.act(context, paths, "rewind.files", {**given, "dry_run": False}, by=by)
+    told = would if isinstance(would, Mapping) else {}
+    return msgspec.structs.replace(
+        found,
+        files=tuple(str(path) for path in told.get("files") or ()),
+        lines_added=told.get("lines_added"),
+        lines_removed=told.get("lines_removed"),
+    )
+
+
+def _past(paths: AgentPaths, session_id: str) -> list[_Past]:
+    """Return the turns of the session that still count, oldest first, as far back as the journal goes."""
+    found: list[_Past] = []
+    reader = Reader(paths.journal)
+    while lines := reader.poll():
+        for event in lines:
+            if isinstance(event, events.SessionRewound) and event.session_id == session_id:
+                found = [each for each in found if event.to is not None and each.turn <= event.to]
+            elif isinstance(event, events.TurnFinished) and event.session_id == session_id and event.turn is not None:
+                point = Point() if event.point is UNSET else event.point
+                found.append(_Past(event.turn, event.message_id or "", point))
+    return found
+
+
+def _place(paths: AgentPaths, past: list[_Past], to: str | None) -> int:
+    """Return the index of the turn that is meant; None is the one before the last."""
+    if to is None:
+        if len(past) > 1:
+            return len(past) - 2
+        raise NotFoundError(
+            f"{paths.agent} has no turn to go back to in its session",
+            f"beam agent reset {paths.agent} starts a new one",
+        )
+    for index, each in enumerate(past):
+        if to in (str(each.turn), each.message_id):
+            return index
+    turns = ", ".join(str(each.turn) for each in past[-10:]) or "none"
+    raise NotFoundError(
+        f"{to[:120]!r} is no turn of {paths.agent}'s session", f"its last turns are: {turns}", subject=to[:120]
+    )
+
+
+def _end_of(turn: _Past, paths: AgentPaths, adapter: str) -> str:
+    can = any(face.rewind for face in registry.adapter(adapter).card.faces.values())
+    if turn.point.ends is None or not can:
+        why = "did not tell where that turn ends" if can else "can't go back to an earlier turn"
+        raise UnsupportedError(
+            f"{adapter} {why}, so nothing changes",
+            "turns in dialogue mode tell: beam send --via dialogue" if can else "beam agent list --matrix",
+            subject=paths.agent,
+        )
+    return turn.point.ends
