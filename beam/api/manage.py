@@ -108,9 +108,9 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
 def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:
     """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
-    The copy ends after `at` (a turn or message); null: it is whole. Return the session's id. Raises NotFoundError if the
-    agent has no session, UnsupportedError if it can't copy one, UntrustedError if its settings need a trusted folder,
-    UsageError if `new` exists already.
+    The copy ends after `at` (a turn or message); null: it is whole. Return the session's id. Raises NotFoundError if
+    the agent has no session, UnsupportedError if it can't copy one, UntrustedError if its settings need a trusted
+    folder, UsageError if `new` exists already.
     """
     from beam.api.rewind import point_of
     from beam.broker import standing
