@@ -240,7 +240,7 @@ class _Requests:
         return session_id
 
     def _rewind(self, session_id: str, request: Control) -> str:
-        """Note where the session goes back to: the next turn continues there, in a new process."""
+        """Record where the session goes back to: the next turn continues there, in a new process."""
         agent, session = self.log.paths.agent, self.log.state.session
         try:
             wanted = msgspec.json.decode(request.text or "", type=GoBack)
