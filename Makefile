@@ -35,7 +35,7 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
 	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
 	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile -m 'not soak and not conformance'
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not soak and not conformance'
 
 unit: $(VENV)/.ready ## the quick tests, in some seconds
 	@$(UNIT) $(UNIT_1) & first=$$!; $(UNIT) $(UNIT_2) & second=$$!; \

@@ -39,6 +39,12 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the files that start `beam` and agent CLIs first: a long file that came last would keep one core waiting."""
+    long = {item.path for item in items if item.get_closest_marker("acceptance") or item.get_closest_marker("real")}
+    items.sort(key=lambda item: item.path not in long)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """In the background of a script ^C is ignored, by all that is started here as well; its tests need it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -127,6 +127,7 @@ def outputs(found: Sequence[events.Event]) -> list[str]:
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_session_gets_beams_id_and_is_resumed_with_its_context(claude: Claude) -> None:
     fresh = str(uuid.uuid4())
     found, first = claude.run("remember plums", fresh_session_id=fresh)
@@ -360,6 +361,7 @@ def test_what_the_model_does_is_the_verdict(
     )
 
 
+@pytest.mark.soak
 def test_the_limits_of_turns_and_money_are_kept(claude: Claude) -> None:
     _, verdict = claude.run(tool("Read", {"file_path": "/none"}), max_turns=1)
     assert verdict.status is Status.LIMIT
@@ -371,6 +373,7 @@ def test_the_limits_of_turns_and_money_are_kept(claude: Claude) -> None:
     assert verdict.cost_usd is not None and verdict.cost_usd > 0.0001
 
 
+@pytest.mark.soak
 def test_a_schema_gives_structured_output_or_a_failure(claude: Claude) -> None:
     schema = json.dumps({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
     _, verdict = claude.run(tool("StructuredOutput", {"name": "bob"}), schema=schema)
@@ -380,6 +383,7 @@ def test_a_schema_gives_structured_output_or_a_failure(claude: Claude) -> None:
     assert (verdict.status, verdict.structured) == (Status.FAILED, UNSET)
 
 
+@pytest.mark.soak
 def test_the_task_tools_make_a_plan(claude: Claude) -> None:
     make = [tool("TaskCreate", {"subject": subject, "description": "d"}) for subject in ("one", "two")]
     found, _ = claude.run(" ".join(make) + " !then " + tool("TaskUpdate", {"taskId": "1", "status": "in_progress"}))

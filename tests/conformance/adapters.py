@@ -57,6 +57,9 @@ class Cli:
 _WRITE = {"path": "{path}", "content": "{text}"}
 _COMMAND = {"command": "{command}"}
 
+MAIN = ("claude", "codex", "gemini", "opencode")
+"""The CLIs with which `make test` tries more than a first turn."""
+
 ADAPTERS = {
     "claude": Cli(
         package="@anthropic-ai/claude-code",

@@ -16,10 +16,10 @@ import pytest
 from beam.agents.base import Capabilities
 from beam.testing.conformance.cells import Cell, is_claimed, refused, shown
 from tests.conformance import attempts
-from tests.conformance.adapters import ADAPTERS
+from tests.conformance.adapters import ADAPTERS, MAIN
 from tests.conformance.subject import Subject
 
-__all__ = ["CASES", "FAILS", "Case", "case", "refused", "shared", "shown"]
+__all__ = ["CASES", "FAILS", "MAIN", "Case", "case", "refused", "shared", "shown"]
 
 Act = Callable[[Subject], str]
 SLOW = pytest.mark.conformance
@@ -92,14 +92,14 @@ def case(
     return made
 
 
-def shared(module: str, cell: Cell) -> Any:
+def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = ()) -> Any:
     """The same of a case that third parties run, too. `module` is the one whose tests these are."""
 
     def act(subject: Subject) -> str:
         return cell.act(subject)
 
     act.__name__, act.__module__, act.__doc__ = f"test_{cell.name}", module, cell.act.__doc__
-    return case(cell.title, cell.capability, quick=cell.quick, otherwise=cell.otherwise)(act)
+    return case(cell.title, cell.capability, quick=cell.quick, quick_for=quick_for, otherwise=cell.otherwise)(act)
 
 
 def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tuple[str, str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from beam.testing.conformance import conversation
 from beam.testing.conformance.conversation import completed, first
-from tests.conformance.cases import case, refused, shared
+from tests.conformance.cases import MAIN, case, refused, shared
 from tests.conformance.subject import Subject
 
 test_first_turn = shared(__name__, conversation.first_turn)
 test_deltas = shared(__name__, conversation.deltas)
-test_resume = shared(__name__, conversation.resume)
+test_resume = shared(__name__, conversation.resume, quick_for=MAIN)
 test_tokens = shared(__name__, conversation.tokens)
 test_calls = shared(__name__, conversation.calls)
 test_models = shared(__name__, conversation.models)

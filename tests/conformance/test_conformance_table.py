@@ -79,11 +79,6 @@ def test_what_every_cli_must_do_is_never_unsupported() -> None:
     assert [(name, case.name) for name, case in musts if cell(name, case.name).status == "unsupported"] == []
 
 
-def test_make_test_runs_a_first_turn_a_resume_a_look_a_failing_api_and_a_kill_of_each() -> None:
-    quick = {case.name for case in written.all_cases().values() if case.quick}
-    assert quick == {"first_turn", "resume", "api_401", "killed_cli"}
-
-
 def test_every_cli_that_can_do_less_than_all_names_its_settings() -> None:
     less = [name for name in ADAPTERS if set(registry.adapter(name).card.faces["exec"].access) != {"full"}]
     assert [name for name in less if not (ADAPTERS[name].settings and ADAPTERS[name].folder_settings)] == []

@@ -168,7 +168,8 @@ def test_a_holder_killed_in_mid_turn_leaves_an_unknown_outcome_and_no_process(cl
     assert (done.code, done.json["status"]) == (8, "unknown")
 
 
-@pytest.mark.parametrize("many", [3, pytest.param(8, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("many", [3, 8])
 def test_many_at_once_in_throw_away_sessions_all_answer(claude: Cli, model: FakeModel, many: int) -> None:
     kept = claude("send", "claude", "mine", "--json").json
     running = [claude.start("send", "claude", "--once", f"number {n}", "--json") for n in range(many)]

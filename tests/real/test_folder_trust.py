@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from beam.testing.fake_model import FakeModel
+from tests.conformance.adapters import MAIN
 from tests.conformance.subject import Subject, place
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
@@ -143,10 +144,8 @@ def make_git_look(folder: Path, seconds: float) -> None:
 
 
 def each_trap() -> list[Any]:
-    """All of them; `make test` has the first of each CLI, but for the slowest, and `make soak` the others."""
-    first = {
-        trap.cli: trap for trap in reversed(TRAPS) if trap.cli != "kilo"
-    }  # opencode's are the same, in half the time
+    """All; `make test` has the first of each main CLI and of those that leaked a key, `make soak` the others."""
+    first = {trap.cli: trap for trap in reversed(TRAPS) if trap.cli in (*MAIN, "qwen", "aider")}
     slow = [pytest.mark.soak]
     return [
         pytest.param(trap.cli, trap, id=str(trap), marks=[] if trap is first.get(trap.cli) else slow) for trap in TRAPS

@@ -224,6 +224,7 @@ def test_each_way_to_fail_has_its_own_status_and_exit_code(
     assert done.json["reply"] is None or status == "completed"
 
 
+@pytest.mark.soak
 def test_the_silent_retries_are_seen_as_they_happen(gemini: Cli) -> None:
     done = gemini("send", "gemini", "!error 503 1", "--json")
     assert done.json["status"] == "completed"
@@ -231,6 +232,7 @@ def test_the_silent_retries_are_seen_as_they_happen(gemini: Cli) -> None:
     assert [(event["attempt"], event["http_status"], event["class"]) for event in retries] == [(1, 503, "overloaded")]
 
 
+@pytest.mark.soak
 def test_a_refused_connection_ends_by_beams_own_cap(gemini: Cli, model: FakeModel) -> None:
     model.stop()
     done = gemini("send", "gemini", "hello", "--json", env={"BEAM_RETRIES": "1"}, timeout=40)
@@ -238,6 +240,7 @@ def test_a_refused_connection_ends_by_beams_own_cap(gemini: Cli, model: FakeMode
     assert len([event for event in events(gemini, "status") if event["state"] == "retrying"]) == 2
 
 
+@pytest.mark.soak
 def test_a_model_that_is_silent_is_stopped_after_the_idle_time(gemini: Cli) -> None:
     gemini.config("agents:\n  gemini:\n    idle_timeout: 4s\n")
     done = gemini("send", "gemini", "!stall", "--json")

@@ -118,6 +118,7 @@ def bash(**more: str) -> str:
     return f"!tool Bash {json.dumps({**TOUCH, **more})}"
 
 
+@pytest.mark.soak
 def test_what_claude_asks_for_runs_once_it_is_approved(claude: Cli) -> None:
     ask, outcome = asked(claude, "claude", bash(), "approve")
     assert (ask["tool"], ask["input"]) == ("Bash", TOUCH) and ask["call_id"].startswith("toolu_")
@@ -142,6 +143,7 @@ def test_claude_is_told_why_it_was_denied_and_answers_to_that(claude: Cli) -> No
     assert [denial["by"] for denial in outcome["denials"]] == ["human"] and not (claude.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_what_nobody_decides_for_claude_is_denied(claude: Cli) -> None:
     claude.config("limits: {ask_timeout: 2s}\n")
     ended = claude("send", "claude", "--via", "terminal", "--json", "--access", "ask", bash(), timeout=120)
@@ -192,6 +194,7 @@ def test_claude_with_full_access_asks_nobody(claude: Cli) -> None:
     assert (claude.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_what_codex_asks_for_runs_once_it_is_approved(codex: Cli) -> None:
     ask, outcome = asked(codex, "codex", f"!tool exec_command {json.dumps(ESCALATED)}", "approve")
     assert "$ touch made" in ask["description"] and "Reason: May I?" in ask["description"]

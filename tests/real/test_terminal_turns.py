@@ -51,6 +51,7 @@ def test_claude_turns_in_a_row_keep_their_context_and_answer_verbatim(claude: Cl
         assert (done["session"], done["session_id"]) == ("resumed", first["session_id"])
 
 
+@pytest.mark.soak
 def test_claude_is_not_done_while_a_slow_answer_pauses(claude: Cli) -> None:
     done = claude("send", "claude", *SEND, "!slow 20 a slow one").json
     assert done["reply"] == "ECHO[ !slow 20 a slow one] turns=1"
@@ -160,6 +161,7 @@ def test_a_kept_claude_goes_on_in_its_process_and_no_other_root_drives_its_sessi
     assert claude("--root", "other", "send", "claude", *SEND, "mine").json["reply"] == "ECHO[mine] turns=4"
 
 
+@pytest.mark.soak
 def test_a_person_attached_to_claude_sees_it_work_and_leaves_it_working(kept: Cli) -> None:
     kept("send", "claude", *SEND, "hello")
     mine = Terminal(kept, "attach", "claude", columns=140)

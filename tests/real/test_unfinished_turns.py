@@ -126,6 +126,7 @@ def kept(screen: Cli) -> Iterator[Cli]:
     screen("broker", "stop", "--grace", "0s")
 
 
+@pytest.mark.soak
 def test_a_command_that_a_kept_claude_left_running_ends_later_and_is_no_part_of_the_next_answer(kept: Cli) -> None:
     send = ("send", "claude", "--via", "terminal", "--json")
     shell = tool("Bash", command="sleep 6; touch made", run_in_background=True, description="Make")

@@ -61,7 +61,7 @@ def _each_turn_is_new(subject: Subject) -> str:
     return "the second outcome says `session: new`; the model was sent nothing of the first turn"
 
 
-@cell("resume keeps the context", "resume", quick=True, otherwise=_each_turn_is_new)
+@cell("resume keeps the context", "resume", otherwise=_each_turn_is_new)
 def resume(subject: Subject) -> str:
     before, outcome = first(subject), second(subject)
     assert outcome["session"] == "resumed", outcome

@@ -29,7 +29,7 @@ def api_400(subject: Subject) -> str:
     return fails(subject, "!error 400", "bad_request")
 
 
-@cell("API error 401", quick=True)
+@cell("API error 401")
 def api_401(subject: Subject) -> str:
     return fails(subject, "!error 401", "auth")
 

@@ -27,7 +27,7 @@ def stalled_stream(subject: Subject) -> str:
     return "timeout (stalled), after the silence that the settings allow; no process is left"
 
 
-@cell("killed CLI", quick=True)
+@cell("killed CLI")
 def killed_cli(subject: Subject) -> str:
     process = subject.start("!stall", "--new")
     os.kill(subject.events("agent.started")[-1]["pid"], 9)
