@@ -1,4 +1,4 @@
-"""A reader that follows a journal: its events in order, through all its segments, while it is being written."""
+"""A reader that follows a growing journal: it returns the events in order, through all segments."""
 
 from __future__ import annotations
 

@@ -152,14 +152,14 @@ class Segment(Struct):
 
 
 class Fold:
-    """What a journal comes to, folded once: each look reads only what came since the last one."""
+    """The state of a journal, updated incrementally: each call reads only what was appended since the last one."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._segment: Segment | None = None
 
     def state(self) -> State:
-        """Return the current state, as `read_state` does; a later look changes it. Raises CorruptError, DiskError."""
+        """Return the current state, as `read_state` does; a later call changes it. Raises CorruptError, DiskError."""
         found = segments(self.directory)
         try:
             return self._folded(found[-1]).state if found else State()
@@ -167,11 +167,11 @@ class Fold:
             return State()  # the agent was removed with all its files just now
 
     def last(self) -> State:
-        """Return the state of the last look; look now if there was none."""
+        """Return the state of the last read; read now if there was none."""
         return self.state() if self._segment is None else self._segment.state
 
     def take(self, name: str) -> Segment:
-        """Return the segment of that name, folded as far as it was known, to somebody who changes its state."""
+        """Return the segment of that name, with the state so far, to a caller that may change the state."""
         segment = self._folded(name)
         self._segment = None
         return segment

@@ -3,7 +3,7 @@
 A line is a turn that was begun (`turn <message id> <attempt>`) or its cost (`cost <message id> <attempt> <USD>`);
 appending is idempotent, because equal lines count once. Lines are appended in one write, so no lock is needed. Nothing
 is synced: a power cut may lose the last lines. A thread's first message, which a person sent, has no line. Does not
-depend on what the bounds are.
+depend on the limits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people see of teams: values for `team list`, `show`, `tasks` and `mail`. Pure functions of what is known."""
+"""Views of teams for people: values for `team list`, `show`, `tasks` and `mail`. Pure functions of the known state."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TeamShown(Struct, frozen=True, kw_only=True):
 
 
 class Doing(Struct, frozen=True):
-    """What a member's transcript showed last.
+    """The last activity in a member's transcript.
 
     `state` and `since` (RFC 3339) come from its last line, which was written `at`.
     """

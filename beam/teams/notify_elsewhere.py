@@ -1,6 +1,6 @@
-"""Tells what changed below some directories on systems without inotify, by watchfiles.
+"""Reports changes below some directories on systems without inotify, by watchfiles.
 
-Does not depend on what the files are.
+Does not depend on the purpose of the files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STEP_MS = 20  # between two looks of watchfiles at what changed; each costs som
 class NotifyElsewhere:
     """Watches the directories with all that is below them, as `beam.teams.notify.Notify` does on Linux.
 
-    Raises OSError or RuntimeError where the system has no more to give.
+    Raises OSError or RuntimeError if the system's limit is reached.
     """
 
     def __init__(self, folders: Sequence[str]) -> None:
@@ -40,7 +40,7 @@ class NotifyElsewhere:
     def wait(self, timeout_ms: int) -> tuple[list[str], bool]:
         """Return the paths that changed, numbered files in order, and whether some may be missing.
 
-        Nothing is returned after that time, or 100 ms.
+        Return no paths after the timeout, or 100 ms.
         """
         if self._first is not None:
             first, self._first = self._first, None
@@ -48,11 +48,11 @@ class NotifyElsewhere:
         return self._next() if timeout_ms else ([], False)
 
     def interrupt(self) -> None:
-        """End a `wait`, from another thread; and each that comes after it."""
+        """End a `wait` from another thread, and every later one."""
         self._stop.set()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         self._stop.set()
         self._turns.close()
 

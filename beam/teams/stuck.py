@@ -1,4 +1,4 @@
-"""Who in a team waits for what, and for how long. Pure functions of what is known."""
+"""Who in a team waits for what, and for how long. Pure functions of the known state."""
 
 from __future__ import annotations
 

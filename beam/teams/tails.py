@@ -1,7 +1,7 @@
 """The transcripts of teams' members: which file belongs to whom, and the lines that were added to it.
 
 A transcript may be gigabytes: where to begin is found from its end without reading it all, and it is read in pieces.
-Does not depend on what the lines mean.
+Does not depend on the meaning of the lines.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Tails:
         return found
 
     def ends(self, team: Team) -> list[Tail]:
-        """Return the ends of the team's transcripts, to be read beside what is followed."""
+        """Return tails at the ends of the team's transcripts, separate from the followed ones."""
         found = []
         for tail in [tail for tail in self._tails.values() if tail.team == team.name and tail.is_member]:
             try:

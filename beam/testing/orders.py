@@ -1,5 +1,5 @@
-"""What a scripted agent that stays is told on stdin, a line of JSON each: its turns, what comes into one, settings,
-questions (docs/scripted.md).
+"""The orders to a scripted agent that keeps running, one JSON line each on stdin: turns, texts for a running turn,
+settings, questions (docs/scripted.md).
 
 Does not depend on scripts or sessions.
 """
@@ -20,7 +20,7 @@ from beam.testing.player import write_frame
 
 
 class Orders:
-    """The orders to one process. `model` is the one that was set, "" while none was."""
+    """The orders to one process. `model` is the model that was set, "" if none was."""
 
     def __init__(self) -> None:
         self.model = ""
@@ -32,12 +32,13 @@ class Orders:
         threading.Thread(target=self._read, daemon=True).start()
 
     def prompt(self) -> dict[str, str] | None:
-        """Wait for the next turn and return its order; None once there will be no other."""
+        """Wait for the next turn and return its order; None if there will be no more."""
         return self._prompts.get()
 
     @contextlib.contextmanager
     def playing(self) -> Iterator[None]:
-        """Let an order to interrupt raise KeyboardInterrupt in this thread: inside, a turn is played."""
+        """Let an interrupt order raise KeyboardInterrupt in this thread, inside the context in which a turn is
+        played."""
         with self._news:
             self._is_playing, self._received = True, []
         try:
@@ -50,7 +51,7 @@ class Orders:
                 self._unread = []
 
     def received(self, waits: bool) -> str:
-        """Read what came into the turn and return all of it; with `waits`, wait until there is something."""
+        """Return all texts that were passed to this turn; with `waits`, wait until there is one."""
         with self._news:
             while waits and not (self._unread or self._received):
                 self._news.wait(0.1)  # an interrupt is seen between two waits

@@ -95,7 +95,7 @@ class Player:
         time.sleep(seconds)
 
     def step_listen(self, flag: bool) -> None:
-        """Do nothing more: `play` has waited."""
+        """Do nothing, because `play` has waited already."""
 
     def step_tool(self, value: dict[str, Any]) -> None:
         call_id = self._call(value["name"], value.get("input"))

@@ -61,16 +61,16 @@ _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make a
 
 
 class AdapterFacts(Struct, frozen=True, kw_only=True):
-    """What has to be known about adapters: all their names, and whether this agent's runs what it is sent as code."""
+    """Facts about adapters: all their names, and whether this agent's adapter runs messages as code."""
 
     adapters: Collection[str] = ()
     runs_text: bool = False
 
 
 def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: Collection[str] = ()) -> list[Finding]:
-    """Return everything that this agent needs a trusted folder for; nothing if it needs none.
+    """Return everything for which this agent needs a trusted folder.
 
-    `vouched` names those files (`agent.json`) that the person is known to have written.
+    `vouched` names the files (`agent.json`) that the person is known to have written.
     """
     return [
         *_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
@@ -125,9 +125,8 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
 
 
 def _outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> Iterator[Finding]:
-    """Yield the finding that an agent works outside of the folder: a file of the folder (`foreign`) says so, or a link
-    in the folder leads there, which anyone may make who may write in it.
-    """
+    """Yield a finding if the agent works outside of the folder: because a file of the folder (`foreign`) says so, or
+    through a link in the folder."""
     if not cwd or _is_inside(cwd, base):
         return
     real = os.path.realpath(base)
@@ -147,9 +146,8 @@ def _of_policy(config: Config) -> Iterator[Finding]:
 
 
 def _of_limits(config: Config) -> Iterator[Finding]:
-    """Yield the bounds on what agents send each other that the folder raises above the person's own, or the usual ones:
-    an agent that may edit files could raise them for itself.
-    """
+    """Yield the limits on messages between agents that the folder raises above the person's own, or above the
+    defaults, because an agent that may edit files could raise them."""
     own: dict[str, object] = {}
     for origin, file in config.files:
         if origin != BEAM_YAML:
@@ -167,9 +165,9 @@ def _sentence(sentence: str, *values: str) -> Finding:
 
 
 def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Finding]:
-    """Yield the folder's files that these words name: their content is run.
+    """Yield the folder's files that these words name, because their content is run.
 
-    With `only_code`, only those that look like programs: others are read or written, and may change with each turn.
+    With `only_code`, yield only those that look like programs; others may be data that changes with each turn.
     """
     cwd = resolved.base / (resolved.settings.cwd or "")
     for word in words:

@@ -44,17 +44,17 @@ _MOST = 100  # settings that are switched off
 
 
 class Git(Struct, frozen=True, kw_only=True):
-    """What was found. With the configuration `off`, git obeys nothing of it that can be ignored."""
+    """The findings. With the settings in `off`, git ignores all of them that it can ignore."""
 
     found: tuple[Finding, ...] = ()
     off: Mapping[str, str] = {}
 
 
 def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
-    """Return what is in each repository that git may find from `cwd` upwards.
+    """Return the findings in each repository that git may find from `cwd` upwards.
 
-    Below `full`, git is used without all of it. With `full`, only the file system monitor is left out: the agent adds
-    and commits on its own, and without its configured filters git would store what must not be stored.
+    Below `full`, all of them are turned off. With `full`, only the file system monitor is left out: the agent adds and
+    commits on its own, and without its configured filters git would store what must not be stored.
     """
     found: list[Finding] = []
     off: dict[str, str] = {}
@@ -73,7 +73,8 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
 
 
 def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that gives git this configuration, over any file's, after what `environ` gives it."""
+    """Return the variables that give git this configuration with precedence over files, in addition to those in
+    `environ`."""
     if not off:
         return {}
     count = environ.get("GIT_CONFIG_COUNT", "")
@@ -161,12 +162,12 @@ class _Repository:
         return [self._level / name for name in dict.fromkeys(named)]
 
     def too_many(self) -> list[Path]:
-        """Take note that there are more repositories in each other than beam looks at; return none."""
+        """Record that repositories are nested deeper than beam searches; return none."""
         self._unlooked(self._place / "index", "too many repositories are in each other")
         return []
 
     def _unlooked(self, file: Path, why: str) -> None:
-        """Take note of an index that beam does not know. It changes with each commit, so its content does not count."""
+        """Record an index in an unknown format. It changes with each commit, so its content does not count."""
         name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
         self._add(Finding(name=name, digest=scan.digest_of(name), says=True))
 
@@ -208,7 +209,7 @@ class _Repository:
         self.found.append(structs.replace(found, name=escape_surrogates(found.name), by=("git",), quiet=True))
 
     def _settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:
-        """Yield keys and values of a file and of those that it includes, on whatever condition."""
+        """Yield keys and values of a file, and of all files that it includes, ignoring conditions."""
         self._files -= 1
         self._bytes -= self._size(file)
         if self._files < 0 or self._bytes < 0:

@@ -19,7 +19,8 @@ _END = re.compile(b"\0")
 def submodules(data: bytes) -> list[str]:
     """Return the paths of the submodules in the bytes of an index, each as git has it.
 
-    Raises ValueError for what is no index. One without any is told by a look for their mode, which takes no time.
+    Raises ValueError for what is no index. An index without submodules is recognised quickly, because their file mode
+    does not occur in it.
     """
     if data[:4] != b"DIRC" or len(data) < 12:
         raise ValueError("it is no index")
@@ -71,7 +72,7 @@ def _entries(data: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of git's variable length, and where the next thing begins."""
+    """Return a variable-length number, and the position after it."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

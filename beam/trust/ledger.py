@@ -29,9 +29,8 @@ _LINES = 400  # of a file, for saying which of them are new
 
 
 class Kept(Struct, frozen=True, omit_defaults=True):
-    """What was trusted of one thing: the digest of all of it, short ones of its lines (with blanks between), and the
-    decision by which it was changed since, if that was one.
-    """
+    """The trusted state of one thing: its digest, short digests of its lines (separated by blanks), and the person's
+    decision that changed it since, if there was one."""
 
     digest: str
     lines: str = ""
@@ -58,17 +57,17 @@ class _Store(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """Something that is not as it was trusted. `before` is the trusted state; None for something new."""
+    """A difference from the trusted state. `before` is that state; None for something new."""
 
     found: Finding
     before: Kept | None
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """The trust in what was found in a folder.
+    """Whether the findings in a folder are trusted.
 
-    `trusted`: all of it may take effect. `changes` are what prevents that, if the folder was trusted once (`once`), or
-    `another` was there. `by_variable`: only BEAM_TRUST trusts it.
+    `trusted`: all of them may take effect. Otherwise `changes` are the differences. `once`: the folder was trusted
+    before; `another`: another folder with this path was. `by_variable`: trusted only because of BEAM_TRUST.
     """
 
     trusted: bool

@@ -1,7 +1,7 @@
 """Searches a folder for the files that an agent CLI would obey in it, each with a digest of its content.
 
-All of this was written by somebody else: only regular files are opened, nothing blocks, and what is too large to search
-has no digest. Does not depend on any CLI, or on whether the folder is trusted.
+The files are untrusted: only regular files are opened, nothing blocks, and a file that is too large has no digest. Does
+not depend on any CLI, or on whether the folder is trusted.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def look(
 ) -> list[Finding]:
     """Return every file of `obeyed` that the CLI called `by` obeys in `cwd` with this access, by its path from `base`.
 
-    `home` is the person's own directory, whose files nobody else wrote. `ignoring`: the switches of the CLI that keep
-    it from files can be used.
+    `home` is the person's own directory, whose files nobody else wrote. `ignoring`: the CLI's switches for ignoring
+    files can be used.
     """
     above = list(parents(cwd, home=home))
     levels = {"here": above[:1] if above[:1] == [cwd] else [], "upward": above, "worktree": above[: _worktree(above)]}

@@ -1,7 +1,8 @@
-"""The asks of one turn: each raised once, open until one decision or none is needed any more, whatever face runs it.
+"""The asks of one turn, for every face: each is created once, and stays open until it is decided or cancelled.
 
-Owns their ids, their time and their events. A face raises an ask, waits until it is settled, and acts on the decision;
-the holder brings the decisions and looks after the time. Must not know: what the agent is told, or who may decide.
+Owns their ids, timeouts and events. A face creates an ask, waits until it is settled, and acts on the decision; the
+holder delivers decisions and checks the timeouts. Does not depend on how the agent gets the answer, or on who may
+decide.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _NS = 1_000_000_000
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The one answer to an ask. `message` is for the agent, "" for nothing; `always`: it need not ask for the like
-    again in this session; `stop`: the turn ends with it; `input`: what is allowed in the place of what was asked for,
-    null for the very same."""
+    """The answer to an ask. `message` is for the agent, "" for none; `always`: similar calls are allowed for the
+    rest of the session; `stop`: the turn ends; `input`: the input that is allowed in place of the requested one,
+    None if it is unchanged."""
 
     decision: Literal["allow", "deny"]
     by: str
@@ -41,8 +42,8 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Takes(Struct, frozen=True, kw_only=True):
-    """Which answers an ask can be given: `allow` (not where nobody knows how to say yes), `always`, a `message` with a
-    denial, and a yes that `changes` the input."""
+    """The possible answers to an ask: `allow` (False if beam does not know how to allow it), `always`, a `message`
+    with a denial, and an approval that `changes` the input."""
 
     allow: bool = True
     always: bool = False
@@ -51,7 +52,7 @@ class Takes(Struct, frozen=True, kw_only=True):
 
 
 class Ask:
-    """One ask. It is settled once `decision` or `cancelled` (why) is there."""
+    """One ask. It is settled once `decision` or `cancelled` (the reason) is set."""
 
     def __init__(self, asked: events.PermissionAsked, takes: Takes, until_ns: int) -> None:
         self.asked = asked
@@ -70,7 +71,7 @@ class Ask:
         return self._settled.is_set()
 
     async def wait(self) -> Decision | None:
-        """Return the decision once it is made, None once nobody needs it any more."""
+        """Return the decision once it is made; None once the ask is cancelled."""
         await self._settled.wait()
         return self.decision
 
@@ -128,8 +129,8 @@ class Asks:
     def decide(self, ask_id: str, decision: Decision) -> None:
         """Record the decision on disk, and wake whoever waits for it.
 
-        Raises NotFoundError for an ask that is over or of another turn, UnsupportedError for an answer that the
-        agent does not take.
+        Raises NotFoundError for a settled ask or one of another turn, UnsupportedError for an answer that the agent
+        does not accept.
         """
         ask = self._open.get(ask_id)
         if ask is None:
@@ -153,11 +154,11 @@ class Asks:
             self.always.append(ask_id)
 
     def deny_by_default(self, ask: Ask, why: str) -> None:
-        """Deny the ask, since nobody will decide it."""
+        """Deny the ask by default."""
         self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
 
     def rule(self, ask: Ask, ruling: Ruling) -> None:
-        """Write a rule's decision on this one to disk, and go on with it."""
+        """Record a rule's decision on this ask on disk, and settle it."""
         verb: Literal["allow", "deny"] = "allow" if ruling.behavior == "allow" else "deny"
         reason = f"denied by the rule {ruling.text} of {ruling.whose}" if verb == "deny" and ask.takes.message else ""
         self._decide(ask, Decision(decision=verb, by=BY_RULE, message=reason), "", ruling)
@@ -183,14 +184,14 @@ class Asks:
         ask.settle(decision)
 
     def cancel(self, ask: Ask, why: str) -> None:
-        """Cancel the ask: nobody needs the decision any more."""
+        """Cancel the ask, because the decision is no longer needed."""
         if self._open.pop(ask.id, None) is not None:
             self._over[ask.id] = f": {why}"
             self._record(events.PermissionCancelled(ask_id=ask.id, why=why), sync=True)
             ask.settle(None, why)
 
     def close(self, why: str) -> None:
-        """Cancel all asks: the turn is over."""
+        """Cancel all asks, because the turn is over."""
         for ask in list(self._open.values()):
             self.cancel(ask, why)
 

@@ -1,7 +1,6 @@
-"""What one process of a turn has said so far, on its way into the journal: text deltas are gathered, and open tool
-calls, requests and retries are counted.
+"""Passes the events of one process of a turn to the journal.
 
-Does not depend on the face that the events come from.
+Gathers text deltas, and tracks open tool calls, requests and retries. Does not depend on the face.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from beam.turns.request import Record
 
 
 class Bookkeeping:
-    """Record the events of one process. `lost`: it proved that its session is gone; `retrying`: all that it said last
-    is that its model does not answer; `attempt`: the retry that it said last."""
+    """Records the events of one process. `lost`: it proved that its session is gone; `retrying`: its latest output
+    only reports that its model does not answer; `attempt`: the latest reported retry."""
 
     def __init__(self, record: Record, clock: Clock, deltas_per_second: int) -> None:
         self.lost = False
@@ -51,7 +50,7 @@ class Bookkeeping:
             self._write(self._deltas.take(now))
 
     def end(self, *, close_tools: bool) -> None:
-        """Write what is left; with `close_tools` also that the open tool calls did not finish."""
+        """Write the remaining deltas; with `close_tools` also record that the open tool calls did not finish."""
         self._write(self._deltas.end(self._clock.monotonic()))
         if close_tools:
             for call_id, parent in self.tools.items():

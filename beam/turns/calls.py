@@ -1,7 +1,7 @@
-"""Requests that only the agent's own process can answer: each is passed on when the turn can, and answered once, in
-time, whatever becomes of the process.
+"""Requests that only the agent's process can answer.
 
-Does not depend on where a request comes from or where its answer goes.
+Each is forwarded when the turn can take it, and answered exactly once, by a deadline, even if the process ends. Does
+not depend on the source of a request or the destination of its answer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ LIMIT_S = 30.0
 
 
 class CallAnswer(Struct, frozen=True, kw_only=True):
-    """What came of a call. `code` (as `control.done` has it) and `message` say why it failed; `result` is a JSON
-    value."""
+    """The answer to a call. `code` (as in `control.done`) and `message` say why it failed; `result` is a JSON value."""
 
     ok: bool = True
     code: str = ""
@@ -40,8 +39,8 @@ class _Waiting(Struct, kw_only=True):
 
 
 class AgentCalls:
-    """The calls of one turn, or of a process between its turns. `takes` is on while the process takes any; once it
-    `is_closed` it takes none any more."""
+    """The calls of one turn, or of a process between its turns. `takes`: the process accepts calls now; `is_closed`:
+    it accepts no more calls."""
 
     def __init__(self, clock: Clock) -> None:
         self.takes = False
@@ -55,9 +54,9 @@ class AgentCalls:
         return bool(self._waiting)
 
     def add(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float = LIMIT_S) -> bool:
-        """Take a call, whose `answer` is called once, within so many seconds; False for one that waits already.
+        """Add a call; `answer` is called once, within that many seconds.
 
-        Raises UnsupportedError if this turn's process takes no calls now.
+        Return False if the call waits already. Raises UnsupportedError if the process accepts no calls now.
         """
         if call.id in self._waiting:
             return False
@@ -69,21 +68,21 @@ class AgentCalls:
         return True
 
     def take(self) -> list[Call]:
-        """Return the calls that were not passed on yet, oldest first; they are now."""
+        """Return the calls that were not forwarded yet, oldest first, and mark them as forwarded."""
         found = [waiting for waiting in self._waiting.values() if not waiting.is_passed_on]
         for waiting in found:
             waiting.is_passed_on = True
         return [waiting.call for waiting in found]
 
     def settle(self, call_id: str, answer: CallAnswer) -> bool:
-        """Answer the call; False if nobody waits for that any more."""
+        """Answer the call; return False if it no longer waits."""
         waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
             waiting.answer(answer)
         return waiting is not None
 
     def expire(self) -> None:
-        """Answer the calls that had no answer in time."""
+        """Answer the calls that have timed out."""
         now = self._clock.monotonic()
         for call_id, waiting in list(self._waiting.items()):
             if now >= waiting.until:
@@ -91,7 +90,7 @@ class AgentCalls:
                 self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=text))
 
     def close(self, why: str) -> None:
-        """Take no more calls, and answers those that wait."""
+        """Accept no more calls, and answer the waiting ones."""
         self.takes, self.is_closed = False, True
         for call_id in list(self._waiting):
             self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=why))

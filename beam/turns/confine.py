@@ -1,8 +1,8 @@
-"""What keeps the agent of one turn from beam's own files: the CLI's sandbox, Landlock, or a look for links.
+"""Protects beam's own files from the agent of a turn: by the CLI's sandbox, by Landlock, or by a search for links.
 
-Below full access an agent must not become the person whose queue it can write. Codex has a sandbox of its own, which
-Landlock would break; all other CLIs run under Landlock; where the system has none, beam looks for links that lead out
-of the folder, and says that it did no more. Must not know: what is in any of those files.
+Below full access an agent must not be able to write a queue, because then it could act as the person. Codex has its own
+sandbox, which Landlock would break. All other CLIs run under Landlock. On a system without Landlock, beam searches for
+links that lead out of the folder, and reports that this is all. Does not depend on the content of the files.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _LINKS_NAMED = 3
 
 
 class Confined(Struct, frozen=True, kw_only=True):
-    """How the agent of one turn is held. `confinement` is for its process, null where Landlock has no part in it.
-    `open` are paths of beam's that it could write all the same; `notice` says what a person should know, once a
-    session; `writes` is as in `Card`."""
+    """The confinement of one turn's agent. `confinement` is for its process, None without Landlock. `open` are paths
+    of beam's that it could still write; `notice` is a notice for a person, once per session; `writes` is as in
+    `Card`."""
 
     held: Held = ""
     confinement: Confinement | None = None
@@ -66,7 +66,7 @@ class Confined(Struct, frozen=True, kw_only=True):
     def within(self, env: Mapping[str, str]) -> Confinement | None:
         """Return what the process with this environment may not change.
 
-        For a card with `writes` that is everything but those folders, its own folder and its scratch directory.
+        For a card with `writes`, that is everything except those folders, its own folder and its scratch directory.
         """
         if self.confinement is None or self.writes is None:
             return self.confinement
@@ -78,8 +78,8 @@ class Confined(Struct, frozen=True, kw_only=True):
 
 
 class Own(Struct, frozen=True):
-    """Beam's own places, absolute: its state, its configuration, and the root, which may lie in the state. `usual` is
-    where both are without the variables that moved them, if there is something."""
+    """beam's own directories, absolute: its state, its configuration, and the root, which may be in the state.
+    `usual` are the default directories, if variables replaced them and they exist."""
 
     state: str
     config: str
@@ -88,7 +88,7 @@ class Own(Struct, frozen=True):
 
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str]) -> Own:
-        """Return the files of this user, with that root."""
+        """Return the directories of this user, with that root."""
         state, config = state_dir(environ), config_dir(environ)
         less = {name: value for name, value in environ.items() if name != "BEAM_STATE"}
         least = {name: value for name, value in environ.items() if name == "HOME"}
@@ -96,7 +96,8 @@ class Own(Struct, frozen=True):
         return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in usual if path.is_dir())))
 
     def paths(self) -> tuple[str, ...]:
-        """Return what to protect: the paths, files in them that are links, and where else bind mounts show them."""
+        """Return what to protect: the directories, targets of links in them, and other paths of them through bind
+        mounts."""
         places = (self.state, self.config, *self.usual)
         own = (*places, *(link for place in places for link in _links_in(place)), self.root)
         return tuple(dict.fromkeys((*own, *aliases(own, read_mountinfo()))))

@@ -1,4 +1,4 @@
-"""Pieces of text on their way into the journal: fewer, and with no secret cut in two between them."""
+"""Gathers pieces of text for the journal: fewer pieces, and no secret that is split between two."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from beam.secrets.redact import Stream
 class Deltas:
     """Gathers text deltas, per speaker, and gives them back joined when they are due.
 
-    What might be the beginning of a secret is held back until it is known to be none. `per_second` bounds how often
-    `due` is true; `now` is a monotonic clock's seconds.
+    A possible beginning of a secret is held back until it is known to be harmless. `per_second` bounds how often `due`
+    is true; `now` is a monotonic clock's seconds.
     """
 
     def __init__(self, per_second: int) -> None:
@@ -20,7 +20,7 @@ class Deltas:
         self._came: dict[str | None, list[str]] = {}
 
     def add(self, delta: TextDelta) -> None:
-        """Take a piece of text, to be shown together with others by the next `take`.
+        """Add a piece of text, which the next `take` returns together with others.
 
         Some agents send a piece for each word.
         """
@@ -31,14 +31,12 @@ class Deltas:
         return max(0.0, self._last + self._interval - now) if self._came else None
 
     def take(self, now: float) -> list[TextDelta]:
-        """Return what may be shown so far."""
+        """Return the text that may be shown so far."""
         return self._take(now, ended=())
 
     def before(self, event: Event, now: float) -> list[TextDelta]:
-        """Return what must be shown before this event: all that is ready.
-
-        Before a finished text also what was held back.
-        """
+        """Return the text that must come before this event: all that is ready, and before a finished text also what
+        was held back."""
         return self._take(now, ended=(event.parent,) if isinstance(event, Text) else ())
 
     def end(self, now: float) -> list[TextDelta]:

@@ -1,4 +1,4 @@
-"""The reason of a turn in which a request was denied that no person and no rule decided. Pure."""
+"""The reason of a turn's outcome if a request was denied by default. Pure."""
 
 from __future__ import annotations
 

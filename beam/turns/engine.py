@@ -1,7 +1,7 @@
-"""The engine of a turn, whatever face runs it: its clocks, the way to its end, its events and its process.
+"""The engine of a turn for all faces: its clocks, its end, its events and its process.
 
-A driver says what is the face's own: how the process is started, what is written, what was read, when it is over and
-how it stops. Does not depend on any face.
+A driver has the parts that are specific to a face: how the process is started, written to, read, interrupted and ended.
+Does not depend on any face.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _FOR_EVER_S = 3600.0
 
 
 class Driver(Protocol):
-    """One face's way through a turn, with one process. The engine calls `start`, `begin`, `talk` (with `tick` all the
-    while, and `interrupt` beside it once the turn is to end), `leave` and `finish`, in this order.
+    """One face's part of a turn, with one process. The engine calls `start`, `begin`, `talk`, `leave` and `finish`, in
+    this order. While `talk` runs, it calls `tick` repeatedly, and `interrupt` once the turn has to end.
 
-    `tick_s` is the longest time between two ticks (seconds). `tells_tools`: each of its tool calls is told to have
-    returned, so that an open one is a sign of life, and one left open did not finish. `not_ready` says why another
-    process must try it; "" where this one was given the message.
+    `tick_s` is the longest time between two ticks (seconds). `tells_tools`: the end of each tool call is reported, so
+    an open call is a sign of life, and a call that stays open did not finish. `not_ready` says why another process must
+    take the turn; "" if this one got the message.
     """
 
     tick_s: float
@@ -48,41 +48,41 @@ class Driver(Protocol):
 
     @property
     def input(self) -> TurnInput:
-        """Return the turn, as this process has it."""
+        """Return the turn's input for this process."""
 
     async def start(self) -> AgentProcess:
-        """Return the process, held before its program begins, or kept from another turn."""
+        """Return the process: a new one that is held before its program begins, or a kept one."""
 
     async def begin(self) -> None:
-        """Let the program begin; `agent.started` is in the journal."""
+        """Let the program begin, after `agent.started` was recorded."""
 
     async def talk(self) -> None:
         """Give the agent the message and read its output; return when the turn is over for this process."""
 
     def tick(self) -> None:
-        """Check everything that may have changed."""
+        """Check for changes that need no event."""
 
     def process_gone(self) -> None:
-        """Record that the process ended while `talk` still runs, which has one more second."""
+        """Handle the end of the process while `talk` still runs; `talk` gets one more second."""
 
     async def interrupt(self) -> None:
-        """Ask the agent to end its turn; return when it has, or after `limits.grace`."""
+        """Ask the agent to end its turn; return when it has ended, or after `limits.grace`."""
 
     async def leave(self) -> Ended | None:
-        """Return how the process ended, which is ended if it was not; None where it stays for the next turn."""
+        """End the process if it still runs, and return how it ended; None if it stays for the next turn."""
 
     def finish(self, ended: Ended | None) -> Verdict | None:
-        """Record what only the end tells and return the verdict; None if another process must try the turn."""
+        """Record the last events and return the verdict; None if another process must take the turn."""
 
     def stopped_by(self) -> str | None:
-        """Return why beam ended the process; None where it ended by itself."""
+        """Return why beam ended the process; None if it ended on its own."""
 
     def reuse_key(self, session_id: str | None) -> ReuseKey:
-        """Return what the next turn must have in common with this one to run in this process."""
+        """Return the key that the next turn must have to run in this process."""
 
 
 class Engine:
-    """One turn. It may run several drivers, one after the other; the time of the turn is that of all of them."""
+    """One turn. It may run several drivers, one after another, within the turn's timeout."""
 
     def __init__(self, input: TurnInput, services: TurnServices, handle: TurnHandle) -> None:
         self.clock = Awake(services.clock)
@@ -104,25 +104,25 @@ class Engine:
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether somebody, or a clock, wants the turn to end."""
+        """Return whether a request or a timeout asks the turn to end."""
         return self.stop.reason is not None
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the turn can't go on because something raised; nothing more is read then."""
+        """Return whether an exception has broken the turn; nothing more is read then."""
         return self._broken is not None
 
     def is_hard(self) -> bool:
-        """Return whether there is no time to be polite."""
+        """Return whether the turn must end immediately."""
         return self.stop.hard or self.is_broken
 
     # -- one process ---------------------------------------------------------------------------------------------------
 
     async def run(self, driver: Driver) -> Verdict | None:
-        """Run the turn with this driver to its verdict; None where the agent was not given the message and another
-        process must be. The process is gone then, unless the keeper has it.
+        """Run the turn with this driver; return its verdict. Return None if the agent did not get the message and
+        another process must take it. The process is gone afterwards, unless the keeper has it.
 
-        Raises what the driver or a callback raised, DiskError above all; then nothing of the process is left.
+        Raises what the driver or a callback raised, such as DiskError; then no process is left.
         """
         self.book = self._new_book(self._services)
         self._turn = driver.input.turn
@@ -161,7 +161,7 @@ class Engine:
             raise self._broken
 
     async def run_to_end(self, driver: Driver) -> Verdict:
-        """Do the same with a driver that always comes to a verdict."""
+        """Run the turn with a driver that always gives a verdict."""
         verdict = await self.run(driver)
         assert verdict is not None
         return verdict
@@ -193,7 +193,7 @@ class Engine:
         return msgspec.structs.replace(verdict, session="lost")
 
     async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
-        """Keep the turn's clocks until its process is gone or (None) stays for the next turn."""
+        """Run the turn's clocks until its process is gone; return None if the process stays for the next turn."""
         talking = asyncio.create_task(driver.talk())
         stopping = asyncio.create_task(self._interrupt_when_asked(driver))
         news_task = asyncio.create_task(self._news())
@@ -217,7 +217,7 @@ class Engine:
         return await self._during(driver, driver.leave())
 
     def _is_said(self, talking: asyncio.Task[None]) -> bool:
-        """Return whether the conversation is over; that of a turn which is to end waits for the interrupt."""
+        """Return whether the conversation is over. In a turn that has to end, it is over only after the interrupt."""
         if not talking.done() or talking.cancelled():
             return False
         return self.stop.reason is None or talking.exception() is not None
@@ -229,7 +229,7 @@ class Engine:
             await driver.interrupt()
 
     async def _news(self) -> None:
-        """Return when a request came; never where nobody tells of them."""
+        """Wait for a request's notification; forever if there are no notifications."""
         news = self._services.news or asyncio.Event()
         await news.wait()
         news.clear()
@@ -237,7 +237,7 @@ class Engine:
     async def _during(self, driver: Driver, leaving: Coroutine[None, None, Ended | None]) -> Ended | None:
         """Wait for the end of the process.
 
-        Requests are still handled meanwhile, such as a second one to stop.
+        Meanwhile requests are handled, such as a second request to stop.
         """
         task = asyncio.create_task(leaving)
         try:
@@ -252,14 +252,15 @@ class Engine:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
-        """Write an event of the process and return it as it is in the journal; a delta is returned unchanged."""
+        """Record an event of the process and return it as it is in the journal; a delta is returned unchanged."""
         turn = self._turn
         if turn.fork and isinstance(body, events.SessionStarted):
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
         return self.book.record(body, sync=sync)
 
     def read(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
-        """Record what the process said, from a callback of the event loop; over so many `retries` the turn ends."""
+        """Record events of the process, in a callback of the event loop; after more than `retries` retries, end the
+        turn."""
         if self.is_broken:
             return
 
@@ -272,7 +273,7 @@ class Engine:
         self.guarded(write)
 
     def guarded(self, step: Callable[[], object]) -> None:
-        """Do something whose failure ends the turn at once: `run` raises it, where a callback must not."""
+        """Call a function in a callback: if it raises, the turn ends at once, and `run` raises the exception."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - raised again by run()
@@ -280,11 +281,11 @@ class Engine:
             self.stop.ask("broken")
 
     def flush(self) -> None:
-        """Write the text that came so far, before something that is no event of the process."""
+        """Write the text so far, before an event that does not come from the process."""
         self.book.flush(all=True)
 
     def send_prompt(self, size: int) -> None:
-        """Write `prompt.sent`, to disk: from here on the agent may act on the message of so many bytes."""
+        """Record `prompt.sent` on disk: from here on the agent may act on the message, which has this many bytes."""
         crash_point("prompt.before")
         self.record(events.PromptSent(bytes=size), sync=True)
         crash_point("prompt.sent")
@@ -292,7 +293,7 @@ class Engine:
     # -- clocks --------------------------------------------------------------------------------------------------------
 
     def alive(self) -> None:
-        """Take note of a sign of life."""
+        """Record a sign of life."""
         self._quiet_since = self.clock.monotonic()
 
     def _tick_s(self, driver: Driver) -> float:

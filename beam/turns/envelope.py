@@ -1,7 +1,7 @@
-"""The envelope of a message between agents: the first lines of the prompt, which say who speaks, what an answer does,
-and how to write to somebody.
+"""The envelope of a message between agents: the first lines of the prompt, which name the sender, the effect of an
+answer, and how to send a message.
 
-It is made of what the turn's holder knows, never of the message's text. Must not know: any agent CLI, or queues.
+It is made from the holder's knowledge, never from the message's text. Does not depend on any agent CLI, or on queues.
 """
 
 from __future__ import annotations
@@ -56,5 +56,5 @@ def _filled(text: str, message: Message, outbox: str) -> str:
 
 
 def _receiver(message: Message) -> str:
-    """Return who gets the answer to this message."""
+    """Return the receiver of the answer to this message."""
     return "nobody" if message.reply == "none" else message.sender

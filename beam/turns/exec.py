@@ -22,9 +22,10 @@ from beam.turns.request import write_scratch
 
 
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
-    """Return the verdict on the turn. A session that the agent proves lost is said, and the turn begins once afresh.
+    """Run the turn; return its verdict.
 
-    Raises LimitError for a prompt that this program can't be given, and what `Engine.run` raises.
+    If the agent proves the session lost, that is recorded, and the turn begins once more in a new session. Raises
+    LimitError for a prompt that is too long for this program, and what `Engine.run` raises.
     """
     engine = Engine(input, services, handle)
     return await engine.run_in_session(
@@ -40,7 +41,7 @@ class PipeProcess(AgentProcess):
 
 
 class ExecDriver:
-    """One process of a turn; what it prints is decoded, and its end is the turn's."""
+    """Runs one process for a turn: decodes its output, and ends the turn with it."""
 
     tick_s = TICK_S
     tells_tools = True
@@ -94,10 +95,10 @@ class ExecDriver:
         await asyncio.shield(self._process.ended)
 
     def tick(self) -> None:
-        """Do nothing: output arrives through callbacks."""
+        """Do nothing, because output arrives through callbacks."""
 
     def process_gone(self) -> None:
-        """Do nothing: the verdict follows from what it printed."""
+        """Do nothing, because the verdict follows from the output."""
 
     async def interrupt(self) -> None:
         engine = self._engine
@@ -126,7 +127,7 @@ class ExecDriver:
     # -- what comes out of it ------------------------------------------------------------------------------------------
 
     def _output(self) -> None:
-        """Take output for a sign of life, unless all that it says is that the model does not answer."""
+        """Count output as a sign of life, unless it only reports that the model does not answer."""
         if not self._engine.book.retrying:
             self._engine.alive()
 

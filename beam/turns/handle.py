@@ -1,5 +1,5 @@
-"""A running turn as others see it: the handle that its lease gives to whoever may use it, and what the turn in its turn
-needs of the lease.
+"""The interface between a running turn and its lease: the turn's handle for the lease, and the lease's services for the
+turn.
 
 Does not depend on queues, locks or faces.
 """
@@ -20,14 +20,14 @@ from beam.turns.stop import Stop
 
 
 async def _no_last_poll() -> None:
-    """Do nothing: there are no requests to handle at the end of the turn."""
+    """Do nothing, because there are no requests to handle at the end of the turn."""
 
 
 class TurnServices(Struct, frozen=True, kw_only=True):
-    """What a turn needs of the lease that runs it. `record` writes the turn's events. `poll` is called ten times a
-    second while the turn runs (control requests, the outbox), and at once when `news` is set; `poll_last` when the
-    agent is over, before its folders go and the outcome is known. `keeper` has the agent's process between turns, where
-    one may stay."""
+    """The services of a lease for its running turn. `record` writes the turn's events. `poll` handles control
+    requests and the outbox: it is called ten times a second while the turn runs, and immediately when `news` is set.
+    `poll_last` is called after the agent's end, before its folders are removed and the outcome is recorded. `keeper`
+    keeps the agent's process between turns."""
 
     record: Record
     clock: Clock
@@ -38,7 +38,7 @@ class TurnServices(Struct, frozen=True, kw_only=True):
 
 
 class TurnHandle(Struct, frozen=True, kw_only=True):
-    """A running turn for whoever may stop it, decide what its agent asks for, or have a request for its process."""
+    """A running turn, for code that stops it, decides its asks, or forwards requests to its process."""
 
     stop: Stop
     asks: Asks

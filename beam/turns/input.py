@@ -1,4 +1,4 @@
-"""What one turn needs, every option settled, whatever face runs it."""
+"""The input of a turn for all faces, with all options resolved."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from beam.turns.request import as_new_session
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
-    """What one turn needs. Times are seconds. `number` is the turn's. `unstarted` is the file by which the guard says
-    that the agent never was. `commands`: a text like `/context` is for the agent's own screen, and no message. `keep`:
-    how long its process may stay without a turn, where it may at all. `folder_env` is what of the environment depends
+    """The input of one turn. Times are seconds. `number` is the turn's number. `unstarted` is the file by which the
+    guard reports that the agent was never started. `commands`: a text like `/context` is for the agent's own screen,
+    not a message. `keep`: how long its process may stay after the turn. `folder_env` are the variables that depend
     on the folder's files."""
 
     turn: Turn
@@ -41,7 +41,7 @@ class TurnInput(Struct, frozen=True, kw_only=True):
         return Path(self.turn.scratch)
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """Return the environment of a process that is launched so, but for what confines it."""
+        """Return the environment for a process with this launch, without the confinement's variables."""
         return environment(self.environ, {**self.child_env, **launch.env})
 
     def in_new_session(self) -> TurnInput:

@@ -1,8 +1,7 @@
-"""Where the process of an agent stays between its turns, if its holder lives longer than one: on its terminal, or with
-its protocol.
+"""Keeps an agent's process between turns, on its terminal or with its protocol, if the holder lives that long.
 
-The next turn that wants the same (`ReuseKey`) goes on in it; any other ends it first. Owns when it is over: too long
-idle, exited, another session. Does not depend on queues, locks or other agents.
+The next turn with the same `ReuseKey` runs in it; any other turn ends it first. Decides when the process ends: idle for
+too long, exited, another session. Does not depend on queues, locks or other agents.
 """
 
 from __future__ import annotations
@@ -32,15 +31,14 @@ if TYPE_CHECKING:
 
 
 class Note(Protocol):
-    """Write an event that belongs to no turn into the journal."""
+    """Record an event that belongs to no turn."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
 
 class ReuseKey(Struct, frozen=True, kw_only=True):
-    """What two turns must have in common to run in one process. `schema` and the limits are settings of a process for
-    some CLIs.
-    """
+    """The properties that must be equal for two turns to run in one process. For some CLIs, `schema` and the limits
+    are settings of the process."""
 
     face: Face
     adapter: str
@@ -82,8 +80,8 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
 
 
 class ProcessKeeper:
-    """The process of one agent. `directory` is the agent's; `note` writes what happens between turns; `keeps`: a
-    process may stay here after its turn."""
+    """The keeper of one agent's process. `directory` is the agent's; `note` records events between turns; `keeps`: a
+    process may stay after its turn."""
 
     def __init__(self, directory: Path, note: Note, clock: Clock, *, keeps: bool = False) -> None:
         self.directory = directory
@@ -103,7 +101,7 @@ class ProcessKeeper:
 
     @property
     def socket(self) -> Path:
-        """Return the path of the socket by which others look at its terminal."""
+        """Return the path of the socket for viewers of its terminal."""
         return self.directory / "terminal.sock"
 
     def cast(self, turn: int) -> Path:
@@ -111,7 +109,7 @@ class ProcessKeeper:
         return self.directory / "casts" / f"{turn}.cast"
 
     def needs(self, scratch: Path) -> bool:
-        """Return whether the kept process was started with files in there; then it removes them itself."""
+        """Return whether the kept process uses files in this directory; then it removes them itself."""
         return self.process is not None and self.process.scratch == scratch
 
     @property
@@ -120,25 +118,23 @@ class ProcessKeeper:
         return self._since
 
     def grant(self, seconds: float) -> None:
-        """Let the process of the turn that begins now live for so long after it, and no longer, whatever the agent's
-        settings say."""
+        """Set how long the process stays after the turn that begins now; this overrides the agent's settings."""
         self.keeps, self._granted = True, seconds
 
     def idle_s(self, configured: float) -> float:
-        """Return how long the process of the turn that begins now may stay without a turn; the agent's settings say
-        `configured`."""
+        """Return how long the process may stay after the turn that begins now; `configured` is the agent's setting."""
         if not self.keeps or (self._granted is None and self._is_late()):
             return 0.0
         return configured if self._granted is None and self._until is None else math.inf
 
     def left_s(self, seconds: float) -> float:
-        """Return how long a process that is kept now stays without a turn; `seconds` is what `idle_s` said."""
+        """Return how long a process that is kept now stays without a turn; `seconds` is the result of `idle_s`."""
         if self._granted is not None:
             return self._granted
         return seconds if self._until is None else self._until - self.clock.monotonic()
 
     def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
-        """Keep the process for turns with this key, for at most so long without a turn or somebody who watches it."""
+        """Keep the process for turns with this key, for at most that many seconds without a turn or a viewer."""
         self.process, self.key = process, key
         self._adjust_key()
         self._calls.takes = process.takes_calls
@@ -151,9 +147,9 @@ class ProcessKeeper:
         process.ended.add_done_callback(lambda _: self.on_exit())
 
     def call(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float) -> None:
-        """Have the kept process answer a call, within so many seconds.
+        """Pass a call to the kept process, which has to answer within that many seconds.
 
-        Raises UnsupportedError where it answers none.
+        Raises UnsupportedError if it accepts no calls.
         """
         process = self.process
         if process is None or not self._calls.takes:
@@ -163,8 +159,7 @@ class ProcessKeeper:
                 process.call(each, self._calls.settle)
 
     def was_set(self, name: str, value: str) -> None:
-        """Take note that a setting of the process is another one now, in its turn or between two: turns with that one
-        can go on in it."""
+        """Record that a setting of the process was changed: turns with the new value can run in it."""
         self._was_set[name] = value
         self._adjust_key()
 
@@ -179,14 +174,14 @@ class ProcessKeeper:
             self.key = structs.replace(self.key, access=access)
 
     def noticed(self, text: str) -> None:
-        """Write a notice into the journal, outside any turn. What can't be written is not worth the process."""
+        """Record a notice outside any turn. If that fails, the process continues."""
         try:
             self._note(events.Notice(code="terminal", text=text))
         except BeamError as error:
             self.unwanted = error.message
 
     async def take(self, key: ReuseKey) -> AgentProcess | None:
-        """Return the process, for a turn with this key; None where there is none. One with another key is ended."""
+        """Return the process for a turn with this key; None if there is none. A process with another key is ended."""
         process, is_same = self.process, self.key == key
         why = self.unwanted or (process.unfit if process is not None else "")
         if process is not None and is_same and not process.gone and not why:
@@ -197,7 +192,7 @@ class ProcessKeeper:
         return None
 
     def over(self, session_id: str | None) -> str:
-        """Return why the process has to go now; "" while it may stay. `session_id` is the agent's current one."""
+        """Return why the process has to end now; "" if it may stay. `session_id` is the agent's current session."""
         process = self.process
         if process is None:
             return ""
@@ -224,14 +219,14 @@ class ProcessKeeper:
         return self._until is not None and self.clock.monotonic() >= self._until
 
     def due(self) -> float | None:
-        """Return when time alone is a reason to look again (monotonic seconds); None without a process."""
+        """Return when the process has to be checked next (monotonic seconds); None without a process."""
         if self.process is None:
             return None
         return min(self._since + self._seconds, math.inf if self._until is None else self._until)
 
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
-        """Ask the process to quit, end it with all that it started, and say so in the journal. What was granted is
-        over."""
+        """Ask the process to quit, end it with everything that it started, and record that. Also ends a granted
+        time."""
         self._until = None
         await self._end(why, hard=hard)
 
@@ -249,7 +244,8 @@ class ProcessKeeper:
         self._note(process.exited(ended, None if exited_itself else why), sync=True)
 
     def drop(self) -> None:
-        """End the process immediately, unsaid: the next holder finds it in the journal, and nothing of it."""
+        """End the process immediately without recording it; the next holder finds it in the journal and records its
+        end."""
         process, self.process, self.key = self.process, None, None
         if process is not None:
             process.drop()

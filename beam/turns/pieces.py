@@ -1,8 +1,8 @@
-"""Finished pieces of what an agent thinks, says or has a tool say, on their way into the journal: a secret that two or
-more of them share in a row is in none.
+"""Removes secrets that span several finished pieces of an agent's thoughts, texts or tool output, before they reach the
+journal.
 
-A piece that may end in the middle of a secret waits for what comes next, for two seconds. After that its beginning is
-in the journal, and only the rest is blanked. Must not know what a piece means.
+A piece that may end in the middle of a secret waits up to two seconds for the next piece. After that its beginning is
+recorded, and only the rest of the secret is blanked. Does not depend on the meaning of a piece.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST = 64 * 1024  # characters that wait
 
 
 class Pieces:
-    """Record events in their order; pieces that wait come before whatever is no piece of the same."""
+    """Records events in order. Waiting pieces are recorded before any event that does not continue them."""
 
     def __init__(self, record: Record, clock: Clock) -> None:
         self._record = record
@@ -53,7 +53,7 @@ class Pieces:
         return body
 
     def look(self) -> None:
-        """Let what waited too long go; to be called now and then."""
+        """Record pieces that have waited too long; call it regularly."""
         if self._waiting and self._clock.monotonic() - self._since > _PATIENCE_S:
             whole = self._before + "".join(piece.text for piece in self._waiting)
             self._let_go()

@@ -1,6 +1,6 @@
-"""One process of an agent, under its guard: for one turn, or kept for many, with a terminal or a protocol in it.
+"""One guarded process of an agent: for one turn or kept for many, with a terminal or a protocol.
 
-Does not depend on what a turn is, or on what the process says.
+Does not depend on turns, or on the process's output.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ GRACE_S = 1.0
 
 
 class AgentProcess:
-    """A process and what it was started for: the number of its turn, the id that it was given for a new session, and
-    where the files are that it was started with. `notice` gets what the journal should say of it; `owns_scratch`: these
-    files go with it, because it outlived its turn."""
+    """A process, the number of the turn that started it, the session id that it got for a new session, and the
+    directory of its files. `notice` records notices about it; `owns_scratch`: it removes these files at its end,
+    because it outlived its turn."""
 
     can_be_kept: ClassVar[bool] = True
     takes_calls: ClassVar[bool] = False
@@ -44,7 +44,7 @@ class AgentProcess:
         self.notice: Callable[[str], None] = _nobody
 
     def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
-        """Have a call answered between two turns, by `settle` with its id. Only where it `takes_calls`."""
+        """Pass a call to the process between two turns; `settle` gets its answer. Only if `takes_calls`."""
         raise NotImplementedError
 
     def attach(self, child: spawn.Child) -> None:
@@ -63,16 +63,16 @@ class AgentProcess:
 
     @property
     def is_watched(self) -> bool:
-        """Return whether somebody looks at it now, so that it may stay without a turn."""
+        """Return whether a viewer is connected, so that the process may stay without a turn."""
         return False
 
     @property
     def unfit(self) -> str:
-        """Return why it can take no other turn though it goes on; "" where it can."""
+        """Return why the running process can't take another turn; "" if it can."""
         return ""
 
     def started(self, turn: int) -> events.AgentStarted:
-        """Return what the journal says of it in this turn."""
+        """Return the `agent.started` event for this turn."""
         argv = enumerate(self.launch.argv)
         return events.AgentStarted(
             pid=self.child.pid,
@@ -85,7 +85,7 @@ class AgentProcess:
         )
 
     def exited(self, ended: spawn.Ended, stopped_by: str | None) -> events.AgentExited:
-        """Return what the journal says of its end."""
+        """Return the `agent.exited` event."""
         return events.AgentExited(
             pid=self.child.pid if self.can_be_kept else None,
             code=ended.code,
@@ -96,7 +96,8 @@ class AgentProcess:
         )
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """End it with all that it started, and return how it ended; `hard` says whether there is no time for grace.
+        """End the process with everything that it started, and return how it ended; without a grace period once `hard`
+        returns True.
 
         Raises what `spawn.Child.wait` raises.
         """
@@ -105,7 +106,7 @@ class AgentProcess:
         return await asyncio.shield(self.ended)
 
     async def close(self, why: str) -> None:
-        """Free what belongs to the process, which has ended or is ended now. `why` is shown to its viewers."""
+        """Free the process's resources; end it if it still runs. `why` is shown to its viewers."""
         self.child.end(0)
         with contextlib.suppress(BeamError, OSError):  # who waited for its end was told
             await asyncio.shield(self.ended)
@@ -113,10 +114,10 @@ class AgentProcess:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def drop(self) -> None:
-        """Do the same for a holder that can't wait: its guard ends it."""
+        """Free its resources without waiting; the guard ends the process."""
         self.child.end(0)
         asyncio.get_running_loop().create_task(self.close("its holder let it go"))
 
 
 def _nobody(text: str) -> None:
-    """Record nothing, for a process outside any turn's journal."""
+    """Record nothing, because no turn's journal is open."""

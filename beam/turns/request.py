@@ -1,6 +1,6 @@
-"""What one turn is asked to do, with every option settled: the order, and the adapter's view of it.
+"""The request for one turn with all options resolved, and its conversion to the adapter's `Turn`.
 
-Only looks (PATH, the working directory); starts nothing and writes nothing but the turn's scratch files.
+Only reads (PATH, the working directory), starts nothing, and writes only the turn's scratch files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from beam.turns.envelope import enveloped
 
 
 class Record(Protocol):
-    """Write an event of this turn into the journal; returns it as it stands there."""
+    """Record an event of this turn; return it as it is in the journal."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
@@ -98,7 +98,7 @@ _OF_THE_AGENT = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_O
 
 
 def face_of(adapter: Adapter, via: str | None) -> Face:
-    """Return the face that runs the turn. Raises UnsupportedError for one that this agent does not have."""
+    """Return the face that runs the turn. Raises UnsupportedError for a face that this agent does not have."""
     faces = adapter.card.faces
     if adapter.card.unverified:
         raise UnsupportedError(
@@ -119,14 +119,14 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
 
 
 def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
-    """Return why `auto` took a face that is only second best; None if it was asked for or is the best."""
+    """Return why `auto` did not choose the best face; None if it did, or a face was requested."""
     if via not in (None, "auto") or face != "terminal":
         return None
     return f"{adapter.card.name} has no protocol and no headless mode, only a screen"
 
 
 def lowest(*bounds: Access | None) -> Access | None:
-    """Return the least of these accesses; null bounds nothing."""
+    """Return the lowest of these accesses, ignoring None."""
     return min((bound for bound in bounds if bound is not None), key=RANK.__getitem__, default=None)
 
 
@@ -259,9 +259,9 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
 
 
 def _check_attached(paths: Sequence[str]) -> None:
-    """Raise NotFoundError for a file that an agent attached and that is another one now.
+    """Raise NotFoundError if a file that an agent attached was replaced.
 
-    Its real path was checked when it was sent. Since then a link may have been put there.
+    Its real path was checked when the message was sent; since then it may have become a link.
     """
     for path in paths:
         if os.path.realpath(path) != path or not os.path.isfile(path):  # noqa: PTH113 - any text may be a path here
@@ -269,7 +269,7 @@ def _check_attached(paths: Sequence[str]) -> None:
 
 
 def host_of(order: TurnRequest) -> Host:
-    """Return what this machine has for the adapter. Raises NotFoundError (kind not_installed) if its CLI is missing."""
+    """Return the adapter's `Host` on this machine. Raises NotFoundError (kind not_installed) if its CLI is missing."""
     import sys
 
     return Host(

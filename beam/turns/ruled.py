@@ -1,4 +1,4 @@
-"""What the rules of a turn say about a call that its agent asks for, with the links of its paths followed."""
+"""Applies a turn's rules to a call that its agent requests, and resolves links in the call's paths."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from beam.turns.input import TurnInput
 
 
 def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
-    """Return what the turn's rules say about the call; None where they say nothing, or nobody knows what it is."""
+    """Return the decision of the turn's rules on the call; None if no rule decides, or the call is unknown."""
     if call is None or not input.turn.rules.rules:
         return None
     return input.turn.rules.decide(call, place_of(input.turn.cwd, input.host.home))
 
 
 def place_of(folder: str, home: str) -> Place:
-    """Return where paths are looked at, as the file system has them now."""
+    """Return the `Place` for matching paths, with the current state of the file system."""
     return Place(folder, home, os.path.realpath)

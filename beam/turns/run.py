@@ -1,8 +1,8 @@
-"""One message to its outcome: the durable order of a turn, whatever face runs it.
+"""Runs one message to its outcome: the durable order of a turn, for all faces.
 
 `turn.started` is on disk before anything is spawned, `prompt.sent` before the agent can act on the message (headless:
-before it is executed at all), and `turn.finished` before anyone is told. What comes before (claim) and after (routing,
-closing) is the holder's. Must not know: queues, locks, other agents.
+before it is executed at all), and `turn.finished` before anyone is told. The holder does what comes before (claiming)
+and after (routing, closing). Does not depend on queues, locks or other agents.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handl
 def _input_of(
     order: TurnRequest, turn: Turn, host: Host, confined: Confined, keeper: ProcessKeeper | None
 ) -> TurnInput:
-    """Return what the turn's face needs; `keeper` is null where no process outlives its turn."""
+    """Return the input for the turn's face; `keeper` is None if processes end with their turns."""
     keep = order.limits.keep if order.settings.keep is None else order.settings.keep
     keep = 0.0 if keeper is None else keeper.idle_s(keep)
     keeps = keep > 0
@@ -189,7 +189,7 @@ def refusal(error: BeamError) -> Verdict:
 
 
 def held_to_structured(verdict: Verdict) -> Verdict:
-    """Return the verdict for a sender that requires structured evidence: text from a screen is no answer then."""
+    """Return the verdict for a sender that requires structured evidence, for whom text from a screen is no answer."""
     if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
         return verdict
     known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
@@ -220,7 +220,7 @@ def _finish(
 
 
 def tolerates(order: TurnRequest, status: Status) -> bool:
-    """Return whether the sender, or else the agent's settings, take this status for a success."""
+    """Return whether the sender, or else the agent's settings, count this status as success."""
     asked = order.message.options.tolerate
     return status == (order.settings.tolerate if asked is msgspec.UNSET else asked)
 
@@ -230,7 +230,7 @@ def _can(order: TurnRequest, face: Face | None) -> Capabilities:
 
 
 def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
-    """Return the outcome: the adapter's verdict, and what only beam knows (who stopped it, how long it took)."""
+    """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
     can, access = _can(order, face), most_of(order)
     verdict = denied.explained(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason

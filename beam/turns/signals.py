@@ -1,4 +1,4 @@
-"""Signals become wishes to stop, while a turn runs."""
+"""Turns signals into requests to stop, while a turn runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wish that a turn end: who has it and why. The turn looks at it; signals, clocks and control requests make it."""
+"""A request to stop a turn, with its reason. Signals, timeouts and control requests make it; the turn checks it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Reason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "brok
 
 
 class Stop:
-    """Nobody wants the turn to end, until somebody does. The first reason counts; a second wish means "at once"."""
+    """A request to stop, which may come at any time. The first reason counts; a second request means "immediately"."""
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
@@ -18,7 +18,7 @@ class Stop:
         self._wake = asyncio.Event()
 
     def ask(self, reason: Reason, *, by: str | None = None) -> None:
-        """End the turn politely; asked again, at once."""
+        """End the turn politely; a second call ends it immediately."""
         if self.reason is None:
             self.reason, self.by = reason, by
         elif reason in ("interrupted", "cancelled"):
@@ -26,7 +26,7 @@ class Stop:
         self._wake.set()
 
     async def wait(self, timeout: float) -> None:
-        """Return after `timeout` seconds, or sooner if there is a new wish."""
+        """Wait for `timeout` seconds, or until a new request comes."""
         try:
             async with asyncio.timeout(timeout):
                 await self._wake.wait()

@@ -1,5 +1,6 @@
-"""What every headless agent CLI is put through: cases that an adapter's CLI passes, or says that it can't.
+"""Conformance cases for headless agent CLIs: an adapter's CLI passes each case, or its card says that it does not
+support it.
 
-`python -m beam.testing.conformance NAME` runs them for one adapter, also one of another package. beam's own table of
-agent CLIs is made by the same cases.
+`python -m beam.testing.conformance NAME` runs them for one adapter, including another package's. beam's own table of
+agent CLIs comes from the same cases.
 """

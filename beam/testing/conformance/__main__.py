@@ -1,7 +1,8 @@
-"""`python -m beam.testing.conformance NAME [CASE...]`: one adapter's CLI through the cases, a line each.
+"""`python -m beam.testing.conformance NAME [CASE...]`: runs the cases for one adapter's CLI, and prints a line for
+each.
 
-Exit code 0 where each case works or is refused as the card says, 1 where one fails, else that of the error: no such
-adapter or case, a CLI that is not installed, one that can't be pointed at the scripted model.
+The exit code is 0 if each case works or is refused as the card says, 1 if one fails. Otherwise it is that of the error:
+an unknown adapter or case, a CLI that is not installed or can't use the scripted model.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _SHOWN = ("status", "case", "evidence")
 
 
 def cells(group: ModuleType) -> list[Cell]:
-    """Return the cases of one module, in their order there; they share a place."""
+    """Return the cases of one module, in source order; they share a place."""
     return [value for value in vars(group).values() if isinstance(value, Cell)]
 
 
 def run(name: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield what came of each case (all, where none is named): `case`, `title`, `capability`, `status`, `evidence`.
+    """Yield the result of each case (all, if none is named): `case`, `title`, `capability`, `status`, `evidence`.
 
-    Raises NotFoundError for a case that there is not, and what `placed` raises.
+    Raises NotFoundError for an unknown case, and what `placed` raises.
     """
     known = [cell.name for group in GROUPS for cell in cells(group)]
     for case in wanted:
@@ -61,7 +62,7 @@ def _result(cell: Cell, subject: Subject) -> dict[str, str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the cases that the arguments name; the exit code."""
+    """Run the cases that the arguments name; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m beam.testing.conformance", description="Try an adapter's CLI.")
     parser.add_argument("name", metavar="NAME", help="an adapter, built in or another package's")
     parser.add_argument("case", nargs="*", metavar="CASE", help="only these")

@@ -1,7 +1,7 @@
 """A case is one function, the same for every CLI: it tries something, and returns its evidence or fails.
 
-A cell is what came of a case with one CLI. It *works*; it is *unsupported* (the card does not claim what the case is
-about, and beam was seen to refuse it or to say so); or it *fails*.
+A cell is the result of a case with one CLI. It *works*; it is *unsupported* (the card does not claim the capability,
+and beam refused it or said so); or it *fails*.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Status = Literal["works", "unsupported"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One case. `capability`: what of the card it is about ("" for what every CLI must do): a field of `Capabilities`,
-    `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: beam's own tests run it for each CLI.
-    `otherwise` is run in place of `act` where the card does not claim the capability."""
+    """One case. `capability` is the tested capability of the card ("" for what every CLI must do): a field of
+    `Capabilities`, `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: beam's own tests run it for
+    each CLI. `otherwise` runs in place of `act` if the card does not claim the capability."""
 
     name: str
     title: str
@@ -31,7 +31,7 @@ class Cell:
     otherwise: Act | None
 
     def run(self, subject: Subject) -> tuple[Status, str]:
-        """Return what came of it and the evidence. Raises AssertionError, or what went wrong on the way."""
+        """Run the case; return its status and the evidence. Raises AssertionError, or whatever the case raises."""
         if is_claimed(self.capability, subject.can):
             return "works", self.act(subject)
         return "unsupported", (self.otherwise or shown(self.capability))(subject)

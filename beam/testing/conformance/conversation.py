@@ -1,4 +1,4 @@
-"""Conversations: one place a CLI, in which a first turn was taken; the cells look at it, or go on in it."""
+"""Conversations: each CLI has one place with a first turn; the cells check that turn, or continue the conversation."""
 
 from __future__ import annotations
 

@@ -70,6 +70,6 @@ def broken_then_answered(subject: Subject) -> str:
 
 @cell("refused connection")
 def refused_connection(subject: Subject) -> str:
-    """Check a refused connection. It comes last: from now on no model answers."""
+    """Check a refused connection. This case is the last one, because the model is stopped."""
     subject.model.stop()
     return fails(subject, "hello", "network")

@@ -1,4 +1,4 @@
-"""A prompt arrives at the model verbatim, whatever it begins with and whatever is in it."""
+"""A prompt arrives at the model verbatim, whatever its beginning and content."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGE = "word " * 40_000 + "!say ok"
 
 
 def arrives(subject: Subject, text: str) -> str:
-    """Check that the text is in what the model was asked, whole; text around it is in the evidence."""
+    """Check that the model's request contains the whole text; the evidence names text around it."""
     done = subject.once(text, lambda: subject.send(text, "--new"))
     assert (done.code, done.json["status"]) == (0, "completed"), done
     found = [prompt for prompt in subject.model.prompts() if text in prompt]
@@ -47,7 +47,7 @@ def prompt_of_many_lines(subject: Subject) -> str:
 
 
 def _said_to_be_changed(subject: Subject) -> str:
-    """Return whether only blanks differ, and the turn says so."""
+    """Return whether only blanks differ, and the turn reports that."""
     done = subject.send(MENTIONS, "--new")
     assert (done.code, done.json["status"]) == (0, "completed"), done
     assert "".join(MENTIONS.split()) in "".join("".join(subject.model.prompts()).split())

@@ -1,4 +1,4 @@
-"""Turns that are stopped: by time, by silence, by a kill. Nothing is left behind."""
+"""Stopped turns: by a timeout, by silence, by a kill. Nothing is left behind."""
 
 from __future__ import annotations
 

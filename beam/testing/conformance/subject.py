@@ -1,4 +1,4 @@
-"""One agent CLI in a scratch place, with the scripted model that it talks to: what every case works with."""
+"""The subject of the cases: one agent CLI in a scratch place, with a scripted model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WAIT = 240  # seconds that a slow CLI on a busy machine may take for a turn
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended. `code` is as a shell sees it (128 + signal)."""
+    """The end of a command. `code` is the exit code as in a shell (128 + signal)."""
 
     code: int
     out: str
@@ -117,12 +117,12 @@ class Subject:
 
     @cached_property
     def can(self) -> Capabilities:
-        """Return what its card claims for the headless mode."""
+        """Return the capabilities that its card claims for the headless mode."""
         return registry.adapter(self.name).card.faces["exec"]
 
     @property
     def least(self) -> str | None:
-        """Return the access that is nearest to only looking; None if it has none of its own."""
+        """Return the lowest access of the CLI; None if it has no accesses."""
         return "read" if "read" in self.can.access else next(iter(self.can.access), None)
 
     # -- turns -----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Subject:
         return (cli or self.cli)(*words, stdin=text, timeout=WAIT, env=env)
 
     def start(self, text: str, *options: str) -> subprocess.Popen[bytes]:
-        """Begin a turn; when this returns the model was asked."""
+        """Begin a turn; return once the model has received a request."""
         before = len(self.model.prompts())
         process: subprocess.Popen[bytes] = self.cli.start(*self.words(*options), "--", text)
         eventually(lambda: len(self.model.prompts()) > before or process.poll() is not None, timeout=WAIT)
@@ -162,7 +162,7 @@ class Subject:
         return found
 
     def once(self, name: str, act: Callable[[], Any]) -> Any:
-        """Return what it gives, done once for all cells that look at it; one that failed is not done again."""
+        """Return the function's result, computed once for all cells; after a failure it is not called again."""
         if name not in self._once:
             self._once[name] = AssertionError(f"{name} went wrong before")
             self._once[name] = act()
@@ -173,8 +173,8 @@ class Subject:
     # -- what was seen -----------------------------------------------------------------------------------------------
 
     def sent(self) -> str:
-        """Return all that the model was sent with the last request of the turn itself, as JSON. A CLI may make other
-        requests beside it (a title, a summary): those have no tools, where the CLI has any."""
+        """Return the body of the turn's last request to the model, as JSON. Other requests of a CLI (for a title, a
+        summary) have no tools, if the CLI has any."""
         bodies = [request.body for request in self.model.requests if request.asked is not None]
         return json.dumps([body for body in bodies if body.get("tools") or not self.can.tools][-1], ensure_ascii=False)
 
@@ -184,12 +184,12 @@ class Subject:
         return [event for event in found if turn is None or event["turn"] == turn]
 
     def gone(self) -> None:
-        """Check that nothing that has this place in its command or environment runs any more. Raises AssertionError."""
+        """Check that no process with this place in its command or environment runs. Raises AssertionError."""
         eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
 
 
 def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -> None:
-    """Wait until the claim holds. Raises AssertionError if it does not within `timeout` seconds."""
+    """Wait until the condition is true. Raises AssertionError if that takes longer than `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not claim():
         assert time.monotonic() < deadline, what or "it did not happen in time"
@@ -212,7 +212,7 @@ def processes_with(text: str) -> list[int]:
 
 @contextlib.contextmanager
 def placed(name: str, base: Path) -> Iterator[Subject]:
-    """Yield the adapter's CLI in this folder, and end what it leaves there.
+    """Yield the adapter's CLI as a subject in this folder; at the end, end its processes.
 
     Raises NotFoundError where there is no such adapter or its CLI is not installed, UnsupportedError where it has no
     headless face, or can't be pointed at the scripted model.

@@ -41,7 +41,7 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
     return Asked(
-        prompt=prompts[-1] if prompts and not _is_for_title(messages) else "",
+        prompt=prompts[-1] if prompts and not _is_task_notification(messages) else "",
         turns=len(prompts),
         model=str(body.get("model", "")),
         stream=body.get("stream") is True,
@@ -62,7 +62,7 @@ def _prompt(message: dict[str, Any]) -> str:
     return "\n".join(text for block in blocks if (text := spoken(block)))
 
 
-def _is_for_title(messages: list[dict[str, Any]]) -> bool:
+def _is_task_notification(messages: list[dict[str, Any]]) -> bool:
     """Return whether a CLI only tells its model, since the last answer, that a background task ended."""
     begin = max((n + 1 for n, message in enumerate(messages) if message.get("role") == "assistant"), default=0)
     since = [message for message in messages[begin:] if message.get("role") == "user"]

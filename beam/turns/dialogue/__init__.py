@@ -1,6 +1,6 @@
-"""The dialogue face: an agent that speaks a protocol with beam, in a process of its own or in one that was kept.
+"""The dialogue face: an agent that speaks a protocol with beam, in a new or a kept process.
 
-What the protocol means is the adapter's link's (`agents/link.py`).
+The adapter's link knows the protocol (`agents/link.py`).
 """
 
 from beam.turns.dialogue.driver import run_turn

@@ -1,7 +1,7 @@
-"""The dialogue driver: one turn of an agent that speaks a protocol. What the agent's link says is to be done, is done.
+"""The dialogue driver: one turn of an agent that speaks a protocol. It carries out the steps of the agent's link.
 
-A prompt that the agent has acknowledged is not over, and a turn that is to end is interrupted by the protocol first,
-with no request of it left open.
+An acknowledged prompt is not the end of a turn. A turn that has to end is first interrupted by the protocol, after all
+its requests were answered.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _NOT_READY = "it took no message any more"
 
 
 async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
-    """Return the verdict on the turn. The agent is gone then, unless the keeper has it. A session that is proven lost
-    is said, and the turn begins once afresh.
+    """Run the turn; return its verdict.
 
-    Raises what `Engine.run` raises.
+    The agent's process is gone afterwards, unless the keeper has it. If the session proves to be lost, that is
+    recorded, and the turn begins once more in a new session. Raises what `Engine.run` raises.
     """
     engine = Engine(input, services, handle)
     kept = None
@@ -85,7 +85,7 @@ class LinkTurn:
 
     @property
     def _is_said(self) -> bool:
-        """Return whether nothing more is to be heard in this turn."""
+        """Return whether nothing more will come from the agent in this turn."""
         return self.over is not None or self._process.broken is not None or self._process.gone
 
     # -- its start -----------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class LinkTurn:
         await self._until(lambda: False)
 
     async def _until(self, claim: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until it holds or nothing more is to be heard, for at most so many seconds."""
+        """Wait until the condition is true or nothing more will come, for at most that many seconds."""
         clock = self._engine.clock
         until = None if seconds is None else clock.monotonic() + seconds
         while not (claim() or self._is_said) and (until is None or clock.monotonic() < until):
@@ -141,12 +141,12 @@ class LinkTurn:
         self._news.set()
 
     def _output(self) -> None:
-        """Take output for a sign of life, unless all that it says is that the model does not answer."""
+        """Count output as a sign of life, unless it only reports that the model does not answer."""
         if not self._engine.book.retrying:
             self._engine.alive()
 
     def _hear(self, step: Step) -> None:
-        """Take a step, from a callback of the event loop."""
+        """Handle a step, in a callback of the event loop."""
         if not self._engine.is_broken:
             self._engine.guarded(lambda: self._take(step))
         self._news.set()
@@ -198,7 +198,7 @@ class LinkTurn:
             self._deliver()
 
     def _deliver(self) -> None:
-        """Tell the agent what was decided."""
+        """Send the decision to the agent."""
         for key, ask in list(self._open.items()):
             decision = ask.decision
             if not ask.is_settled:
@@ -222,7 +222,7 @@ class LinkTurn:
                 self._engine.stop.ask("cancelled", by=decision.by)
 
     def _cancel_asks(self, why: str) -> None:
-        """Tell the agent that nobody decides what is still open: some end no turn before they know."""
+        """Tell the agent that its open requests are cancelled, because some agents end no turn while one is open."""
         self._deliver()
         for ask in self._open.values():
             self._engine.asks.cancel(ask, why)
@@ -252,7 +252,7 @@ class LinkTurn:
         return await process.quit(hard=lambda: engine.is_hard() or process.broken is not None)
 
     def _may_stay(self) -> bool:
-        """Return whether the process waits for the next message. After a stop nobody knows what it left behind."""
+        """Return whether the process may be kept for the next message. After a stop its state is unknown."""
         keeper = self._engine.keeper
         if keeper is None or not keeper.keeps or self.input.keep <= 0 or self._engine.is_stopped:
             return False

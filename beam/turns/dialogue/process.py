@@ -1,6 +1,6 @@
 """The process of an agent that speaks a protocol: its link, and the bytes in both directions.
 
-It may live for one turn or for many. Does not depend on what a turn is, or what the protocol means.
+It may live for one turn or for many. Does not depend on turns, or on the protocol.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _STRAYED = "it began to work between two turns"
 
 
 class LinkProcess(AgentProcess):
-    """One process and the conversation with it. `ready`: it takes a prompt; `broken`: why nothing can be said to it any
-    more, null while all is well."""
+    """One process and its link. `ready`: it can take a prompt; `broken`: why the conversation is broken, None if it
+    is not."""
 
     takes_calls = True
 
@@ -77,7 +77,7 @@ class LinkProcess(AgentProcess):
         self.attach(child)
 
     def listen(self, listener: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
-        """Give the steps that are not the process's own to a turn, until the next call; null: there is none."""
+        """Pass the steps of a turn to this listener, until the next call; None: no turn runs."""
         self._listener = listener or self._idle
         self._on_output = on_output or _nothing
 
@@ -92,7 +92,7 @@ class LinkProcess(AgentProcess):
     # -- the conversation ----------------------------------------------------------------------------------------------
 
     def do(self, intent: Intent) -> None:
-        """Let the link carry out an intent, unless the agent takes no more input."""
+        """Pass an intent to the link, unless the agent accepts no more input."""
         if self.broken is None and not self.gone:
             self._take(self.link.do(intent, self._clock.monotonic()))
 
@@ -101,7 +101,7 @@ class LinkProcess(AgentProcess):
         self.do(call)
 
     def wake(self) -> None:
-        """Tell the link the time, if it has asked to be woken."""
+        """Wake the link if the time that it asked for has come."""
         now = self._clock.monotonic()
         if self.link.due is not None and now >= self.link.due and self.broken is None:
             self._take(self.link.woke(now))
@@ -111,7 +111,7 @@ class LinkProcess(AgentProcess):
         self._take(self.link.end(self.exit_of(ended, stopped_by)))
 
     def exit_of(self, ended: spawn.Ended, stopped_by: str | None) -> Exit:
-        """Return how the process ended, for the adapter."""
+        """Return the end of the process as the adapter's `Exit`."""
         return Exit(code=ended.code, signal=ended.signal, stderr_tail=ended.stderr_tail, stopped_by=stopped_by)
 
     def _line(self, line: bytes) -> None:
@@ -122,7 +122,7 @@ class LinkProcess(AgentProcess):
         self._take([Broken(reason=f"it sent a frame of more than {self._line_bytes} bytes")])
 
     def _take(self, steps: Iterable[Step]) -> None:
-        """Carry out the steps in their order; what one of them brings about comes after those before it."""
+        """Carry out the steps in order; steps that result from one of them come after all of these."""
         self._steps.extend(steps)
         if self._is_taking:
             return
@@ -147,9 +147,9 @@ class LinkProcess(AgentProcess):
                 self._listener(step)
 
     def _idle(self, step: Step) -> None:
-        """Record a step that came between two turns.
+        """Record a step between two turns.
 
-        An agent that works on its own can't be given the next turn. Late lines about the last turn are dropped.
+        An agent that works on its own can't take the next turn. Late lines about the last turn are dropped.
         """
         if isinstance(step, Answered):
             self._settle(step.id, answer_of(step))
@@ -189,12 +189,12 @@ class LinkProcess(AgentProcess):
 
 
 def answer_of(step: Answered) -> CallAnswer:
-    """Return what came of a call, for whoever asked."""
+    """Return the answer to a call."""
     return CallAnswer(ok=step.ok, code=step.code, message=step.message, result=step.result)
 
 
 def _settles_nothing(call_id: str, answer: CallAnswer) -> None:
-    """Do nothing: no call waits."""
+    """Do nothing, because no call waits."""
 
 
 def _nothing() -> None:

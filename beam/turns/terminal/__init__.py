@@ -1,6 +1,6 @@
-"""The terminal face: an agent on a screen. Typed to, watched until it is idle again, and read.
+"""The terminal face: types to an agent on its screen, watches it until it is idle again, and reads the answer.
 
-What a screen means is `pty_adapter`'s; what an agent's screen looks like is its adapter's.
+`pty_adapter` interprets screens; the adapter describes its agent's screen.
 """
 
 from beam.turns.terminal.driver import run_turn

@@ -1,6 +1,6 @@
-"""The conversation of one turn on a screen: the agent is waited for, given the message once, and its answer read.
+"""The conversation of one turn on a screen: waits for the agent, types the message once, and reads the answer.
 
-Does not depend on how the process came to be, or what becomes of it.
+Does not depend on the start or the end of the process.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _FOR_EVER_S = 1e9
 
 
 def is_command(profile: Profile, text: str) -> bool:
-    """Return whether the text is for the agent's own screen, where commands are."""
+    """Return whether the text is a command for the agent's own screen, if commands are allowed."""
     return bool(profile.special) and text.startswith("/") and "\n" not in text
 
 
 class Conversation:
-    """One message and its answer. `typed`: the message was begun; `command`: it was for the agent's own screen;
-    `reply` is the answer as the screen showed it; `failed` says why the message was not taken, null if it was."""
+    """One message and its answer. `typed`: typing the message has begun; `command`: the text is a command of the
+    agent's own screen; `reply` is the answer as shown on the screen; `failed` says why the agent did not take the
+    message, None if it did."""
 
     def __init__(
         self, input: TurnInput, engine: Engine, process: TerminalProcess, session: TerminalSession, dialogs: Dialogs
@@ -82,7 +83,7 @@ class Conversation:
         return True
 
     async def is_ready_again(self) -> bool:
-        """Return whether a kept agent takes a message. Whoever looks at it may be using it: then it is waited for."""
+        """Return whether a kept agent can take a message. If a viewer is using it, wait."""
         wanted = (State.READY, State.WAITING)
         while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
             if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
@@ -102,7 +103,7 @@ class Conversation:
         await self.session.until(is_free, _FOR_EVER_S)
 
     async def _reach(self, wanted: State) -> bool:
-        """Go on, answering dialogs, until the agent is in that state; False if the turn is over otherwise."""
+        """Continue, answering dialogs, until the agent is in that state; return False if the turn ends first."""
         while True:
             await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
             if self.end.state is wanted:

@@ -1,7 +1,7 @@
-"""What is done about a dialog on an agent's screen: what beam may answer itself, and what somebody is asked.
+"""Handles dialogs on an agent's screen: some beam answers itself, others become asks.
 
-With access `ask` a request for permission becomes an ask, and so does a question that nobody described, which can only
-be answered on the screen itself. With any other access what still asks is denied at once.
+With access `ask`, a permission request becomes an ask. So does an unknown question, which can only be answered on the
+screen itself. With any other access, requests are denied immediately.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Dialogs:
         return recorded
 
     def _compare(self, what: str, reported: Any) -> None:
-        """Match what was done with the approved requests."""
+        """Compare an executed call with the approved requests."""
         about = next((question for question in self._approved if agrees(question, reported)), None)
         if about is not None:
             self._approved.remove(about)
@@ -93,7 +93,7 @@ class Dialogs:
             self._else_done.append(f"{what} {shown_there}")
 
     def look_back(self) -> None:
-        """Report approvals that differ from what the transcript says was done."""
+        """Report approved requests that differ from the calls in the transcript."""
         approved, done = self._approved, self._else_done
         self._approved, self._else_done = [], []
         if approved and done:
@@ -214,7 +214,7 @@ class Dialogs:
         return is_over or not self._is_open(question) or self._not_taken(dialog)
 
     async def _drawn(self, block: Block) -> Block | None:
-        """Return the request once it says something, or has said nothing for long; None if it is gone meanwhile."""
+        """Return the request once its text is drawn, or after a while without text; None if it disappears."""
         dialog = block.dialog
 
         def now() -> Block | None:
@@ -245,10 +245,8 @@ class Dialogs:
         return block is not None and block.dialog is question.dialog and self._question(block).own == question.own
 
     async def _decided(self, ask: Ask, stands: Claim) -> Decision | None:
-        """Return the decision; None if nobody needs it any more.
-
-        That is so if the turn is over, or if the agent continued without it.
-        """
+        """Return the decision; None if it is no longer needed, because the turn is over or the agent continued
+        without it."""
         gone: list[float] = []
 
         def is_over() -> bool:
@@ -266,7 +264,7 @@ class Dialogs:
         return ask.decision
 
     async def _answer(self, question: Question, decision: Decision) -> bool:
-        """Return whether the answer's effect was seen."""
+        """Give the answer; return whether it took effect."""
         dialog, passed = question.dialog, self._passed(question.block)
 
         def stands() -> bool:
@@ -336,7 +334,8 @@ class Dialogs:
     # -- what nobody described -----------------------------------------------------------------------------------------
 
     async def _ask_what_nobody_knows(self) -> bool:
-        """Wait until somebody answered it on the screen, or the ask's time is over; False where nobody did."""
+        """Wait until a viewer answers the question on the screen, or the ask expires; return False if nobody
+        answered."""
         self.failed = stalled(_UNKNOWN, self._port.view())
         if self._turn.access != "ask":
             return False
@@ -351,5 +350,5 @@ class Dialogs:
 
 
 def _typed(text: str) -> str:
-    """Return the text as it can be typed into one row, without control keys."""
+    """Return the text for typing into one row, without control characters."""
     return "".join(char for char in " ".join(text.split()) if char.isprintable())

@@ -1,8 +1,7 @@
-"""The terminal driver: one turn of an agent on its screen, from its start to what came of it.
+"""The terminal driver: one turn of an agent on its screen, from start to verdict.
 
-The process is new or kept from the turn before. It is seen and typed to in the turn's `TerminalSession` and given the
-message in `conversation`; what it says of itself is read in `reading`, its dialogs are answered in `dialogs`, and the
-verdict is found in `verdict`.
+The process is new or kept from the turn before. `TerminalSession` reads the screen and types, `conversation` gives the
+agent the message, `reading` reads its transcript, `dialogs` answers its dialogs, and `verdict` gives the verdict.
 """
 
 from __future__ import annotations
@@ -46,9 +45,10 @@ _STRANGE = (
 async def run_turn(
     terminal: Terminal, history: History | None, input: TurnInput, services: TurnServices, handle: TurnHandle
 ) -> Verdict:
-    """Return the verdict on the turn. The agent is gone then, unless the keeper has it. That a session's file is gone
-    is said, and the turn begins afresh. An agent that ends right after beam said yes to a dialog at its start, with
-    nothing typed yet, is started once more: a busy machine can be too slow for an agent's own start.
+    """Run the turn; return its verdict. The agent's process is gone afterwards, unless the keeper has it. If a
+    session's file is gone, that is recorded, and the turn begins in a new session. An agent that ends right after beam
+    said yes to a dialog at its start, with nothing typed yet, is started once more: a busy machine can be too slow for
+    an agent's own start.
 
     Raises UnsupportedError for a text that can't be sent on this screen, and what `Engine.run` raises.
     """
@@ -193,7 +193,7 @@ class TerminalTurn:
         self._report_strange()
 
     def _report_strange(self) -> None:
-        """Report, once for each, a screen that nothing describes; the turn may still continue."""
+        """Report each unknown screen once; the turn may still continue."""
         if self.interrupted or not self.end.is_strange(self.clock.monotonic()):
             return
         screen = shown(self.session.seen.rows)
@@ -207,7 +207,7 @@ class TerminalTurn:
     # -- its end -------------------------------------------------------------------------------------------------------
 
     async def interrupt(self) -> None:
-        """Make it stop what it does, once nobody types any more. Some want to be told twice."""
+        """Interrupt the agent once nobody types. Some agents need the key twice."""
         if self._talking is not None:
             await asyncio.wait({self._talking}, timeout=DEAF_S)
             self._talking.cancel()
@@ -246,9 +246,9 @@ class TerminalTurn:
             self._notice(f"{self.not_ready} and is started once more{SCREEN}{shown(self.session.seen.rows)}")
 
     def _may_stay(self) -> bool:
-        """Return whether the agent is kept for the next message.
+        """Return whether the agent may be kept for the next message.
 
-        After a command of its own (`/clear`) nobody knows its session. An agent that tells its session's id only
+        After a command of its own screen (`/clear`) its session is unknown. An agent that shows its session's id only
         when it quits is not kept after its first turn.
         """
         if self.keeper is None or not self.keeper.keeps or self.input.keep <= 0:
@@ -284,7 +284,7 @@ class TerminalTurn:
         return verdict
 
     def _session(self, *, has_quit: bool) -> str | None:
-        """Return the id of its session: as the agent wrote it when it quit, or as it was given it for this turn."""
+        """Return the session's id: printed by the agent when it quit, or given to it for this turn."""
         printed_id, screen = None, self.process.screen
         if has_quit:
             printed_id = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
@@ -296,7 +296,8 @@ class TerminalTurn:
         return found
 
     def _session_given(self) -> str | None:
-        """Return the id that it was started with, if it took one: of what has a transcript, that says more."""
+        """Return the session id that the agent was started with, if it accepted one. An agent with a transcript has
+        none here, because the transcript is more reliable."""
         given = self.turn.session_id or self.turn.fresh_session_id
         is_said = bool(given) and any(word.endswith(given) for word in self.process.launch.argv)
         return (

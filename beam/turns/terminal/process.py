@@ -1,6 +1,6 @@
-"""The process of an agent on its terminal: its screen, who looks at it, and the recording of its turn.
+"""The process of an agent on its terminal: its screen, its viewers, and the recording of its turn.
 
-It may live for one turn or for many. Does not depend on what a turn is, or what the screen means.
+It may live for one turn or for many. Does not depend on turns, or on the meaning of the screen.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class TerminalProcess(AgentProcess):
 
     @classmethod
     async def open(cls, launch: Launch, profile: Profile, input: TurnInput) -> TerminalProcess:
-        """Return the process, held until `go`.
+        """Start the process, held until `go`, and return it.
 
-        What a program does before anything is typed, it does at each start; no message causes it. Raises what
-        `spawn.start` raises.
+        It starts before a message is sent, because its actions before anything is typed belong to no message. Raises
+        what `spawn.start` raises.
         """
         process = cls(launch, profile, input)
         env = input.environment(launch)
@@ -72,13 +72,14 @@ class TerminalProcess(AgentProcess):
         return bool(self.viewers.count)
 
     async def show(self, socket: Path) -> None:
-        """Let others look at the terminal. Where that can't be, it goes on unseen."""
+        """Let viewers connect to the terminal. If that fails, the process continues without viewers."""
         with contextlib.suppress(OSError):
             if not self.viewers.is_open:
                 await self.viewers.open(socket)
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """Make the program quit by its keys, end it, and return how it ended; `hard` says whether there is no time."""
+        """Make the program quit by its keys, end it, and return how it ended; skip the keys once `hard` returns
+        True."""
         keys = self.profile.quit
         read_keys = self.window.reads_keys()
         for key in keys:
@@ -134,18 +135,18 @@ class TerminalProcess(AgentProcess):
         self.window.on_keys = lambda data: self._tell(lambda recorder: recorder.typed(data))
 
     def mark(self, text: str) -> None:
-        """Mark in the recording what happened unseen."""
+        """Add a mark to the recording for something that is not visible on the screen."""
         self._tell(lambda recorder: recorder.mark(text))
 
     def stop_recording(self) -> None:
-        """End the recording, which is whole then."""
+        """End and complete the recording."""
         self._tell(Recorder.end)
         self._recorder = None
         with contextlib.suppress(OSError):
             self._opened.close()
 
     def _tell(self, say: Callable[[Recorder], None]) -> None:
-        """Write to the recording. One that can't be written ends there: the turn is worth more."""
+        """Write to the recording. If that fails, the recording ends, and the turn continues."""
         if self._recorder is None:
             return
         try:

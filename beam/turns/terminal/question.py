@@ -1,4 +1,4 @@
-"""What an agent's dialog asks for, as far as its screen and its transcript tell. Pure."""
+"""Reads the request in an agent's dialog, from its screen and its transcript. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _MOST = 60  # characters: a dialog may cut a long one
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """One dialog as it stands on the screen. `input` and `call_id` are those of the tool call that it is about (null:
-    not known); `always` is what the agent says of allowing it for good, "" where it does not offer that.
+    """One dialog on the screen.
 
-    `request` is all that somebody who answers has seen of it: two with the same are one request. `own` is the part of
-    that which only the dialog itself changes: while it stands there, the dialog does.
+    `input` and `call_id` are those of its tool call (None: unknown); `always` is the agent's text of the "always allow"
+    answer, "" if there is none. `request` is the text that a person sees: equal texts are the same request. `own` is
+    the part of it that only the dialog changes: while it is visible, the dialog is open.
     """
 
     block: Block
@@ -109,16 +109,14 @@ def _dedented(text: str) -> str:
 
 
 def _is_about(description: str, call: ToolCalled) -> bool:
-    """Return whether part of the call's input is in the request.
-
-    A screen shows more than the request: what was sent, and other calls that run meanwhile.
-    """
+    """Return whether part of the call's input is in the request. (The whole screen also shows the prompt and other
+    calls.)"""
     shown_there = profiles.squeezed(description)
     return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
 
 
 def agrees(question: Question, reported: Any) -> bool:
-    """Return whether the request may be what the transcript says was done: a tool call's input, or a path.
+    """Return whether the request agrees with a call in the transcript, given by its input or a path.
 
     Compares the command or the path of an input; an input with neither agrees with everything.
     """

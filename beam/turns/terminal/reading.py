@@ -1,4 +1,4 @@
-"""What a turn on a screen is read from: the agent's transcript, which becomes events and evidence, and the screen."""
+"""Reads a turn on a screen: the agent's transcript, which becomes events and evidence, and the answer on the screen."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class _File:
 
 
 class Reader:
-    """The agent's transcript, from where it stands now: its new lines become events. Where the CLI chooses its name, it
-    is the first of the files that fit, and grew meanwhile, that says anything of the turn."""
+    """Reads the agent's transcript from its current end: new lines become events. If the CLI chooses the file's
+    name, the transcript is the first matching file that grew and mentions the turn."""
 
     def __init__(self, history: History, turn: Turn, host: Host, record: Record) -> None:
         self._record = record
@@ -86,7 +86,7 @@ class Reader:
         return Path("/").glob(self._where.lstrip("/"))
 
     def _look_for_it(self) -> None:
-        """Read every file that fits, until one of them says anything of this turn."""
+        """Read every matching file until one mentions this turn."""
         if self._reads % _LOOKS == 0:
             for path in self._fitting():
                 if path not in self._files and _size(path) != self._before.get(path):

@@ -1,6 +1,5 @@
-"""A turn's view of an agent's screen, and the keys for it: what is seen there is told to the state machine, and what is
-to be typed is typed. Does not depend on what a turn consists of.
-"""
+"""A turn's access to an agent's screen: passes views to the state machine, and types keys. Does not depend on the
+parts of a turn."""
 
 from __future__ import annotations
 
@@ -38,12 +37,12 @@ class TerminalSession:
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether somebody, or a clock, wants the turn to end."""
+        """Return whether a request or a timeout asks the turn to end."""
         return self._engine.is_stopped
 
     @property
     def is_over(self) -> bool:
-        """Return whether nothing more is to be typed in this turn."""
+        """Return whether nothing more may be typed in this turn."""
         return self.end.ended or self.is_stopped
 
     # -- the keys ------------------------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ class TerminalSession:
     # -- what is seen --------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Check everything that may have changed."""
+        """Check the screen, the transcript and the viewers for changes."""
         self._process.fed.clear()
         now = self._clock.monotonic()
         signals = self._screen.take_signals()

@@ -35,7 +35,7 @@ class TurnEvidence(Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(seen: TurnEvidence) -> Verdict:
-    """Return the verdict on the turn. It has an answer only if there is evidence that it is one."""
+    """Return the verdict on the turn. It has an answer only if evidence shows that the turn completed."""
     state = seen.end.state
     if seen.failed is not None and not seen.stopped:
         return seen.failed
@@ -75,7 +75,7 @@ def _answered(seen: TurnEvidence) -> Verdict:
 
 
 def evidence(end: TurnEnd) -> Evidence | None:
-    """Return what showed that the turn was over; None if nothing did."""
+    """Return the evidence for the turn's end; None if there is none."""
     match end.via:
         case "history" | "title":
             return end.via
@@ -87,7 +87,7 @@ def evidence(end: TurnEnd) -> Evidence | None:
 
 
 def stalled(why: str, view: View) -> Verdict:
-    """Return the verdict on an agent that waits for something unknown, with its screen for a person to read."""
+    """Return the verdict on an agent that waits for something unknown, with its screen in the reason."""
     return Verdict(status=Status.FAILED, class_=Class.STALLED, reason=f"{why}{SCREEN}{shown(view.rows)}")
 
 

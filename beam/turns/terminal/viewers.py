@@ -1,7 +1,7 @@
-"""Who looks at an agent's terminal besides beam: other processes of the same user, through a socket beside its journal.
+"""Viewers of an agent's terminal: other processes of the same user, connected through a socket beside the journal.
 
-A viewer gets pictures of the screen, never the agent's bytes, and gives keys. However slowly it reads, the agent goes
-on: it gets the newest picture when it is ready for one. While beam types, its keys wait. Must not know turns.
+A viewer gets pictures of the screen, never the agent's bytes, and sends keys. A slow viewer does not slow the agent: it
+gets the newest picture when it is ready. While beam types, viewers' keys wait. Does not depend on turns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Frame(Struct, frozen=True, kw_only=True, tag="frame"):
 
 
 class Bye(Struct, frozen=True, kw_only=True, tag="bye"):
-    """The terminal is gone, or nothing is shown to this viewer any more."""
+    """The end of the connection, with the reason: the terminal is gone, or the viewer was disconnected."""
 
     why: str
 
@@ -53,7 +53,7 @@ Told = Frame | Bye
 
 
 class Viewers:
-    """The viewers of one terminal. `notice` is told who begins to type."""
+    """The viewers of one terminal. `notice` gets the name of a viewer who begins to type."""
 
     def __init__(self, window: Terminal, notice: Callable[[str], None]) -> None:
         self.typed_at: float | None = None  # when one of them typed last (the loop's seconds)
