@@ -130,7 +130,7 @@ class Segment(Struct):
     def read_on(self) -> bool:
         """Add what was appended since; return False, with nothing changed, if that can't be told from another file.
 
-        The bytes before must still end as they did: a line's hash is of all the lines before it.
+        The last bytes must be unchanged, because a line's hash covers all earlier lines.
         """
         if self.torn is not None or self.uncovered is not None:
             return False

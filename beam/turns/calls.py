@@ -90,7 +90,7 @@ class AgentCalls:
                 self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=text))
 
     def close(self, why: str) -> None:
-        """Accept no more calls, and answer the waiting ones."""
+        """Refuse new calls from now on, and answer the waiting ones."""
         self.takes, self.is_closed = False, True
         for call_id in list(self._waiting):
             self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=why))
