@@ -39,6 +39,8 @@ _LAZY = {
     "beam.api.beam": "Beam",
     "beam.api.cursor": "open_cursor",
     "beam.api.status": "AgentStatus",
+    "beam.agents.session_files": "Session",
+    "beam.api.foreign": "ForeignSessions ForeignStatus",
     "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
     "beam.api.rules": "RuleLine RuleTried",
@@ -94,6 +96,7 @@ TYPE_CHECKING = False  # `typing` is not imported for one name
 if TYPE_CHECKING:
     from beam.agents.base import Capabilities as Capabilities
     from beam.agents.base import Exit as Exit
+    from beam.agents.session_files import Session as Session
     from beam.api import matrix as conformance
     from beam.api import teams as team_views
     from beam.api import trusting as trusting
@@ -105,6 +108,8 @@ if TYPE_CHECKING:
     from beam.api.attach import picture_of as picture_of
     from beam.api.beam import Beam as Beam
     from beam.api.cursor import open_cursor as open_cursor
+    from beam.api.foreign import ForeignSessions as ForeignSessions
+    from beam.api.foreign import ForeignStatus as ForeignStatus
     from beam.api.manage import settings_of_flags as settings_of_flags
     from beam.api.progress import Progress as Progress
     from beam.api.rules import RuleLine as RuleLine

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from beam.agents.base import Adapter
 from beam.base.errors import NotFoundError
 from beam.base.near import nearest
+
+if TYPE_CHECKING:
+    from beam.agents.session_files import Sessions
 
 ADAPTERS = {
     "claude": "beam.agents.claude",
@@ -43,6 +46,23 @@ ADAPTERS = {
     "kiro-cli": "beam.agents.presets:kiro_cli",
     "trae-cli": "beam.agents.presets:trae_cli",
 }
+
+# Those whose CLIs keep sessions in files that beam reads: a module `sessions` beside the adapter.
+WITH_SESSIONS = (
+    "claude",
+    "codex",
+    "gemini",
+    "opencode",
+    "kilo",
+    "qwen",
+    "copilot",
+    "aider",
+    "pi",
+    "kimi",
+    "vibe",
+    "cline",
+    "cn",
+)
 
 
 class _Names(Collection[str]):
@@ -81,6 +101,11 @@ def adapter(name: str) -> Adapter:
     module, _, attribute = ADAPTERS[name].partition(":")
     found = importlib.import_module(module)
     return cast(Adapter, getattr(found, attribute) if attribute else found)
+
+
+def sessions_of(name: str) -> Sessions:
+    """Return how the CLI of an adapter of `WITH_SESSIONS` keeps its sessions."""
+    return cast("Sessions", importlib.import_module(f"{ADAPTERS[name]}.sessions"))
 
 
 def ignored() -> Iterator[tuple[str, str]]:

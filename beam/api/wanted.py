@@ -11,7 +11,7 @@ from beam.model.events import Event
 
 class Wanted(Struct, frozen=True, kw_only=True):
     """A filter; an empty field matches everything. `types` are patterns (`task.*`), `teams` are parts of names,
-    `agents` are names with or without their team."""
+    `agents` are names with or without their team or session."""
 
     agents: tuple[str, ...] = ()
     teams: tuple[str, ...] = ()
@@ -24,4 +24,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
         name, _, team = event.agent.partition("@")
         if self.teams and not any(team and wanted in team for wanted in self.teams):
             return False
-        return not self.agents or event.agent in self.agents or (bool(team) and name in self.agents)
+        cli, _, session = event.agent.partition("~")
+        is_named = (bool(team) and name in self.agents) or (bool(session) and cli in self.agents)
+        return not self.agents or event.agent in self.agents or is_named

@@ -17,6 +17,8 @@ from beam.store.reader import Reader
 from beam.store.segment import read_state
 
 if TYPE_CHECKING:
+    from beam.agents.session_files import Session
+    from beam.api.foreign import ForeignSessions
     from beam.teams.watch import Teams
 
 _RESCAN_S = 1.0
@@ -24,11 +26,13 @@ _RESCAN_S = 1.0
 
 class Placed(Struct, frozen=True):
     """An event and the root whose journal contains it (None for a team's event). `lane` is the `--once` lane whose
-    journal contains it; None for the agent's own journal."""
+    journal contains it; None for the agent's own journal. `session` is the one that beam did not start; None for all
+    others."""
 
     event: AnyEvent
     home: RootPaths | None
     lane: str | None = None
+    session: Session | None = None
 
 
 def watch_root(
@@ -44,10 +48,17 @@ def watch_root(
 
 
 def watch_roots(
-    homes: Callable[[], Sequence[RootPaths]], context: RootContext, *, follow: bool, history: bool, teams: Teams
+    homes: Callable[[], Sequence[RootPaths]],
+    context: RootContext,
+    *,
+    follow: bool,
+    history: bool,
+    teams: Teams,
+    foreign: ForeignSessions | None = None,
 ) -> Iterator[list[Placed]]:
-    """Yield batches as `watch_root` does, for all agents of several roots, including roots that appear later."""
-    return _watch(homes, context, [], None, follow=follow, history=history, teams=teams)
+    """Yield batches as `watch_root` does, for all agents of several roots, including roots that appear later; events of
+    `foreign` sessions are among them."""
+    return _watch(homes, context, [], None, follow=follow, history=history, teams=teams, foreign=foreign)
 
 
 def _watch(
@@ -59,6 +70,7 @@ def _watch(
     follow: bool,
     history: bool,
     teams: Teams | None,
+    foreign: ForeignSessions | None = None,
 ) -> Iterator[list[Placed]]:
     readers: dict[str, Reader] = {}
     damaged: dict[str, CorruptError] = {}
@@ -78,9 +90,16 @@ def _watch(
                 try:
                     if name not in readers:
                         readers[name] = _reader(paths, from_start=history or not first)
-                    batch += [Placed(event, home, paths.lane) for event in readers[name].poll()]
+                        if foreign is not None:
+                            foreign.begin(name, paths.journal)
+                    new = readers[name].poll()
+                    batch += [Placed(event, home, paths.lane) for event in new]
+                    if foreign is not None:
+                        foreign.take(name, new)
                 except CorruptError as error:
                     damaged[name] = error
+        if foreign is not None and teams is not None:
+            batch += [Placed(one.event, None, session=one.session) for one in foreign.poll(teams)]
         batch.sort(key=lambda one: one.event.ts)  # of one time: in the order in which its source tells it
         yield batch
         first = False

@@ -14,7 +14,7 @@ from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
 
 if TYPE_CHECKING:
-    from beam import AnyEvent, Beam, Teams, Wanted
+    from beam import AnyEvent, Beam, ForeignSessions, Teams, Wanted
     from beam.cli.render.stream import Line, Stream
 
 app = App()
@@ -37,7 +37,7 @@ def watch(
     ),
     stuck: str | None = option(None, "--stuck", metavar="D", help="Print who has waited longer than D, and exit."),
     claude_home: list[str] | None = option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
-    every: bool = option(False, "--all", help="All agents of all your roots."),
+    every: bool = option(False, "--all", help="All agents of all your roots, and sessions that beam did not start."),
     until_idle: bool = option(False, "--until-idle", help="Exit once no turn runs and nothing waits."),
     event: str | None = option(None, "--event", metavar="ID", help="Print this event in full, and exit."),
     after: str | None = option(None, "--after", metavar="CURSOR", help="Continue where this cursor stopped."),
@@ -50,7 +50,7 @@ def watch(
     which beam stores: started again with the same cursor, watch continues without gaps or repeats. With --until-idle
     the exit code is that of the first message that ended without success among the events printed, else 0.
     """
-    from beam import Wanted, durations, open_cursor, team_views
+    from beam import ForeignSessions, Wanted, durations, open_cursor, team_views
     from beam import since as since_time
     from beam.cli.render.stream import Stream
 
@@ -74,7 +74,7 @@ def watch(
     history = now or begin != ""
     names = [call.beam.agent(name).agent for name in agent or []]
     wanted = Wanted(agents=tuple(member or ()), teams=tuple(team or ()), types=tuple(types or ()))
-    live = None
+    live, foreign = None, None
     if not names:
         journals = call.beam.home.root / "agents"
         from_when = begin if begin or not now else _EVER
@@ -82,6 +82,8 @@ def watch(
         live = team_views.teams(
             call.environ, claude_homes=claude_home or (), since=from_when, with_gone=gone, also=[journals]
         )
+    if every and live is not None:
+        foreign = ForeignSessions(call.environ, live, since=from_when)
     if not now and not as_json:
         call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
     if live is not None and not now and not as_json and not begin and not types:
@@ -89,7 +91,7 @@ def watch(
     if not now and not as_json and not begin and not types and not every:
         _running(call.beam, stream, names, wanted)
     try:
-        for batch in _batches(call.beam, names, live, follow=not now, history=history, every=every):
+        for batch in _batches(call.beam, names, live, foreign, follow=not now, history=history, every=every):
             fitting = [one for one in batch if wanted.fits(one.event) and not (one.event.seq and one.event.ts < begin)]
             if event is not None:
                 return stream.find(fitting, event)
@@ -111,6 +113,8 @@ def watch(
                 was_idle = is_idle
         stream.end()
     finally:
+        if foreign is not None:
+            foreign.close()
         if live is not None:
             live.close()
     return codes.first
@@ -165,15 +169,24 @@ def _running(beam: Beam, stream: Stream, names: Sequence[str], wanted: Wanted) -
 
 
 def _batches(
-    beam: Beam, names: list[str], teams: Teams | None, *, follow: bool, history: bool, every: bool
+    beam: Beam,
+    names: list[str],
+    teams: Teams | None,
+    foreign: ForeignSessions | None,
+    *,
+    follow: bool,
+    history: bool,
+    every: bool,
 ) -> Iterator[list[Line]]:
     from beam import watch_root
     from beam.cli.render.stream import Line
 
     if every and teams is not None:
-        for placed in beam.stream_all(teams, follow=follow, history=history):
+        for placed in beam.stream_all(teams, follow=follow, history=history, foreign=foreign):
             yield [
-                Line(one.event, one.home.root, one.home.project, one.lane) if one.home is not None else Line(one.event)
+                Line(one.event, one.home.root, one.home.project, one.lane)
+                if one.home is not None
+                else Line(one.event, session=one.session)
                 for one in placed
             ]
         return
@@ -213,11 +226,14 @@ def status(
         False, "--usage", help="Print turns, tokens and cost by agent and model, with a total; ~ is an estimate."
     ),
     metrics: bool = option(False, "--metrics", help="Print all figures in Prometheus' text format."),
+    every: bool = option(False, "--all", help="Show the agents of all roots, and sessions that beam did not start."),
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
     """Show the current state of each agent."""
     from beam.cli.render import status as render
 
+    if every and (metrics or usage or agent):
+        raise UsageError("--all goes with no agents, --metrics or --usage", "beam status --all")
     if metrics and (as_json or usage):
         raise UsageError("--metrics goes with neither --json nor --usage", "use it alone: it has all figures")
     if metrics:
@@ -232,6 +248,9 @@ def status(
         if not as_json and used[-1].estimated_usd is not None:
             call.note(f"~ is estimated from list prices of {used[-1].prices_as_of}; that agent's CLI names no cost")
         return
+    if every:
+        _everything(call, as_json=as_json)
+        return
     found = call.beam.status(agent or [])
     if as_json:
         _print_json(found)
@@ -243,6 +262,27 @@ def status(
         write_note(f"the agents of {render.project_line(call.beam.home.project, found)}")
     else:
         call.note(f'no agent was used in {call.beam.home.project} yet; beam send claude "hello"')
+
+
+def _everything(call: Context, *, as_json: bool) -> None:
+    """Print the agents of all roots that did something, then the living sessions that beam did not start."""
+    from beam.cli.render import foreign as render_foreign
+    from beam.cli.render import status as render
+
+    roots = call.beam.status_all()
+    foreign = call.beam.foreign([line for _, lines in roots for line in lines])
+    if as_json:
+        _print_json(line for _, lines in roots for line in lines)
+        _print_json(foreign)
+        return
+    for project, lines in roots:
+        render.table(lines, project)
+        sys.stdout.flush()
+        call.note(f"the agents of {render.project_line(project, lines)}")
+    if foreign:
+        render_foreign.table(foreign)
+    elif not roots:
+        call.note("no agent was used yet, and no session of an agent's CLI runs")
 
 
 def _print_json(values: Iterable[object]) -> None:

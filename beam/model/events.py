@@ -230,6 +230,26 @@ class SessionSelected(Event, frozen=True, kw_only=True, tag="session.selected"):
     by: str | None = None
 
 
+class SessionPrompted(Event, frozen=True, kw_only=True, tag="session.prompted"):
+    """Somebody gave a prompt to a session that beam did not start. Its agent works on it now."""
+
+    text: str
+
+
+class SessionIdle(Event, frozen=True, kw_only=True, tag="session.idle"):
+    """The agent of a session that beam did not start waits for its next prompt.
+
+    `usage` is what it used since its last prompt, `cost_usd` what its CLI says that this cost; `reason` is why its turn
+    failed or was cut short, "" if it did neither.
+    """
+
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    model: str | None = None
+    duration_s: float | None = None
+    reason: str = ""
+
+
 # -- turns -------------------------------------------------------------------------------------------------------------
 
 
@@ -759,6 +779,8 @@ AnyEvent = (
     | SessionForked
     | SessionRewound
     | SessionSelected
+    | SessionPrompted
+    | SessionIdle
     | TurnStarted
     | PromptSent
     | TurnFinished

@@ -38,16 +38,28 @@ _OTHERS_S = 0.5
 class Changes:
     """Watches the homes and `others`, directories of JSON Lines, until it is closed.
 
+    Of `flat` directories nothing below them is watched. `accept` says which files in `others` and `flat` matter, if
+    those are not of JSON Lines alone.
+
     `wake` is set when there is something to take, or something in those directories changed.
     """
 
     def __init__(
-        self, homes: Sequence[str], *, others: Sequence[str] = (), poll_only: bool = False, wake: threading.Event
+        self,
+        homes: Sequence[str],
+        *,
+        others: Sequence[str] = (),
+        flat: Sequence[str] = (),
+        accept: Callable[[str], bool] | None = None,
+        poll_only: bool = False,
+        wake: threading.Event,
     ) -> None:
         self._homes = tuple(homes)
         self._small = frozenset(f"{home}/{folder}" for home in homes for folder in disk.SMALL)
         self._folders = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS)
-        self._wanted = (*self._folders, *others)
+        self._wanted = (*self._folders, *others, *flat)
+        self._flat = frozenset(flat)
+        self._accept = accept
         self._poll_only = poll_only
         self._wake = wake
         self._signatures: dict[str, Signature] = {}
@@ -78,10 +90,16 @@ class Changes:
         if self._thread is not None:
             self._thread.join(5)
 
-    def also(self, folder: str) -> None:
-        """Watch one more directory of JSON Lines; takes effect soon."""
+    def also(self, folder: str, *, is_flat: bool = False) -> None:
+        """Watch one more directory of JSON Lines, or (`is_flat`) only what is directly in it; takes effect soon."""
         if folder not in self._wanted:
+            self._flat = self._flat | {folder} if is_flat else self._flat
             self._wanted = (*self._wanted, folder)
+
+    def mark(self, path: str) -> None:
+        """Count a path as changed."""
+        self._mark(path)
+        self._wake.set()
 
     def take(self) -> tuple[list[FileSnapshot], list[str]]:
         """Return the small files that were read since the last call, in order, and the other paths that changed ("*":
@@ -169,7 +187,7 @@ class Changes:
 
             small = [path for path in self._watching if path in self._small]
             grown = [path for path in self._watching if path not in self._small]
-            return Notify(small, grown=grown)
+            return Notify(small, grown=grown, flat=self._flat)
         from beam.teams.notify_elsewhere import NotifyElsewhere
 
         return NotifyElsewhere(self._watching)
@@ -250,6 +268,10 @@ class Changes:
 
     def _changed(self, path: str) -> None:
         home = next((one for one in self._homes if path.startswith(one + "/")), None)
+        if home is None and self._accept is not None:
+            if self._accept(path):
+                self._mark(path)
+            return
         if home is None or path.startswith(f"{home}/projects/"):
             if path.endswith((".jsonl", ".meta.json")):
                 self._mark(path)

@@ -9,7 +9,7 @@ import contextlib
 import os
 import select
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from beam.process import inotify
 from beam.process.inotify import Inotify
@@ -31,12 +31,13 @@ _APPEARED = inotify.CREATE | inotify.MOVED_TO
 class Notify:
     """Watches the directories and everything below them.
 
-    Reports a file when its writer closes it; below `grown`, also while it is written. Raises OSError if the kernel's
-    limit is reached.
+    Reports a file when its writer closes it; below `grown`, also while it is written. Of those that are `flat` nothing
+    below is watched. Raises OSError if the kernel's limit is reached.
     """
 
-    def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = ()) -> None:
+    def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = (), flat: Collection[str] = ()) -> None:
         self._inotify = Inotify()
+        self._flat = frozenset(flat)
         self._paths: dict[int, tuple[str, int]] = {}
         self._lock = threading.Lock()
         self._ended, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -68,6 +69,8 @@ class Notify:
                 continue
             folder, wanted = self._paths[watch]
             path = f"{folder}/{name}" if name else folder
+            if mask & inotify.ISDIR and mask & _APPEARED and folder in self._flat:
+                continue
             if mask & inotify.ISDIR and mask & _APPEARED:
                 paths[path] = None
                 paths.update(dict.fromkeys(self._found(path, wanted)))
@@ -104,6 +107,8 @@ class Notify:
         for entry in disk.entries(folder):
             path = os.path.join(folder, entry.name)  # noqa: PTH118 - thousands of them
             found.append(path)
+            if folder in self._flat:
+                continue
             with contextlib.suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(".lock"):
                     found += self._add(path, mask)

@@ -218,6 +218,10 @@ class Tails:
                 found.append(tail)
         return found
 
+    def follows(self, path: str) -> bool:
+        """Return whether the transcript is followed."""
+        return path in self._tails
+
     def forget_others(self) -> None:
         """Check every unknown transcript again, because there are other teams now."""
         self._others.clear()

@@ -134,6 +134,13 @@ class Teams:
             self._liveness(now_ns)
         return self._order.due(self._now())
 
+    def has_session(self, session_id: str, path: str) -> bool:
+        """Return whether the session, or the transcript at this path, is a team's and so is told with it."""
+        teams = (team for team in self.diff.teams.values() if team.roster is not None)
+        return any(tails.follows(path) for tails in self._tails.values()) or any(
+            team.session_id == session_id for team in teams
+        )
+
     def rest(self) -> list[Event]:
         """Return the events that were held back a moment for the sake of order."""
         return self._order.all()

@@ -166,6 +166,11 @@ _ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
 }
 
 
+def usage_of_record(used: Object) -> Usage:
+    """Return the figures of one model call."""
+    return usage_of(_total(used), calls=1)
+
+
 def _total(used: Object) -> Total:
     """Return the figures as in headless mode: `input_tokens` came from no cache."""
     given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")

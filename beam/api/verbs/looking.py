@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import UsageError
 from beam.root import discovery
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from beam.api.attach import Attached
     from beam.api.doctor import Check
+    from beam.api.foreign import ForeignSessions, ForeignStatus
     from beam.api.gc import Collected
     from beam.api.smoke import Smoked
     from beam.api.status import AgentStatus
@@ -30,6 +35,26 @@ class LookVerbs(OpenedRoot):
         from beam.api import status
 
         return [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
+
+    def status_all(self) -> list[tuple[Path, list[AgentStatus]]]:
+        """Return (project folder, where each of its agents stands) of every root with agents that this user has."""
+        from beam.api import status
+
+        roots = discovery.known(self.environ)
+        found = []
+        for home in roots if self.home in roots else [self.home, *roots]:
+            context = self.context if home == self.home else structs.replace(self.context, home=home, environ={})
+            lines = [status.status_of(context, home.agent(name)) for name in home.agents()]
+            if lines:
+                found.append((home.project, lines))
+        return found
+
+    def foreign(self, own: Sequence[AgentStatus] = ()) -> list[ForeignStatus]:
+        """Return the living sessions that beam did not start; those of `own` agents that run a turn are left out."""
+        from beam.api.foreign import foreign_status
+
+        ids = [(line.adapter, line.session_id) for line in own if line.running is not None and line.session_id]
+        return foreign_status(self.environ, ids)
 
     def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
         """Yield the agent's events so far, those after the event numbered `after`, in order."""
@@ -50,12 +75,14 @@ class LookVerbs(OpenedRoot):
         for batch in watch_root(self.context, agents=names, follow=follow, history=history):
             yield from (placed.event for placed in batch)
 
-    def stream_all(self, teams: Teams, *, follow: bool = True, history: bool = False) -> Iterator[list[Placed]]:
+    def stream_all(
+        self, teams: Teams, *, follow: bool = True, history: bool = False, foreign: ForeignSessions | None = None
+    ) -> Iterator[list[Placed]]:
         """Return batches of events of all this user's roots, this one first, as they are written; each event comes with
         its root, and a batch may be empty.
 
         With `history`, all events so far come first. Without `follow`, nothing comes after these. `teams` adds the
-        events of Claude Code's agent teams.
+        events of Claude Code's agent teams, `foreign` those of sessions that beam did not start.
         """
         from beam.api.watch import watch_roots
 
@@ -70,7 +97,7 @@ class LookVerbs(OpenedRoot):
                 found = known if self.home in known else [self.home, *known]
             return found
 
-        return watch_roots(here, self.context, follow=follow, history=history, teams=teams)
+        return watch_roots(here, self.context, follow=follow, history=history, teams=teams, foreign=foreign)
 
     def usage(self, agents: Sequence[str] = ()) -> list[UsageLine]:
         """Return the usage of each agent so far, by model, from its journals; the last line is the sum."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam import AnyEvent, durations, events
+from beam import AnyEvent, durations, estimated_usd, events
 from beam.cli.render import asks, team
 from beam.cli.render.calls import undone
 
@@ -111,7 +111,28 @@ def _of_session(event: AnyEvent) -> tuple[str, str] | None:
             return "!", f"session {event.session_id} is gone: {event.reason}"
         case events.SessionArchived():
             return "·", f"session {event.session_id} archived: {event.reason}"
+        case events.SessionPrompted():
+            return "←", event.text
+        case events.SessionIdle():
+            return "✗" if event.reason else "■", _idle(event)
     return None
+
+
+def _idle(event: events.SessionIdle) -> str:
+    """Return how a turn of a session that beam did not start ended, and what it used."""
+    used = event.usage
+    counts = (used.input_tokens, used.cached_tokens, used.cache_write_tokens, used.output_tokens)
+    known = [count for count in counts if count is not None]
+    cost, mark = event.cost_usd, ""
+    if cost is None and event.model is not None:
+        cost, mark = estimated_usd(event.model, used), "~"
+    words = [
+        event.reason or "done",
+        durations.show(event.duration_s) if event.duration_s is not None else "",
+        f"{sum(known):,} tokens" if known else "",
+        f"{mark}${cost:.4f}" if cost is not None else "",
+    ]
+    return " ".join(filter(None, words))
 
 
 def _of_ask(event: AnyEvent) -> tuple[str, str] | None:

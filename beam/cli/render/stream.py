@@ -31,7 +31,7 @@ from beam.cli.render.trouble import Trouble
 from beam.cli.streams import is_colourful, is_terminal
 
 if TYPE_CHECKING:
-    from beam import TeamShown
+    from beam import Session, TeamShown
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200
@@ -58,13 +58,14 @@ class Line(Struct, frozen=True):
     """One event to print.
 
     `root` is the path of its root, if several roots are shown, and `project` the folder of that root; else None. `lane`
-    is the `--once` session that it belongs to, if any.
+    is the `--once` session that it belongs to, if any; `session` the one that beam did not start.
     """
 
     event: AnyEvent
     root: Path | None = None
     project: Path | None = None
     lane: str | None = None
+    session: Session | None = None
 
     @property
     def qualified(self) -> AnyEvent:
@@ -76,6 +77,10 @@ class Line(Struct, frozen=True):
         """Return the event with an agent name for people: `folder/agent`; of a `--once` session `agent:` and how its
         message's id ends.
         """
+        if self.session is not None:
+            cli, _, session_id = self.event.agent.partition("~")
+            folder = f"{Path(self.session.cwd).name}/" if self.session.cwd else ""
+            return replace(self.event, agent=f"{folder}{cli}~{session_id[-4:]}")
         short = self.lane[-_LANE:] if self.lane is not None else None
         return self._as(f"{self.project.name}/" if self.project is not None else "", short)
 
@@ -86,10 +91,21 @@ class Line(Struct, frozen=True):
         return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
 
     def encoded(self) -> bytes:
-        """Return the event's JSON, with its `root`, `project` and `lane` if it has them."""
+        """Return the event's JSON, with its `root`, `project` and `lane`, or with `cli`, `session_id` and `folder` of a
+        session that beam did not start."""
         data = events.encode(self.event)
-        for name, value in (("root", self.root), ("project", self.project), ("lane", self.lane)):
-            if value is not None:
+        session = self.session
+        cli = self.event.agent.partition("~")[0] if session is not None else None
+        places = (
+            ("root", self.root),
+            ("project", self.project),
+            ("lane", self.lane),
+            ("cli", cli),
+            ("session_id", session.id if session is not None else None),
+            ("folder", session.cwd if session is not None else None),
+        )
+        for name, value in places:
+            if value is not None and not hasattr(self.event, name):
                 text = os.fsencode(value).decode(errors="backslashreplace")
                 data = data[:-1] + b',"%s":%s}' % (name.encode(), msgspec.json.encode(text))
         return data

@@ -1,0 +1,74 @@
+"""aider's sessions on this machine: a chat history in the folder where aider runs, without times.
+
+It is Markdown: the person's lines begin with `#### `, aider's own with `> `. An answer is told once aider says what it
+used, or the person asks the next thing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader
+from beam.base.digest import sha256
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(folder="CWD", name=r"\.aider\.chat\.history\.md")
+_ASKED, _OWN = "#### ", "> "
+_TOKENS = re.compile(r"> Tokens: ([\d.,]+)(k?) sent, (?:[^.]*, )?([\d.,]+)(k?) received")
+_MODEL = re.compile(r"> (?:Main m|M)odel: (\S+)")
+_LONGEST = 100_000  # characters of an answer
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the history with this path."""
+    return _History(path)
+
+
+class _History:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=sha256(path.encode("utf-8", "replace")).hexdigest()[:12], cwd=path.rpartition("/")[0])
+        self._account = Account()
+        self._asked: list[str] = []
+        self._answer: list[str] = []
+        self._size = 0
+        self._is_begun = False
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        line = data.decode("utf-8", "replace").rstrip()
+        if line.startswith("# aider chat started at "):
+            self._is_begun = False
+            return self._told()
+        if line.startswith(_ASKED):
+            self._is_begun = True
+            found = self._told()
+            self._asked.append(line[len(_ASKED) :])
+            return found
+        if model := _MODEL.match(line):
+            self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model[1])
+        if used := _TOKENS.match(line):
+            usage = Usage(input_tokens=_count(used[1], used[2]), output_tokens=_count(used[3], used[4]), calls=1)
+            return [*self._prompt(), *self._told(), *self._account.idle("", self.session.model, usage=usage)]
+        if not self._is_begun or line.startswith(_OWN) or not (line or self._answer):
+            return ()
+        prompt = self._prompt()
+        if self._size < _LONGEST:
+            self._answer.append(line)
+            self._size += len(line)
+        return prompt
+
+    def _prompt(self) -> list[Event]:
+        asked, self._asked = "\n".join(self._asked), []
+        return self._account.prompt(asked, "") if asked else []
+
+    def _told(self) -> list[Event]:
+        answer, self._answer, self._size = "\n".join(self._answer).strip(), [], 0
+        return self._account.text(answer, "") if answer else []
+
+
+def _count(figure: str, thousands: str) -> int | None:
+    try:
+        return round(float(figure.replace(",", "")) * (1000 if thousands else 1))
+    except ValueError:
+        return None

@@ -1,0 +1,117 @@
+"""Claude Code's sessions on this machine: its transcripts, also those of subagents and of background jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.claude import history
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import (
+    Account,
+    Registered,
+    Session,
+    SessionFiles,
+    SessionReader,
+    when,
+    when_ms,
+)
+from beam.model import events
+from beam.model.events import Event
+
+files = SessionFiles(
+    folder="HOME/.claude",
+    moved_by="CLAUDE_CONFIG_DIR",
+    below="projects",
+    name=r"[^/]+/(?:[^/]+\.jsonl|[^/]+/subagents/[^/]+\.jsonl)",
+)
+register = "sessions/{pid}.json"
+_STATES = {"busy": "working", "idle": "idle", "waiting": "asking"}
+_OF_THE_CLI = re.compile(r"\s*<(?:system-reminder|local-command|command-|task-notification|teammate-message|bash-)")
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the transcript with this path below the folder."""
+    return _Transcript(path)
+
+
+def registered(data: bytes) -> Registered | None:
+    """Return what Claude Code's register says of a process; only interactive ones are in it."""
+    value = json_object(data)
+    if value is None or not string(value, "sessionId"):
+        return None
+    since = when_ms(integer(value, "statusUpdatedAt"))
+    return Registered(
+        session_id=string(value, "sessionId"), state=_STATES.get(string(value, "status"), ""), since=since
+    )
+
+
+class _Transcript:
+    def __init__(self, path: str) -> None:
+        parts = path.split("/")
+        is_below = len(parts) > 2
+        self._id = parts[-1].removesuffix(".jsonl")
+        self.session = Session(id=self._id, root_id=parts[1] if is_below else "")
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        line = history.read(data)
+        if line is None or line.kind not in ("user", "assistant"):
+            return ()
+        value = json_object(data) or {}
+        at = when(line.at)
+        self.session = Session(
+            id=self._id,
+            root_id=self.session.root_id,
+            cwd=string(value, "cwd") or self.session.cwd,
+            model=line.model or self.session.model,
+            member_of=line.team or self.session.member_of,
+        )
+        if line.key and not self._account.is_new(f"line {line.key}"):
+            return ()
+        return self._asked(value, line, at) if line.kind == "user" else self._answered(line, at)
+
+    def _asked(self, value: Object, line: history.Line, at: str) -> list[Event]:
+        account, found = self._account, list[Event]()
+        text = _prompt(value)
+        if text:
+            found += account.prompt(text, at)
+        for body in line.bodies:
+            if isinstance(body, events.ToolReturned):
+                found += account.returned(body.call_id, body.output, at, is_error=body.is_error)
+            elif isinstance(body, events.FileChanged):
+                found.append(events.FileChanged(ts=at, path=body.path, kind=body.kind))
+        if "[Request interrupted by user" in text[:40]:
+            return account.idle(at, self.session.model, why="interrupted")
+        return found
+
+    def _answered(self, line: history.Line, at: str) -> list[Event]:
+        account, found = self._account, list[Event]()
+        if line.usage is not None and line.reply_id:
+            account.used(line.reply_id, history.of_call(line))
+        for body in line.bodies:
+            match body:
+                case events.Text():
+                    found += account.text(body.text, at)
+                case events.Thinking():
+                    found += account.thinking(body.text, at)
+                case events.ToolCalled():
+                    found += account.called(body.call_id, body.name, body.input, at)
+        if line.error:
+            return [events.Notice(ts=at, text=line.error, code="api_error"), *account.idle(at, None, why=line.error)]
+        if line.ends_turn and any(isinstance(body, events.Text) for body in line.bodies):
+            found += account.idle(at, self.session.model)
+        return found
+
+
+def _prompt(value: Object) -> str:
+    """Return what was asked in a user's line, "" for one that Claude Code wrote itself."""
+    if value.get("isMeta") is True or value.get("isCompactSummary") is True:
+        return ""
+    content = obj(value, "message").get("content")
+    if isinstance(content, str):
+        texts = [content]
+    else:
+        texts = [string(block, "text") for block in objects(obj(value, "message"), "content")]
+    return "\n".join(text for text in texts if text.strip() and not _OF_THE_CLI.match(text))

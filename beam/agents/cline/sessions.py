@@ -1,0 +1,85 @@
+"""Cline's sessions on this machine: a document of messages each, written anew after each step."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(
+    folder="HOME/.cline/data",
+    moved_by="CLINE_DATA_DIR",
+    below="sessions",
+    name=r"[^/]+/[^/]+\.messages\.json",
+    shape="document",
+)
+_INPUT = re.compile(r"<user_input[^>]*>(.*?)</user_input>", re.DOTALL)
+_FOLDER = re.compile(r"^\d+\. Working Directory: (.+)$", re.MULTILINE)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the document with this path below the folder."""
+    return _Document(path)
+
+
+class _Document:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.partition("/")[0])
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None:
+            return ()
+        folder = _FOLDER.search(string(value, "system_prompt")[:20_000])
+        cwd = folder[1] if folder else self.session.cwd
+        self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
+        found: list[Event] = []
+        for message in objects(value, "messages"):
+            if self._account.is_new(f"message {string(message, 'id')}"):
+                found += self._message(message)
+        return found
+
+    def _message(self, message: Object) -> list[Event]:
+        account, at, found = self._account, when_ms(message.get("ts")), list[Event]()
+        is_answer = string(message, "role") == "assistant"
+        if is_answer:
+            model = string(obj(message, "modelInfo"), "id") or self.session.model
+            self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+            account.used(string(message, "id"), _usage(obj(message, "metrics")))
+        calls = 0
+        for block in objects(message, "content"):
+            match string(block, "type"):
+                case "text" if is_answer:
+                    found += account.text(string(block, "text"), at)
+                case "text":
+                    text = string(block, "text")
+                    asked = _INPUT.search(text)
+                    found += account.prompt(asked[1] if asked else text, at)
+                case "thinking":
+                    found += account.thinking(string(block, "thinking"), at)
+                case "tool_use":
+                    calls += 1
+                    found += account.called(string(block, "id"), string(block, "name"), block.get("input"), at)
+                case "tool_result":
+                    content = block.get("content")
+                    output = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+                    failed = block.get("is_error") is True
+                    found += account.returned(string(block, "tool_use_id"), output, at, is_error=failed)
+        return found if not is_answer or calls else [*found, *account.idle(at, self.session.model)]
+
+
+def _usage(used: Object) -> Usage:
+    return Usage(
+        input_tokens=integer(used, "inputTokens"),
+        output_tokens=integer(used, "outputTokens"),
+        cached_tokens=integer(used, "cacheReadTokens"),
+        cache_write_tokens=integer(used, "cacheWriteTokens"),
+        calls=1,
+    )

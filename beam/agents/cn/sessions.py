@@ -1,0 +1,76 @@
+"""Continue's sessions on this machine: a document each, without times, written anew after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(
+    folder="HOME/.continue",
+    moved_by="CONTINUE_GLOBAL_DIR",
+    below="sessions",
+    name=r"[0-9a-f-]{36}\.json",
+    shape="document",
+)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the document with this path below the folder."""
+    return _Document(path)
+
+
+class _Document:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.removesuffix(".json"))
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None:
+            return ()
+        self.session = Session(id=self.session.id, cwd=string(value, "workspaceDirectory"), model=self.session.model)
+        found: list[Event] = []
+        for number, entry in enumerate(objects(value, "history")):
+            found += self._entry(number, entry)
+        return found
+
+    def _entry(self, number: int, entry: Object) -> list[Event]:
+        account, message = self._account, obj(entry, "message")
+        text = string(message, "content")
+        role, calls = string(message, "role"), objects(message, "toolCalls")
+        if role == "user":
+            return account.prompt(text, "") if account.is_new(f"user {number}") else []
+        if role != "assistant":
+            return []
+        used, found = obj(message, "usage"), list[Event]()
+        if used and account.is_new(f"used {number}"):
+            model = string(used, "model") or self.session.model
+            self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+            account.used(str(number), _usage(used))
+        if text.strip() and account.is_new(f"text {number}"):
+            found += account.text(text, "")
+        for state in objects(entry, "toolCallStates"):
+            call_id, name = string(state, "toolCallId"), string(obj(obj(state, "toolCall"), "function"), "name")
+            found += account.called(call_id, name, state.get("parsedArgs"), "")
+            status = string(state, "status")
+            if status in ("done", "errored", "canceled"):
+                output = "\n".join(string(part, "content") for part in objects(state, "output"))
+                found += account.returned(call_id, output, "", is_error=status != "done")
+        if text.strip() and used and not calls and account.is_new(f"idle {number}"):
+            found += account.idle("", self.session.model)
+        return found
+
+
+def _usage(used: Object) -> Usage:
+    given, cached = integer(used, "prompt_tokens"), integer(obj(used, "prompt_tokens_details"), "cached_tokens")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(used, "completion_tokens"),
+        cached_tokens=cached,
+        calls=1,
+    )

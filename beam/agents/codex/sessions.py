@@ -1,0 +1,108 @@
+"""Codex's sessions on this machine: its rollout files, also those of subagents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.codex.history import usage_of_record
+from beam.agents.fields import Object, integer, obj, objects, string, strings
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.model import events
+from beam.model.events import Event
+
+files = SessionFiles(
+    folder="HOME/.codex",
+    moved_by="CODEX_HOME",
+    below="sessions",
+    name=r"\d+/\d+/\d+/rollout-[^/]+\.jsonl",
+)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the rollout with this path below the folder."""
+    return _Rollout(path)
+
+
+class _Rollout:
+    def __init__(self, path: str) -> None:
+        name = path.rpartition("/")[2].removesuffix(".jsonl")
+        self.session = Session(id=name[-36:])
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None:
+            return ()
+        payload, at, known = obj(value, "payload"), when(string(value, "timestamp")), self.session
+        match string(value, "type"):
+            case "session_meta":
+                thread, root = string(payload, "id"), string(payload, "session_id")
+                parent = string(payload, "parent_thread_id") or (root if root != thread else "")
+                self.session = Session(id=thread or known.id, root_id=parent, cwd=string(payload, "cwd"))
+            case "turn_context":
+                self.session = Session(
+                    id=known.id,
+                    root_id=known.root_id,
+                    cwd=string(payload, "cwd") or known.cwd,
+                    model=string(payload, "model") or known.model,
+                )
+            case "token_usage_record":
+                reply = string(payload, "response_id")
+                self._account.used(reply, usage_of_record(obj(payload, "usage")))
+            case "event_msg":
+                return self._event(payload, at)
+        return ()
+
+    def _event(self, payload: Object, at: str) -> Sequence[Event]:
+        account = self._account
+        match string(payload, "type"):
+            case "item_completed":
+                item = obj(payload, "item")
+                key = f"item {string(payload, 'turn_id')} {string(item, 'id')}"
+                return self._item(item, at) if account.is_new(key) else ()
+            case "task_complete":
+                failure = obj(payload, "error")
+                why = string(failure, "message") or string(failure, "codex_error_info")
+                notice = [events.Notice(ts=at, text=why, code="api_error")] if why else []
+                return [*notice, *account.idle(at, self.session.model, why=why)]
+            case "turn_aborted":
+                return account.idle(at, self.session.model, why="interrupted")
+        return ()
+
+    def _item(self, item: Object, at: str) -> list[Event]:
+        account, item_id = self._account, string(item, "id")
+        match string(item, "type"):
+            case "UserMessage":
+                return account.prompt(_text(item), at)
+            case "AgentMessage":
+                return account.text(_text(item), at)
+            case "Reasoning":
+                return account.thinking("\n\n".join(strings(item, "summary_text")), at)
+            case "CommandExecution":
+                code, output = integer(item, "exit_code"), string(item, "aggregated_output")
+                failed = string(item, "status") in ("failed", "declined")
+                shown = f"{output}[exit code {code}]" if code else output
+                return [
+                    *account.called(item_id, "shell", {"command": _command(item)}, at),
+                    *account.returned(item_id, shown, at, is_error=failed),
+                ]
+            case "FileChange" if string(item, "status") not in ("failed", "declined"):
+                return [events.FileChanged(ts=at, path=path, kind="update") for path in obj(item, "changes")]
+            case "McpToolCall":
+                name = f"{string(item, 'server')}.{string(item, 'tool')}"
+                return [
+                    *account.called(item_id, name, item.get("arguments"), at),
+                    *account.returned(item_id, "", at, is_error=string(item, "status") == "failed"),
+                ]
+        return []
+
+
+def _text(item: Object) -> str:
+    return "".join(string(part, "text") for part in objects(item, "content"))
+
+
+def _command(item: Object) -> str:
+    """Return the command as the model wrote it, without the shell that it runs in."""
+    words = strings(item, "command")
+    return words[2] if len(words) == 3 and words[1] == "-lc" else " ".join(words)

@@ -1,0 +1,74 @@
+"""GitHub Copilot CLI's sessions on this machine: a file of events each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(
+    folder="HOME/.copilot",
+    moved_by="COPILOT_HOME",
+    below="session-state",
+    name=r"[^/]+/events\.jsonl",
+)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the file of events with this path below the folder."""
+    return _Events(path)
+
+
+class _Events:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.partition("/")[0])
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None or not self._account.is_new(f"line {string(value, 'id')}"):
+            return ()
+        account, at, inner = self._account, when(string(value, "timestamp")), obj(value, "data")
+        match string(value, "type"):
+            case "session.start" | "session.resume":
+                cwd = string(obj(inner, "context"), "cwd") or self.session.cwd
+                model = string(inner, "selectedModel") or self.session.model
+                self.session = Session(id=self.session.id, cwd=cwd, model=model)
+            case "user.message":
+                return account.prompt(string(inner, "content"), at)
+            case "session.usage_record":
+                used = obj(inner, "usage")
+                account.used(string(used, "apiCallId") or string(value, "id"), _usage(used))
+            case "assistant.message":
+                model = string(inner, "model") or self.session.model
+                self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+                found = account.text(string(inner, "content"), at)
+                if not objects(inner, "toolRequests"):
+                    found += account.idle(at, model)
+                return found
+            case "tool.execution_start":
+                return account.called(
+                    string(inner, "toolCallId"), string(inner, "toolName"), inner.get("arguments"), at
+                )
+            case "tool.execution_complete":
+                output = string(obj(inner, "result"), "content") or string(obj(inner, "error"), "message")
+                failed = inner.get("success") is False
+                return account.returned(string(inner, "toolCallId"), output, at, is_error=failed)
+            case "abort":
+                return account.idle(at, self.session.model, why=string(inner, "reason") or "interrupted")
+        return ()
+
+
+def _usage(used: Object) -> Usage:
+    given, cached = integer(used, "inputTokens"), integer(used, "cacheReadTokens")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(used, "outputTokens"),
+        cached_tokens=cached,
+        reasoning_tokens=integer(used, "reasoningTokens"),
+        calls=1,
+    )

@@ -1,0 +1,98 @@
+"""Gemini CLI's sessions on this machine: its chat files.
+
+No line says that a turn is over: it counts as over once there is an answer without tool calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(
+    folder="HOME",
+    moved_by="GEMINI_CLI_HOME",
+    below=".gemini/tmp",
+    name=r"[^/]+/chats/session-[^/]+\.jsonl",
+    beside="../.project_root",
+)
+_OF_THE_CLI = "<session_context>"
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the chat with this path below the folder."""
+    return _Chat(path)
+
+
+class _Chat:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.rpartition("/")[2].removesuffix(".jsonl"))
+        self._account = Account()
+
+    def beside(self, data: bytes) -> None:
+        """Take the file that names the folder of the project."""
+        cwd = data.decode("utf-8", "replace").strip()
+        self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None:
+            return ()
+        if own := string(value, "sessionId"):
+            self.session = Session(id=own, cwd=self.session.cwd, model=self.session.model)
+        at = when(string(value, "timestamp"))
+        match string(value, "type"):
+            case "user" if not self._account.is_new(f"user {string(value, 'id')}"):
+                return ()
+            case "user":
+                text = _text(value)
+                return () if not text.strip() or text.startswith(_OF_THE_CLI) else self._account.prompt(text, at)
+            case "gemini":
+                return self._answered(value, at)
+        return ()
+
+    def _answered(self, value: Object, at: str) -> list[Event]:
+        account, message_id, text = self._account, string(value, "id"), _text(value)
+        self.session = Session(id=self.session.id, cwd=self.session.cwd, model=string(value, "model") or None)
+        if tokens := obj(value, "tokens"):
+            account.used(message_id, _usage(tokens))
+        found: list[Event] = []
+        for thought in objects(value, "thoughts"):
+            said = f"{string(thought, 'subject')}: {string(thought, 'description')}"
+            if account.is_new(f"thought {message_id} {said}"):
+                found += account.thinking(said, at)
+        if text.strip() and account.is_new(f"text {message_id}"):
+            found += account.text(text, at)
+        calls = objects(value, "toolCalls")
+        for call in calls:
+            call_id, status, done = string(call, "id"), string(call, "status"), when(string(call, "timestamp")) or at
+            found += account.called(call_id, string(call, "name"), call.get("args"), at)
+            if status in ("success", "error", "cancelled"):
+                output = json.dumps(call.get("result"), ensure_ascii=False)
+                found += account.returned(call_id, output, done, is_error=status != "success")
+        if text.strip() and not calls:
+            found += account.idle(at, self.session.model)
+        return found
+
+
+def _usage(tokens: Object) -> Usage:
+    given, cached = integer(tokens, "input"), integer(tokens, "cached")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(tokens, "output"),
+        cached_tokens=cached,
+        reasoning_tokens=integer(tokens, "thoughts"),
+        calls=1,
+    )
+
+
+def _text(value: Object) -> str:
+    content = value.get("content")
+    if isinstance(content, str):
+        return content
+    return "".join(string(part, "text") for part in objects(value, "content"))

@@ -1,0 +1,9 @@
+"""Kilo's sessions on this machine: rows of its database, which is OpenCode's."""
+
+from __future__ import annotations
+
+from beam.agents.opencode import sessions
+from beam.agents.session_files import SessionFiles
+
+files = SessionFiles(folder="XDG_DATA_HOME/kilo", name=r"kilo\.db", shape="database", query=sessions.QUERY)
+reader = sessions.reader

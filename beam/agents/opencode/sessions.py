@@ -1,0 +1,89 @@
+"""OpenCode's sessions on this machine: rows of its database. Kilo's are the same in a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+_DAY_MS = 86_400_000
+# Sessions have an index of their parts, and parts none of their times: so those of sessions of the last day are asked.
+QUERY = f"""
+SELECT p.time_updated, json_object('id', p.id, 'at', p.time_updated, 'session', s.id, 'parent', s.parent_id,
+ 'cwd', s.directory, 'role', json_extract(m.data, '$.role'), 'model', json_extract(m.data, '$.modelID'),
+ 'data', CASE WHEN length(p.data) < 1000000 THEN json(p.data) ELSE json_object() END)
+FROM session s JOIN part p ON p.session_id = s.id JOIN message m ON m.id = p.message_id
+WHERE s.time_updated >= :since - {_DAY_MS} AND p.time_updated >= :since
+ORDER BY p.time_created, p.id LIMIT 2000
+"""
+files = SessionFiles(
+    folder="XDG_DATA_HOME/opencode",
+    name=r"opencode\.db",
+    shape="database",
+    query=QUERY,
+)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the rows of the database."""
+    return _Rows()
+
+
+class _Rows:
+    def __init__(self) -> None:
+        self.session = Session()
+        self._accounts: dict[str, Account] = {}
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        row = json_object(data)
+        if row is None:
+            return ()
+        model = string(row, "model") or None
+        self.session = Session(
+            id=string(row, "session"), root_id=string(row, "parent"), cwd=string(row, "cwd"), model=model
+        )
+        account = self._accounts.setdefault(self.session.id, Account())
+        part, key, at = obj(row, "data"), string(row, "id"), when_ms(row.get("at"))
+        match string(part, "type"):
+            case "text" if string(row, "role") == "user":
+                is_shown = part.get("synthetic") is not True and account.is_new(f"part {key}")
+                return account.prompt(string(part, "text"), at) if is_shown else ()
+            case "text" if integer(obj(part, "time"), "end") is not None and account.is_new(f"part {key}"):
+                return account.text(string(part, "text"), at)
+            case "reasoning" if integer(obj(part, "time"), "end") is not None and account.is_new(f"part {key}"):
+                return account.thinking(string(part, "text"), at)
+            case "tool":
+                return _tool(account, part, at)
+            case "step-finish" if account.is_new(f"part {key}"):
+                account.used(key, _usage(obj(part, "tokens")), number(part, "cost") or None)
+                if string(part, "reason") != "tool-calls":
+                    return account.idle(at, model)
+        return ()
+
+
+def _tool(account: Account, part: Object, at: str) -> list[Event]:
+    state, call_id = obj(part, "state"), string(part, "callID")
+    status = string(state, "status")
+    if status == "pending":
+        return []
+    found = account.called(call_id, string(part, "tool"), state.get("input"), at)
+    if status in ("completed", "error"):
+        output = string(state, "output") or string(state, "error")
+        found += account.returned(call_id, output, at, is_error=status == "error")
+    return found
+
+
+def _usage(used: Object) -> Usage:
+    cache = obj(used, "cache")
+    return Usage(
+        input_tokens=integer(used, "input"),
+        output_tokens=integer(used, "output"),
+        cached_tokens=integer(cache, "read"),
+        cache_write_tokens=integer(cache, "write"),
+        reasoning_tokens=integer(used, "reasoning"),
+        calls=1,
+    )

@@ -1,0 +1,89 @@
+"""pi's sessions on this machine: a file of entries each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, number, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(
+    folder="HOME/.pi/agent",
+    moved_by="PI_CODING_AGENT_DIR",
+    below="sessions",
+    name=r"[^/]+/[^/]+\.jsonl",
+)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the file with this path below the folder."""
+    return _Entries(path)
+
+
+class _Entries:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.rpartition("_")[2].removesuffix(".jsonl"))
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None:
+            return ()
+        if string(value, "type") == "session":
+            self.session = Session(id=string(value, "id") or self.session.id, cwd=string(value, "cwd"))
+            return ()
+        if string(value, "type") != "message" or not self._account.is_new(f"line {string(value, 'id')}"):
+            return ()
+        account, at, message = self._account, when(string(value, "timestamp")), obj(value, "message")
+        match string(message, "role"):
+            case "user":
+                return account.prompt(_text(message), at)
+            case "toolResult":
+                failed = message.get("isError") is True
+                return account.returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
+            case "assistant":
+                return self._answered(string(value, "id"), message, at)
+        return ()
+
+    def _answered(self, key: str, message: Object, at: str) -> list[Event]:
+        account, found = self._account, list[Event]()
+        model = string(message, "model") or self.session.model
+        self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
+        used = obj(message, "usage")
+        cost = number(obj(used, "cost"), "total")
+        account.used(key, _usage(used), cost or None)
+        for block in objects(message, "content"):
+            match string(block, "type"):
+                case "text":
+                    found += account.text(string(block, "text"), at)
+                case "thinking":
+                    found += account.thinking(string(block, "thinking"), at)
+                case "toolCall":
+                    given = block.get("arguments")
+                    found += account.called(string(block, "id"), string(block, "name"), given, at)
+        stop = string(message, "stopReason")
+        if stop != "toolUse":
+            why = string(message, "errorMessage") or stop if stop in ("error", "aborted") else ""
+            found += account.idle(at, model, why=why)
+        return found
+
+
+def _text(message: Object) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "".join(string(part, "text") for part in objects(message, "content"))
+
+
+def _usage(used: Object) -> Usage:
+    return Usage(
+        input_tokens=integer(used, "input"),
+        output_tokens=integer(used, "output"),
+        cached_tokens=integer(used, "cacheRead"),
+        cache_write_tokens=integer(used, "cacheWrite"),
+        reasoning_tokens=integer(used, "reasoning"),
+        calls=1,
+    )

@@ -1,0 +1,87 @@
+"""Qwen Code's sessions on this machine: its chat files.
+
+No line says that a turn is over: it counts as over once there is an answer without tool calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(folder="HOME/.qwen", below="projects", name=r"[^/]+/chats/[^/]+\.jsonl")
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the chat with this path below the folder."""
+    return _Chat(path)
+
+
+class _Chat:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.rpartition("/")[2].removesuffix(".jsonl"))
+        self._account = Account()
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None or not self._account.is_new(f"line {string(value, 'uuid')}"):
+            return ()
+        known, at = self.session, when(string(value, "timestamp"))
+        self.session = Session(
+            id=string(value, "sessionId") or known.id,
+            cwd=string(value, "cwd") or known.cwd,
+            model=string(value, "model") or known.model,
+        )
+        parts = objects(obj(value, "message"), "parts")
+        match string(value, "type"):
+            case "user":
+                return self._account.prompt("\n".join(_texts(parts)), at)
+            case "assistant":
+                return self._answered(value, parts, at)
+            case "tool_result":
+                return self._returned(value, parts, at)
+        return ()
+
+    def _answered(self, value: Object, parts: list[Object], at: str) -> list[Event]:
+        account = self._account
+        if used := obj(value, "usageMetadata"):
+            account.used(string(value, "uuid"), _usage(used))
+        found: list[Event] = []
+        calls = [call for part in parts if (call := obj(part, "functionCall"))]
+        for part in parts:
+            if part.get("thought") is True:
+                found += account.thinking(string(part, "text"), at)
+        found += account.text("".join(_texts(parts)), at)
+        for call in calls:
+            found += account.called(string(call, "id"), string(call, "name"), call.get("args"), at)
+        return found if calls else [*found, *account.idle(at, self.session.model)]
+
+    def _returned(self, value: Object, parts: list[Object], at: str) -> list[Event]:
+        status = string(obj(value, "toolCallResult"), "status")
+        found: list[Event] = []
+        for part in parts:
+            if answer := obj(part, "functionResponse"):
+                response = obj(answer, "response")
+                output = string(response, "output") or json.dumps(response, ensure_ascii=False)
+                found += self._account.returned(string(answer, "id"), output, at, is_error=status == "error")
+        return found
+
+
+def _texts(parts: list[Object]) -> list[str]:
+    return [string(part, "text") for part in parts if part.get("thought") is not True]
+
+
+def _usage(used: Object) -> Usage:
+    given, cached = integer(used, "promptTokenCount"), integer(used, "cachedContentTokenCount")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(used, "candidatesTokenCount"),
+        cached_tokens=cached,
+        reasoning_tokens=integer(used, "thoughtsTokenCount"),
+        calls=1,
+    )

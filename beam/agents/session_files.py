@@ -1,0 +1,193 @@
+"""The contract of a CLI's own session files: where they are, and how one of them becomes events.
+
+An adapter whose CLI keeps its sessions has a module `sessions` with the names of `Sessions`. It knows its CLI's format
+and nothing of files, clocks and processes: it is given what a file holds and returns events. What a file holds is
+somebody else's: nothing in it is obeyed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from beam.agents.base import raw_json
+from beam.base.clock import parse_rfc3339, rfc3339
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+_REMEMBERED = 5_000
+_YEAR_10000_MS = 253_402_300_800_000
+
+
+class SessionFiles(Struct, frozen=True, kw_only=True):
+    """Where a CLI keeps its sessions.
+
+    `folder` begins with HOME or an XDG variable; the variable `moved_by` names another one, if it is set. Files are
+    `below` it, and `name` is a regular expression of their paths from there; `beside` is the path from a file to
+    another one that says more of its session. `shape`: `lines` grow at their end, `document` is written anew as a
+    whole, `database` is SQLite: `query` yields rows (time in ms, JSON text) that are not older than `:since` (ms). The
+    folder CWD is that of each running process of the CLI.
+    """
+
+    folder: str
+    name: str
+    below: str = ""
+    moved_by: str = ""
+    shape: Literal["lines", "document", "database"] = "lines"
+    query: str = ""
+    beside: str = ""
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """What a file says of its session.
+
+    `root_id` is the session that started this one as its subagent, "" if none did. `member_of` is the Claude team that
+    it belongs to.
+    """
+
+    id: str = ""
+    root_id: str = ""
+    cwd: str = ""
+    model: str | None = None
+    member_of: str = ""
+
+
+class SessionReader(Protocol):
+    """One session's file as it is read. `session` is what is known so far; of a database, that of the last row."""
+
+    session: Session
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        """Return the events of a line, of a row, or of what is new in a whole document.
+
+        Each has a time, "" if the file names none. Never raises.
+        """
+
+
+@runtime_checkable
+class ReadsBeside(Protocol):
+    """A reader that takes what the file `SessionFiles.beside` says."""
+
+    def beside(self, data: bytes) -> None:
+        """Take the content of that file. Never raises."""
+
+
+class Registered(Struct, frozen=True, kw_only=True):
+    """What a CLI's register says of one of its processes. `state`: working, idle, asking, "" if it does not say."""
+
+    session_id: str
+    state: str = ""
+    since: str = ""
+
+
+@runtime_checkable
+class HasRegister(Protocol):
+    """A module `sessions` whose CLI keeps a file for each of its processes.
+
+    `register` is its path, with `{pid}` in it, from the folder that `SessionFiles.below` is in.
+    """
+
+    register: str
+
+    def registered(self, data: bytes) -> Registered | None:
+        """Return what that file says; None if it is not understood."""
+
+
+class Sessions(Protocol):
+    """The module `sessions` of an adapter."""
+
+    files: SessionFiles
+
+    def reader(self, path: str) -> SessionReader:
+        """Return a reader for the file with this path below the folder."""
+
+
+class Account:
+    """Makes the events of one session: a prompt, then what the agent does, then what the turn used.
+
+    What has an id is told once, however often the file repeats it.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, None] = {}
+        self._usage: dict[str, Usage] = {}
+        self._cost: float | None = None
+        self._began = ""
+        self._is_working = False
+
+    def is_new(self, key: str) -> bool:
+        """Return whether this is the first time that the key is asked about."""
+        if key in self._told:
+            return False
+        self._told[key] = None
+        if len(self._told) > _REMEMBERED:
+            del self._told[next(iter(self._told))]
+        return True
+
+    def prompt(self, text: str, at: str) -> list[Event]:
+        """Begin a turn."""
+        self._usage, self._cost, self._began, self._is_working = {}, None, at, True
+        return [events.SessionPrompted(ts=at, text=text)] if text.strip() else []
+
+    def text(self, text: str, at: str, parent: str | None = None) -> list[Event]:
+        """Return the event of a piece of the answer."""
+        self._is_working = True
+        return [events.Text(ts=at, text=text, parent=parent)] if text.strip() else []
+
+    def thinking(self, text: str, at: str) -> list[Event]:
+        """Return the event of a piece of thinking."""
+        self._is_working = True
+        return [events.Thinking(ts=at, text=text)] if text.strip() else []
+
+    def called(self, call_id: str, name: str, given: object, at: str) -> list[Event]:
+        """Return the event of a tool call, once."""
+        self._is_working = True
+        if not self.is_new(f"called {call_id}"):
+            return []
+        return [events.ToolCalled(ts=at, call_id=call_id, name=name, input=raw_json(given))]
+
+    def returned(self, call_id: str, output: str, at: str, *, is_error: bool = False) -> list[Event]:
+        """Return the event of a tool's result, once."""
+        if not self.is_new(f"returned {call_id}"):
+            return []
+        return [events.ToolReturned(ts=at, call_id=call_id, output=output, is_error=is_error)]
+
+    def used(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
+        """Count a model call; what is said of it later takes the place of what was said before."""
+        self._usage[reply_id] = usage
+        if cost_usd is not None:
+            self._cost = (self._cost or 0.0) + cost_usd
+
+    def idle(self, at: str, model: str | None, *, why: str = "", usage: Usage | None = None) -> list[Event]:
+        """End the turn, if one runs."""
+        if not self._is_working:
+            return []
+        self._is_working = False
+        total = usage or Usage()
+        for one in self._usage.values() if usage is None else ():
+            total = total.plus(one)
+        began, self._began = self._began, ""
+        seconds = None
+        if began and at:
+            seconds = max(0.0, (parse_rfc3339(at) - parse_rfc3339(began)) / 1e9)
+        found = events.SessionIdle(ts=at, usage=total, cost_usd=self._cost, model=model, duration_s=seconds, reason=why)
+        self._usage, self._cost = {}, None
+        return [found]
+
+
+def when(text: str) -> str:
+    """Return an RFC 3339 time as events have it, "" for anything else."""
+    try:
+        return rfc3339(parse_rfc3339(text)) if text else ""
+    except (ValueError, OverflowError):
+        return ""
+
+
+def when_ms(value: object) -> str:
+    """Return a time in milliseconds since the epoch as events have it, "" for anything else."""
+    if isinstance(value, int | float) and 0 < value < _YEAR_10000_MS:
+        return rfc3339(int(value) * 1_000_000)
+    return ""

@@ -1,0 +1,93 @@
+"""Vibe's sessions on this machine: the journal of each, in several files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from beam.agents.base import json_object
+from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
+from beam.model.events import Event
+from beam.model.outcome import Usage
+
+files = SessionFiles(
+    folder="HOME/.vibe",
+    moved_by="VIBE_HOME",
+    below="logs/session/unified",
+    name=r"[^/]+/journal/\d+\.jsonl",
+    beside="../meta.json",
+)
+
+
+def reader(path: str) -> SessionReader:
+    """Return a reader for the file with this path below the folder."""
+    return _Journal(path)
+
+
+class _Journal:
+    def __init__(self, path: str) -> None:
+        self.session = Session(id=path.partition("/")[0])
+        self._account = Account()
+
+    def beside(self, data: bytes) -> None:
+        """Take the file that names the folder and the model."""
+        value = json_object(data) or {}
+        cwd = string(obj(value, "environment"), "working_directory")
+        model = string(obj(value, "config"), "active_model") or None
+        self.session = Session(id=self.session.id, cwd=cwd, model=model)
+
+    def read(self, data: bytes) -> Sequence[Event]:
+        value = json_object(data)
+        if value is None:
+            return ()
+        payload = obj(value, "payload")
+        if string(value, "type") == "action_result":
+            result = obj(obj(payload, "result"), "result")
+            if used := obj(result, "usage"):
+                self._account.used(string(payload, "action_id"), _usage(used))
+        found: list[Event] = []
+        for step in objects(payload, "delta"):
+            match string(step, "op"):
+                case "set_envelope":
+                    found += self._envelope(obj(step, "state"))
+                case "append_entry" | "replace_entry" | "update_entry":
+                    found += self._entry(obj(step, "entry"))
+        return found
+
+    def _entry(self, entry: Object) -> list[Event]:
+        account, at = self._account, when_ms(entry.get("updatedAt"))
+        key, is_done = string(entry, "id"), string(entry, "generationStatus") == "completed"
+        if string(entry, "type") == "effect":
+            detail = obj(entry, "detail")
+            began = when_ms(entry.get("createdAt"))
+            found = account.called(key, string(detail, "toolName"), detail.get("input"), began)
+            state = obj(entry, "state")
+            if is_done:
+                output = obj(state, "output")
+                text = string(state, "outputText") or json.dumps(output.get("structured_content", output))
+                failed = obj(state, "display").get("success") is False
+                found += account.returned(key, text, at, is_error=failed)
+            return found
+        text = "".join(string(part, "text") for part in objects(entry, "content"))
+        if string(entry, "type") != "message" or not is_done or not account.is_new(f"entry {key}"):
+            return []
+        return account.prompt(text, at) if string(entry, "role") == "user" else account.text(text, at)
+
+    def _envelope(self, state: Object) -> list[Event]:
+        turn = obj(state, "latestTurn")
+        status = string(turn, "status")
+        if status in ("", "in_progress", "queued") or not self._account.is_new(f"turn {string(turn, 'id')}"):
+            return []
+        why = "" if status == "completed" else status
+        return self._account.idle(when_ms(turn.get("completedAt")), self.session.model, why=why)
+
+
+def _usage(used: Object) -> Usage:
+    given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")
+    return Usage(
+        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        output_tokens=integer(used, "output_tokens"),
+        cached_tokens=cached,
+        calls=1,
+    )

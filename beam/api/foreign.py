@@ -1,0 +1,199 @@
+"""Sessions that beam did not start, as a stream and as they stand; those that beam runs itself are left out.
+
+A session is beam's while a turn of beam's runs in it, and foreign before and after. What a new session says waits until
+it is known whether a turn that runs now has opened it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from msgspec import Struct, structs
+
+from beam.agents.session_files import Session
+from beam.base.clock import parse_rfc3339, rfc3339
+from beam.base.errors import BeamError
+from beam.foreign import programs
+from beam.foreign.watch import Foreign, ForeignEvent
+from beam.model.events import (
+    AnyEvent,
+    SessionResumed,
+    SessionStarted,
+    TurnClosed,
+    TurnFinished,
+    TurnStarted,
+)
+from beam.store.segment import read_state
+
+if TYPE_CHECKING:
+    from beam.teams.watch import Teams
+
+_PATIENCE_S = 30.0  # so long what may be beam's own waits at most
+_AFTER_NS = 5_000_000_000  # what a CLI writes so soon after its turn is of that turn
+_BEFORE_NS = 2_000_000_000
+
+
+class ForeignLine(Struct, frozen=True):
+    """An event of a foreign session, with its session."""
+
+    event: AnyEvent
+    session: Session
+
+
+class _Turn(Struct):
+    """A turn of beam's: its adapter, its sessions as far as they are known, when it began and ended ("": it runs)."""
+
+    adapter: str
+    sessions: set[str]
+    began: str
+    ended: str = ""
+
+
+class OwnTurns:
+    """The turns that beam runs, from the journals as they are read."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, list[_Turn]] = {}
+        self._current: dict[str, str] = {}
+
+    def begin(self, name: str, journal: Path) -> None:
+        """Take in what is so when a journal is opened: its session, and the turn that runs."""
+        try:
+            state = read_state(journal)
+        except (BeamError, OSError):
+            return
+        known = state.session.session_id if state.session is not None else ""
+        self._current[name] = known
+        if state.open_turn is not None:
+            turn = state.open_turn
+            found = {known} if known and state.session is not None and state.session.turns else set()
+            self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
+
+    def take(self, name: str, events: Iterable[AnyEvent]) -> None:
+        """Take in what was written since."""
+        turns = self._turns.setdefault(name, [])
+        for event in events:
+            match event:
+                case TurnStarted() if not any(turn.began == event.ts for turn in turns):
+                    turns.append(_Turn(event.adapter, set(), event.ts))
+                case SessionStarted() | SessionResumed():
+                    self._current[name] = event.session_id
+                    for turn in turns[-1:]:
+                        turn.sessions.add(event.session_id)
+                case TurnFinished() | TurnClosed():
+                    for turn in turns[-1:]:
+                        turn.ended = turn.ended or event.ts
+        del turns[:-200]
+
+    def is_own(self, adapter: str, session: Session, at: str) -> bool | None:
+        """Return whether a turn of beam's wrote this at that time; None if that is not known yet."""
+        ids = {session.id, session.root_id} - {""}
+        unknown = False
+        at_ns = parse_rfc3339(at)
+        for turns in self._turns.values():
+            for turn in turns:
+                if turn.adapter != adapter or at_ns < parse_rfc3339(turn.began) - _BEFORE_NS:
+                    continue
+                if turn.ended and at_ns > parse_rfc3339(turn.ended) + _AFTER_NS:
+                    continue
+                if turn.sessions & ids:
+                    return True
+                unknown = unknown or (not turn.sessions and not turn.ended)
+        return None if unknown else False
+
+
+class ForeignSessions:
+    """The stream of foreign sessions. `since` (RFC 3339) is where it begins; default: now."""
+
+    def __init__(self, environ: Mapping[str, str], teams: Teams, *, since: str = "") -> None:
+        since_ns = parse_rfc3339(since) if since else None
+        self._own = OwnTurns()
+        self._waiting: list[tuple[float, ForeignEvent]] = []
+        self._foreign = Foreign(environ, wake=teams.wake, since_ns=since_ns, running=programs.folders)
+        self.begin, self.take = self._own.begin, self._own.take
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._foreign.close()
+
+    def poll(self, teams: Teams) -> list[ForeignLine]:
+        """Return what happened since the last call in sessions that are neither beam's nor a team's."""
+        now = time.monotonic()
+        waiting = [*self._waiting, *((now, one) for one in self._foreign.poll())]
+        self._waiting = []
+        found = []
+        for came, one in waiting:
+            if one.session.member_of or teams.has_session(one.session.root_id or one.session.id, one.path):
+                continue
+            own = self._own.is_own(one.adapter, one.session, one.event.ts)
+            if own is None and now - came < _PATIENCE_S:
+                self._waiting.append((came, one))
+            elif not own:
+                found.append(_line(one))
+        return found
+
+
+def _line(one: ForeignEvent) -> ForeignLine:
+    session = one.session
+    whose = session.root_id or session.id
+    changed = {"agent": f"{one.adapter}~{whose}"}
+    if session.root_id and hasattr(one.event, "parent"):
+        changed["parent"] = session.id
+    return ForeignLine(cast("AnyEvent", structs.replace(one.event, **changed)), session)
+
+
+# -- as they stand -----------------------------------------------------------------------------------------------------
+
+
+class ForeignStatus(Struct, frozen=True, kw_only=True):
+    """One session that beam did not start, of a process that lives. `state`: working, idle (it waits for its person),
+    asking (it waits for a permission), unknown (it has no file yet, or none that says so). `since` is when the process
+    began, `state_since` when the state did; `doing` is what it does or did last. `tokens` and `cost_usd` are those of
+    its last turn; `is_estimate`: the cost is list prices times tokens. `team` is the Claude team that it belongs to."""
+
+    cli: str
+    session_id: str
+    pid: int
+    folder: str
+    since: str
+    state: str = "unknown"
+    state_since: str = ""
+    model: str | None = None
+    prompt: str = ""
+    doing: str = ""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    is_estimate: bool = False
+    team: str | None = None
+
+
+def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = ()) -> list[ForeignStatus]:
+    """Return the sessions that live now, by process; those of beam's own agents (adapter, session id) left out."""
+    from beam.foreign.standing import standing
+
+    found = []
+    for one in standing(environ):
+        if (one.adapter, one.session_id) in own:
+            continue
+        found.append(
+            ForeignStatus(
+                cli=one.adapter,
+                session_id=one.session_id,
+                pid=one.pid,
+                folder=one.folder,
+                since=rfc3339(one.since_ns) if one.since_ns else "",
+                state=one.state,
+                state_since=one.state_since,
+                model=one.model,
+                prompt=one.prompt,
+                doing=one.doing,
+                tokens=one.tokens,
+                cost_usd=one.cost_usd,
+                is_estimate=one.is_estimate,
+                team=one.team or None,
+            )
+        )
+    return found

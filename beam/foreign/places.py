@@ -1,0 +1,106 @@
+"""Where the CLIs of this machine keep their sessions: one place a CLI.
+
+Does not depend on what is in a session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.agents.session_files import SessionReader, Sessions
+from beam.root.user_dirs import user_home
+
+_XDG = {"XDG_DATA_HOME": ".local/share", "XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state"}
+RUNNING = "CWD"  # the folder of a CLI that keeps its sessions where it runs
+_DATABASE_TAILS = ("-wal", "-journal")
+
+
+class Place(Struct, frozen=True):
+    """The files of one CLI below one folder. `depth` is how many folders lie between the two at most."""
+
+    adapter: str
+    sessions: Sessions
+    folder: str
+    pattern: re.Pattern[str]
+    depth: int
+
+    @property
+    def shape(self) -> str:
+        """Return how the CLI writes its files."""
+        return self.sessions.files.shape
+
+    def fits(self, path: str) -> bool:
+        """Return whether the path is that of a session."""
+        return path.startswith(self.folder + "/") and self.pattern.fullmatch(self.below(path)) is not None
+
+    def below(self, path: str) -> str:
+        """Return the path from the folder on."""
+        return path[len(self.folder) + 1 :]
+
+    def reader(self, path: str) -> SessionReader:
+        """Return a new reader for that file; one that lies where its CLI runs is told by its whole path."""
+        return self.sessions.reader(path if self.sessions.files.folder == RUNNING else self.below(path))
+
+    def paths(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield the plain files of this user that fit. Symbolic links are never followed."""
+        yield from self._walk(self.folder, self.depth)
+
+    def _walk(self, folder: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
+        try:
+            with os.scandir(folder) as entries:
+                found = list(entries)
+        except OSError:
+            return
+        for entry in found:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    if depth:
+                        yield from self._walk(entry.path, depth - 1)
+                elif entry.is_file(follow_symlinks=False) and self.pattern.fullmatch(self.below(entry.path)):
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_uid == os.geteuid():
+                        yield entry.path, status
+            except OSError:
+                continue
+
+
+def place(adapter: str, sessions: Sessions, folder: str) -> Place:
+    """Return the place of that CLI in that folder."""
+    pattern = sessions.files.name
+    depth = re.sub(r"\[[^\]]*\]", "", pattern).count("/")
+    return Place(adapter, sessions, folder, re.compile(pattern, re.DOTALL), depth)
+
+
+def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
+    """Return the places of all CLIs, or of those named, that keep their sessions in a folder of the user's."""
+    found = []
+    for name in only or registry.WITH_SESSIONS:
+        sessions = registry.sessions_of(name)
+        if sessions.files.folder != RUNNING:
+            found.append(place(name, sessions, _folder(sessions, environ)))
+    return found
+
+
+def session_path(path: str) -> str:
+    """Return the path of the database for one of the files that SQLite keeps beside it; else the path."""
+    for tail in _DATABASE_TAILS:
+        path = path.removesuffix(tail)
+    return path
+
+
+def _folder(sessions: Sessions, environ: Mapping[str, str]) -> str:
+    files = sessions.files
+    moved = environ.get(files.moved_by, "") if files.moved_by else ""
+    first, _, rest = files.folder.partition("/")
+    if moved:
+        base = os.path.abspath(moved)  # noqa: PTH100 - a text
+    elif first == "HOME":
+        base = f"{user_home(environ)}/{rest}".rstrip("/")
+    else:
+        base = f"{environ.get(first) or f'{user_home(environ)}/{_XDG[first]}'}/{rest}"
+    return f"{base}/{files.below}".rstrip("/")

@@ -1,0 +1,107 @@
+"""The processes of agent CLIs on this machine that beam did not start.
+
+A process is known by the program that it runs; those that carry a mark of a turn of beam's are beam's own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.process import table
+
+_INTERPRETERS = ("node", "bun", "deno", "python")
+_MARK = b"BEAM_TURN_"
+_WORDS = 8  # of a command line, in which the program's name stands
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A living process of an agent CLI. `since_ns` is when it began; `argv` its command line."""
+
+    adapter: str
+    pid: int
+    parent: int
+    folder: str
+    since_ns: int
+    argv: tuple[str, ...]
+
+
+def programs() -> list[Program]:
+    """Return the processes of this user's agent CLIs that beam did not start, the outermost of each."""
+    names = {_executable(name): name for name in registry.WITH_SESSIONS}
+    found: dict[int, Program] = {}
+    uid = os.geteuid()
+    for pid in table.pids() if table.LINUX else ():
+        words = table.read(f"/proc/{pid}/cmdline").split(b"\0")
+        adapter = _adapter(words, names)
+        row = table.stat_of(pid) if adapter else None
+        if not adapter or row is None or not row[3] or _owner(pid) != uid or _is_own(pid):
+            continue
+        found[pid] = Program(
+            adapter=adapter,
+            pid=pid,
+            parent=row[0],
+            folder=_folder(pid),
+            since_ns=_began_ns(row[2]),
+            argv=tuple(word.decode("utf-8", "replace") for word in words[:-1]),
+        )
+    return [one for one in found.values() if not _has_outer(one, found)]
+
+
+def folders() -> dict[str, set[str]]:
+    """Return the folders in which processes of each CLI run."""
+    found = defaultdict(set)
+    for one in programs():
+        if one.folder:
+            found[one.adapter].add(one.folder)
+    return found
+
+
+def _has_outer(one: Program, found: dict[int, Program]) -> bool:
+    parent = found.get(one.parent)
+    return parent is not None and parent.adapter == one.adapter
+
+
+def _executable(name: str) -> str:
+    return registry.adapter(name).card.executable or name
+
+
+def _adapter(words: list[bytes], names: dict[str, str]) -> str:
+    """Return whose program the command line runs, "" if none of ours."""
+    first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
+    name = os.path.basename(first)  # noqa: PTH119 - a text
+    if name in names or name.rstrip("0123456789.") not in _INTERPRETERS:
+        return names.get(name, "")
+    script = next((word for word in rest if not word.startswith("-")), "")
+    name = os.path.basename(script).removesuffix(".js").removesuffix(".mjs")  # noqa: PTH119 - a text
+    return names.get(name, "")
+
+
+def _owner(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116
+    except OSError:
+        return -1
+
+
+def _is_own(pid: int) -> bool:
+    return any(entry.startswith(_MARK) for entry in table.environment_of(pid))
+
+
+def _folder(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115
+    except OSError:
+        return ""
+
+
+def _began_ns(ticks: int) -> int:
+    words = table.read("/proc/uptime").split()
+    if not words:
+        return 0
+    uptime = float(words[0])
+    return int((time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")) * 1e9)

@@ -1,0 +1,174 @@
+"""Who is at work now: the processes of agent CLIs, and the sessions that they are in.
+
+A session lives by its process, never by the age of its file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.agents.session_files import HasRegister, Registered
+from beam.base import files
+from beam.base.errors import DiskError
+from beam.foreign.places import RUNNING, Place, place, places
+from beam.foreign.programs import Program, programs
+from beam.foreign.tail import Tail
+from beam.model import events
+from beam.model.events import Event
+from beam.model.prices import estimated_usd
+from beam.secrets.redact import redact
+
+_BACK = 512 * 1024  # how much of a file's end is read
+_CANDIDATES = 40  # files of a CLI that are looked at for one process, the newest first
+_SLACK_NS = 2_000_000_000
+_SMALL = 64 * 1024
+_WORDS = 200  # characters
+
+
+class Standing(Struct, kw_only=True):
+    """One living process and its session. `state`: working, idle, asking, unknown."""
+
+    adapter: str
+    pid: int
+    folder: str
+    since_ns: int
+    session_id: str = ""
+    state: str = "unknown"
+    state_since: str = ""
+    model: str | None = None
+    prompt: str = ""
+    doing: str = ""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    is_estimate: bool = False
+    team: str = ""
+
+    def take(self, event: Event) -> None:
+        """Take in one event of its session."""
+        match event:
+            case events.SessionPrompted():
+                self._now("working", event.ts)
+                self.prompt, self.doing = _short(event.text), ""
+            case events.ToolCalled():
+                self._now("working", event.ts)
+                self.doing = _short(f"{event.name} {bytes(event.input).decode('utf-8', 'replace')}")
+            case events.ToolReturned() | events.Thinking():
+                self._now("working", event.ts)
+            case events.Text():
+                self._now("working", event.ts)
+                self.doing = _short(event.text)
+            case events.SessionIdle():
+                self._now("idle", event.ts)
+                self._used(event)
+
+    def _now(self, state: str, at: str) -> None:
+        if state != self.state:
+            self.state, self.state_since = state, at
+
+    def _used(self, event: events.SessionIdle) -> None:
+        used = event.usage
+        counts = (used.input_tokens, used.cached_tokens, used.cache_write_tokens, used.output_tokens)
+        known = [count for count in counts if count is not None]
+        self.tokens = sum(known) if known else None
+        self.cost_usd, self.is_estimate = event.cost_usd, False
+        if self.cost_usd is None and event.model is not None:
+            self.cost_usd = estimated_usd(event.model, used)
+            self.is_estimate = self.cost_usd is not None
+
+
+def standing(environ: Mapping[str, str]) -> list[Standing]:
+    """Return the living sessions that beam did not start, the oldest process first."""
+    running = sorted(programs(), key=lambda one: one.since_ns)
+    here = {one.adapter: one for one in places(environ, sorted({program.adapter for program in running}))}
+    taken: set[str] = set()
+    found = []
+    for program in running:
+        line = Standing(adapter=program.adapter, pid=program.pid, folder=program.folder, since_ns=program.since_ns)
+        where = here.get(program.adapter) or _running_place(program)
+        if where is not None:
+            _find(line, program, where, taken)
+        found.append(line)
+    return found
+
+
+def _running_place(program: Program) -> Place | None:
+    sessions = registry.sessions_of(program.adapter)
+    if sessions.files.folder != RUNNING or not program.folder:
+        return None
+    return place(program.adapter, sessions, program.folder)
+
+
+def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> None:
+    """Find the process's session: by the CLI's own register, else by folder and time."""
+    registered = _registered(where, program.pid)
+    if registered is not None:
+        line.session_id = registered.session_id
+    for tail in _candidates(program, where):
+        if tail.path in taken and where.shape != "database":
+            continue
+        if registered is not None and registered.session_id not in tail.path:
+            continue
+        if where.shape == "database":
+            _take_rows(line, program, tail)
+            break
+        known = tail.who()
+        if known.root_id or (known.cwd and program.folder and known.cwd != program.folder):
+            continue
+        taken.add(tail.path)
+        _take(line, tail)
+        break
+    if registered is not None and registered.state:
+        line.state = registered.state
+        line.state_since = registered.since or line.state_since
+
+
+def _take(line: Standing, tail: Tail) -> None:
+    for session, event in tail.read():
+        line.take(event)
+        line.model = session.model or line.model
+    line.session_id = tail.session.id
+    line.team = tail.session.member_of
+    if line.state == "unknown":
+        line.state, line.state_since = "idle", tail.written
+
+
+def _take_rows(line: Standing, program: Program, tail: Tail) -> None:
+    for session, event in tail.read():
+        if session.cwd == program.folder and not session.root_id:
+            line.take(event)
+            line.session_id, line.model = session.id, session.model or line.model
+
+
+def _candidates(program: Program, where: Place) -> Iterator[Tail]:
+    """Yield the files that the process may have written, the newest first, each to be read from near its end."""
+    since_ns = program.since_ns - _SLACK_NS
+    since_ms = max(0, since_ns // 1_000_000)
+    found = [(status.st_mtime_ns, status.st_size, path) for path, status in where.paths()]
+    if where.shape != "database":
+        found = [one for one in found if one[0] >= since_ns]
+    for _, size, path in sorted(found, reverse=True)[:_CANDIDATES]:
+        offset = 0 if where.shape != "lines" else max(0, size - _BACK)
+        yield Tail(where, path, offset, since_ms=since_ms, is_cut=offset > 0)
+
+
+def _registered(where: Place, pid: int) -> Registered | None:
+    """Return what the CLI's own register says of the process."""
+    sessions, below = where.sessions, where.sessions.files.below
+    if not isinstance(sessions, HasRegister):
+        return None
+    base = where.folder.removesuffix(f"/{below}") if below else where.folder
+    try:
+        with files.opened(f"{base}/{sessions.register.format(pid=pid)}") as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            return sessions.registered(file.read(_SMALL))
+    except (OSError, DiskError):
+        return None
+
+
+def _short(text: str) -> str:
+    return redact(" ".join(text[: 4 * _WORDS].split()))[0][:_WORDS]

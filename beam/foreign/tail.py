@@ -1,0 +1,191 @@
+"""What one session's file gained since it was last read, as events.
+
+Reading is bounded and leaves no trace: no links are followed, nothing but plain files of this user is opened, and a
+line or document over its limit is left out and reported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from beam.agents.session_files import ReadsBeside, Session, SessionReader
+from beam.base import files
+from beam.base.clock import rfc3339
+from beam.base.errors import DiskError
+from beam.foreign.places import Place
+from beam.model.events import Event, Notice
+
+PIECE = 1 << 20
+LONGEST = 8 << 20  # bytes of a line
+LARGEST = 32 << 20  # bytes of a document
+HEAD = 64 * 1024  # of a file that is followed from its end: who it is stands there
+BACK = 64 << 20  # how far back a file is read
+_SMALL = 64 * 1024
+
+Found = tuple[Session, Event]
+
+
+class Tail:
+    """One file of a place. `offset`: bytes that are known already."""
+
+    def __init__(self, place: Place, path: str, offset: int = 0, *, since_ms: int = 0, is_cut: bool = False) -> None:
+        self.place = place
+        self.path = path
+        self.offset = offset
+        self.inode = 0
+        self._reader: SessionReader | None = None
+        self._rest = b""
+        self._skips = is_cut  # the offset lies in the middle of a line
+        self._since_ms = since_ms
+        self._is_beside_read = False
+
+    @property
+    def session(self) -> Session:
+        """Return what is known of the session."""
+        return self.reader.session
+
+    @property
+    def reader(self) -> SessionReader:
+        """Return the reader of this file; the first time, it is told what the head of the file says."""
+        if self._reader is None:
+            self._reader = self.place.reader(self.path)
+            if self.offset and self.place.shape == "lines":
+                for line in self._bytes(0, min(HEAD, self.offset)).split(b"\n")[:-1]:
+                    self._reader.read(line)
+        if not self._is_beside_read:
+            self._read_beside(self._reader)
+        return self._reader
+
+    def who(self) -> Session:
+        """Return what the head of the file says of its session, without reading on."""
+        reader = self.place.reader(self.path)
+        self._read_beside(reader)
+        self._is_beside_read = False
+        if self.place.shape == "lines":
+            for line in self._bytes(0, HEAD).split(b"\n")[:-1]:
+                reader.read(line)
+        else:
+            reader.read(self._bytes(0, LARGEST))
+        return reader.session
+
+    def read(self) -> Iterator[Found]:
+        """Yield what is new, in order."""
+        match self.place.shape:
+            case "lines":
+                yield from self._lines()
+            case "document":
+                yield from self._document()
+            case _:
+                yield from self._rows()
+
+    @property
+    def written(self) -> str:
+        """Return when the file was last written, for what has no time of its own."""
+        try:
+            return rfc3339(os.lstat(self.path).st_mtime_ns)
+        except OSError:
+            return rfc3339(0)
+
+    def know(self) -> None:
+        """Take all that the file has now as known."""
+        if self.place.shape == "document":
+            for _ in self._document():
+                pass
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def _lines(self) -> Iterator[Found]:
+        reader = self.reader
+        while data := self._piece():
+            *ends, rest = data.split(b"\n")
+            lines = [self._rest + ends[0], *ends[1:]] if ends else []
+            self._rest = rest if ends else self._rest + rest
+            for number, line in enumerate(lines):
+                if number == 0 and self._skips:
+                    self._skips = False
+                    continue
+                if len(line) > LONGEST:
+                    yield reader.session, _too_long(len(line))
+                    continue
+                for event in reader.read(line):
+                    yield reader.session, event
+            if len(self._rest) > LONGEST and not self._skips:
+                self._skips = True
+                yield reader.session, _too_long(len(self._rest))
+            if self._skips:
+                self._rest = b""
+
+    def _piece(self) -> bytes:
+        try:
+            handle = files.open_to_read(self.path, quietly=True)
+        except (OSError, DiskError):
+            return b""
+        try:
+            found = os.fstat(handle)
+            if found.st_uid != os.geteuid():
+                return b""
+            if found.st_size < self.offset or (self.inode and found.st_ino != self.inode):
+                self.offset, self._rest, self._skips = 0, b"", False  # written anew: what has an id is not told again
+            self.inode = found.st_ino
+            if found.st_size == self.offset:
+                return b""
+            if found.st_size - self.offset > BACK:
+                self.offset, self._rest, self._skips = found.st_size - BACK, b"", True
+            data = os.pread(handle, PIECE, self.offset)
+        except OSError:
+            return b""
+        finally:
+            os.close(handle)
+        self.offset += len(data)
+        return data
+
+    def _bytes(self, start: int, count: int) -> bytes:
+        try:
+            with files.opened(self.path) as file:
+                file.seek(start)
+                return file.read(count)
+        except (OSError, DiskError):
+            return b""
+
+    # -- documents -----------------------------------------------------------------------------------------------------
+
+    def _document(self) -> Iterator[Found]:
+        try:
+            data = files.read(Path(self.path), LARGEST)
+        except (OSError, DiskError):
+            return
+        reader = self.reader
+        for event in reader.read(data):
+            yield reader.session, event
+
+    # -- databases -----------------------------------------------------------------------------------------------------
+
+    def _rows(self) -> Iterator[Found]:
+        from beam.foreign import database
+
+        rows: Sequence[tuple[int, bytes]]
+        rows = database.rows(self.path, self.place.sessions.files.query, since_ms=self._since_ms)
+        reader = self.reader
+        for at_ms, row in rows:
+            self._since_ms = max(self._since_ms, at_ms)
+            for event in reader.read(row):
+                yield reader.session, event
+
+    def _read_beside(self, reader: SessionReader) -> None:
+        beside = self.place.sessions.files.beside
+        if not beside or not isinstance(reader, ReadsBeside):
+            self._is_beside_read = True
+            return
+        path = os.path.normpath(f"{os.path.dirname(self.path)}/{beside}")  # noqa: PTH120 - texts
+        try:
+            data = files.read(Path(path), _SMALL)
+        except (OSError, DiskError):
+            return
+        reader.beside(data)
+        self._is_beside_read = bool(reader.session.cwd)
+
+
+def _too_long(size: int) -> Event:
+    return Notice(text=f"a line of {size / 2**20:.0f} MiB or more was left out", code="too_large")

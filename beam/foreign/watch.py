@@ -1,0 +1,165 @@
+"""`Foreign`: what happens in sessions that beam did not start, one list of events after the other.
+
+Everything is only read. Does not know which sessions are beam's own: who shows them leaves those out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from beam.agents.session_files import Session
+from beam.base.clock import rfc3339
+from beam.foreign.places import RUNNING, Place, place, places, session_path
+from beam.foreign.tail import Tail
+from beam.model.events import Event
+from beam.secrets.redact import redact_event
+from beam.teams.changes import Changes
+
+_FULL_S = 30.0  # everything is looked at that often, as a notification may be lost
+_RUNNING_S = 2.0  # how often folders of running processes are looked for
+_MARGIN_MS = 2_000
+
+
+class ForeignEvent(Struct, frozen=True):
+    """An event of a session that beam may not know. `place` is the CLI's; `path` the file."""
+
+    event: Event
+    adapter: str
+    session: Session
+    path: str
+
+
+class Foreign:
+    """The sessions of the CLIs on this machine, as far as they keep files.
+
+    `poll` returns what happened since the last call, and never waits; `wake` is set when it is worth calling. Events
+    from before `since_ns` (default: now) are left out. `running` returns the folders of running processes by adapter,
+    for CLIs that keep their sessions there.
+    """
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        wake: threading.Event,
+        since_ns: int | None = None,
+        only: Sequence[str] = (),
+        running: Callable[[], Mapping[str, set[str]]] | None = None,
+        poll_only: bool = False,
+    ) -> None:
+        self._environ = environ
+        began_ns = time.time_ns()
+        self._since_ns = began_ns if since_ns is None else since_ns
+        self._since = rfc3339(self._since_ns)
+        self._has_history = since_ns is not None
+        self.places = places(environ, only)
+        self._running = running
+        self._running_s = 0.0
+        self._full_s = time.monotonic()
+        self._tails: dict[str, Tail] = {}
+        self._changes = Changes(
+            (),
+            others=[one.folder for one in self.places if one.shape != "database"],
+            flat=[one.folder for one in self.places if one.shape == "database"],
+            accept=self._fits,
+            poll_only=poll_only,
+            wake=wake,
+        )
+        self._changes.start()
+        for one in self.places:
+            self._begin(one)
+        self._look_for_folders(is_first=True)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._changes.close()
+
+    @property
+    def known(self) -> dict[str, Tail]:
+        """Return the files that are there, by path."""
+        return self._tails
+
+    def poll(self) -> list[ForeignEvent]:
+        """Return what happened since the last call, by file."""
+        _, paths = self._changes.take()
+        self._look_for_folders(is_first=False)
+        changed = dict.fromkeys(session_path(path) for path in paths if path != "*")
+        if "*" in paths or time.monotonic() - self._full_s >= _FULL_S:
+            self._full_s = time.monotonic()
+            changed.update(dict.fromkeys(self._grown()))
+        found: list[ForeignEvent] = []
+        for path in changed:
+            tail = self._tail(path)
+            if tail is not None:
+                found += self._read(tail)
+        return found
+
+    def _read(self, tail: Tail) -> list[ForeignEvent]:
+        found = []
+        for session, event in tail.read():
+            event = structs.replace(event, ts=event.ts or tail.written)
+            if event.ts < self._since:
+                continue
+            event, _ = redact_event(event)
+            found.append(ForeignEvent(event, tail.place.adapter, session, tail.path))
+        return found
+
+    def _tail(self, path: str) -> Tail | None:
+        if path not in self._tails:
+            one = self._place_of(path)
+            if one is None:
+                return None
+            self._tails[path] = Tail(one, path, since_ms=self._since_ns // 1_000_000 - _MARGIN_MS)
+        return self._tails[path]
+
+    def _fits(self, path: str) -> bool:
+        return self._place_of(session_path(path)) is not None
+
+    def _place_of(self, path: str) -> Place | None:
+        return next((one for one in self.places if one.fits(path)), None)
+
+    def _begin(self, one: Place) -> None:
+        """Follow the files that are there: from their end, or from their beginning if they have what is wanted."""
+        since_ms = self._since_ns // 1_000_000 - _MARGIN_MS
+        for path, status in one.paths():
+            is_wanted = self._has_history and status.st_mtime_ns >= self._since_ns
+            tail = Tail(one, path, 0 if is_wanted else status.st_size, since_ms=since_ms)
+            self._tails[path] = tail
+            if is_wanted:
+                self._changes.mark(path)
+            elif one.shape == "document" and status.st_mtime_ns >= self._since_ns - 3_600_000_000_000:
+                tail.know()
+
+    def _grown(self) -> list[str]:
+        """Return the files that are new or have another size than what was read of them."""
+        found = []
+        for one in self.places:
+            for path, status in one.paths():
+                tail = self._tails.get(path)
+                if tail is None or one.shape == "database" or tail.offset != status.st_size:
+                    found.append(path)
+        return found
+
+    def _look_for_folders(self, *, is_first: bool) -> None:
+        """Take in the folders of running processes, for CLIs that keep their sessions there."""
+        now = time.monotonic()
+        if self._running is None or (now - self._running_s < _RUNNING_S and not is_first):
+            return
+        self._running_s = now
+        from beam.agents import registry
+
+        known = {(one.adapter, one.folder) for one in self.places}
+        for adapter, folders in self._running().items():
+            sessions = registry.sessions_of(adapter)
+            if sessions.files.folder != RUNNING:
+                continue
+            for folder in sorted(folders):
+                if (adapter, folder) not in known:
+                    one = place(adapter, sessions, folder)
+                    self.places.append(one)
+                    self._changes.also(folder, is_flat=True)
+                    self._begin(one)

@@ -1,0 +1,142 @@
+"""The session files of CLIs that beam did not start, as the real ones wrote them, and what beam makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from beam.agents import registry
+from beam.agents.session_files import ReadsBeside, SessionReader
+from beam.model import events
+from beam.model.events import Event
+
+PLACE = Path(__file__).parents[1] / "recordings" / "sessions"
+PATHS = {
+    "claude": "-tmp-rec/0a.jsonl",
+    "codex": "2026/11/24/rollout-2026-11-24T10-47-45-01a20d2b-3828-77f0-b701-39ce922b26cb.jsonl",
+    "gemini": "project/chats/session-x.jsonl",
+    "copilot": "s/events.jsonl",
+    "pi": "p/x_0a.jsonl",
+    "qwen": "p/chats/0a.jsonl",
+    "kimi": "wd/s/agents/main/wire.jsonl",
+    "vibe": "s/journal/1.jsonl",
+    "cline": "s/s.messages.json",
+    "cn": "0a.json",
+}
+RECORDINGS = sorted(PLACE.glob("*/session.json*"))
+TURN = ["session.prompted", "tool.called", "tool.returned", "text", "session.idle"]
+
+
+def opened(cli: str) -> SessionReader:
+    reader = registry.sessions_of(cli).reader(PATHS[cli])
+    if isinstance(reader, ReadsBeside):
+        told = {"gemini": b"/tmp/rec/gemini/project", "vibe": b'{"environment":{"working_directory":"/tmp/rec/vibe"}}'}
+        reader.beside(told[cli])
+    return reader
+
+
+def read(reader: SessionReader, recording: Path) -> list[Event]:
+    data = recording.read_bytes()
+    parts = data.splitlines() if recording.suffix == ".jsonl" else [data]
+    return [event for part in parts for event in reader.read(part)]
+
+
+def tags(found: list[Event]) -> list[str]:
+    return [str(event.__struct_config__.tag) for event in found]
+
+
+def cli_of(recording: Path) -> str:
+    return recording.parent.name.partition("-")[0]
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=cli_of)
+def test_prompt_call_result_and_answer_are_told_once_with_what_the_turn_used(recording: Path) -> None:
+    cli = cli_of(recording)
+    reader = opened(cli)
+    found = read(reader, recording)
+    assert tags(found) == TURN
+    prompted, called, returned, text, idle = found
+    assert isinstance(prompted, events.SessionPrompted)
+    assert prompted.text.startswith("!tool ")
+    assert isinstance(called, events.ToolCalled)
+    assert b"hello.txt" in bytes(called.input)
+    assert isinstance(returned, events.ToolReturned)
+    assert "the content of hello" in returned.output
+    assert (returned.call_id, returned.is_error) == (called.call_id, False)
+    assert isinstance(text, events.Text)
+    assert text.text.startswith("RESULT[")
+    assert isinstance(idle, events.SessionIdle)
+    assert idle.usage.calls == 2
+    assert (idle.usage.input_tokens or 0) > (idle.usage.output_tokens or 0) > 0
+    assert reader.session.cwd.startswith(f"/tmp/rec/{cli}")
+    assert all(event.ts or cli == "cn" for event in found)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=cli_of)
+def test_a_file_that_is_read_a_second_time_tells_no_call_or_result_again(recording: Path) -> None:
+    reader = opened(cli_of(recording))
+    read(reader, recording)
+    assert not {"tool.called", "tool.returned"} & {*tags(read(reader, recording))}
+
+
+@pytest.mark.parametrize("cli", registry.WITH_SESSIONS)
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"type":7}', b'{"type":"user","message":[]}', b"[" * 5000, b'"\\ud800"'],
+)
+def test_what_is_no_record_has_no_events_and_raises_nothing(cli: str, line: bytes) -> None:
+    reader = registry.sessions_of(cli).reader(PATHS.get(cli, "/f/.aider.chat.history.md"))
+    assert list(reader.read(line)) == []
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=cli_of)
+def test_values_of_the_wrong_kind_raise_nothing(recording: Path) -> None:
+    lines = recording.read_bytes().splitlines() if recording.suffix == ".jsonl" else [recording.read_bytes()]
+    for wrong in (None, 7, "x", [], {}, -1e308, True):
+        reader = opened(cli_of(recording))
+        for line in lines:
+            value = json.loads(line)
+            for key in list(value):
+                reader.read(json.dumps({**value, key: wrong}).encode())
+
+
+def test_aiders_history_is_told_by_prompt_answer_and_tokens() -> None:
+    lines = [
+        "# aider chat started at 2026-11-24 10:48:19",
+        "> Aider v0.86.2  ",
+        "> Model: openai/scripted with whole edit format  ",
+        "",
+        "#### first line  ",
+        "#### second line  ",
+        "",
+        "the answer",
+        "goes on",
+        "",
+        "> Tokens: 1.2k sent, 222 received.  ",
+    ]
+    reader = registry.sessions_of("aider").reader("/folder/.aider.chat.history.md")
+    found = [event for line in lines for event in reader.read(line.encode())]
+    assert tags(found) == ["session.prompted", "text", "session.idle"]
+    prompted, text, idle = found
+    assert isinstance(prompted, events.SessionPrompted)
+    assert prompted.text == "first line\nsecond line"
+    assert isinstance(text, events.Text)
+    assert text.text == "the answer\ngoes on"
+    assert isinstance(idle, events.SessionIdle)
+    assert (idle.usage.input_tokens, idle.usage.output_tokens) == (1200, 222)
+    assert (reader.session.cwd, reader.session.model) == ("/folder", "openai/scripted")
+
+
+def test_a_line_of_claude_that_its_cli_wrote_in_a_persons_place_is_no_prompt() -> None:
+    reader = registry.sessions_of("claude").reader("p/0a.jsonl")
+    for text in ("<system-reminder>x</system-reminder>", "<task-notification>x", "<local-command-stdout>x"):
+        assert list(reader.read(json.dumps({"type": "user", "message": {"content": text}}).encode())) == []
+    meta = {"type": "user", "isMeta": True, "message": {"content": "hello"}}
+    assert list(reader.read(json.dumps(meta).encode())) == []
+
+
+def test_a_subagent_of_claude_names_the_session_that_it_works_for() -> None:
+    reader = registry.sessions_of("claude").reader("p/lead-id/subagents/agent-a1.jsonl")
+    assert (reader.session.id, reader.session.root_id) == ("agent-a1", "lead-id")

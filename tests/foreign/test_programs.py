@@ -1,0 +1,27 @@
+"""Which processes are agent CLIs, by what they run."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.foreign.programs import _adapter
+
+NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
+
+
+@pytest.mark.parametrize(
+    ("words", "adapter"),
+    [
+        ([b"/usr/bin/claude", b"-p", b""], "claude"),
+        ([b"node", b"--no-warnings", b"/usr/bin/gemini", b"x"], "gemini"),
+        ([b"/usr/bin/node22", b"/lib/codex.js", b"x"], "codex"),
+        ([b"python3.11", b"tool.py", b"claude"], ""),
+        ([b"vim", b"claude"], ""),
+        ([b"grep", b"-r", b"gemini"], ""),
+        ([b"\xff\xfe"], ""),
+        ([b""], ""),
+        ([], ""),
+    ],
+)
+def test_a_process_is_known_by_the_program_that_it_runs(words: list[bytes], adapter: str) -> None:
+    assert _adapter(words, NAMES) == adapter

@@ -1,0 +1,188 @@
+"""Real agent CLIs that beam did not start, as `beam watch --all` tells of them, each prompt, call and answer once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam.testing.fake_model import FakeModel
+from tests.conformance.adapters import ADAPTERS
+from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.repository import make_repository
+
+pytestmark = [pytest.mark.real, pytest.mark.acceptance]
+WAIT = 120
+
+COMMANDS = {  # as a person starts them, with full rights: what they are given is the last word, or stdin
+    "claude": ("claude", "-p", "--dangerously-skip-permissions"),
+    "codex": ("codex", "exec", "--dangerously-bypass-approvals-and-sandbox"),
+    "gemini": ("gemini", "--yolo", "-p"),
+    "qwen": ("qwen", "--auth-type", "openai", "-y"),
+    "copilot": ("copilot", "--allow-all-tools", "-p"),
+    "pi": ("pi", "-p"),
+    "kimi": ("kimi", "-p"),
+    "cn": ("cn", "--auto", "-p"),
+    "cline": ("cline", "--json", "--auto-approve", "true"),
+    "vibe": ("vibe", "--trust", "--auto-approve", "-p"),
+    "opencode": ("opencode", "run", "--auto"),
+    "kilo": ("kilo", "run", "--auto"),
+    "aider": ("aider", "--yes-always", "--no-pretty", "--no-stream", "--no-git", "--message"),
+}
+BY_STDIN = ("opencode", "kilo")
+TURN = ["session.prompted", "tool.called", "tool.returned", "text", "session.idle"]
+
+
+class Place:
+    """A repository, a HOME, a model, and the CLIs that a person starts there; `beam watch --all` runs beside them."""
+
+    def __init__(self, directory: Path, path: str, model: FakeModel) -> None:
+        self.model = model
+        self.cli = Cli(directory)
+        make_repository(self.cli.project, directory / "home")
+        (self.cli.project / "hello.txt").write_text("the content of hello\n")
+        self.home = directory / "home"
+        self.env = {**self.cli.env, "PATH": path, "HOME": str(self.home)}
+        self.out = directory / "watch.jsonl"
+        self.watcher: subprocess.Popen[bytes] | None = None
+
+    def watch(self) -> None:
+        with self.out.open("wb") as file:
+            self.watcher = subprocess.Popen(
+                [*BEAM, "watch", "--all", "--json"],
+                cwd=self.cli.project,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.DEVNULL,
+            )
+        # It watches once a session that begins now is told of.
+        marker = self.home / ".pi" / "agent" / "sessions" / "-p"
+        marker.mkdir(parents=True)
+        number = 0
+
+        def is_told() -> bool:
+            nonlocal number
+            number += 1
+            message = {"role": "user", "content": [{"type": "text", "text": "ready?"}]}
+            entry = {"type": "message", "id": f"ready-{number}", "message": message}
+            with (marker / "x_ready.jsonl").open("a") as file:
+                file.write(json.dumps(entry) + "\n")
+            return self.out.stat().st_size > 0
+
+        eventually(is_told, what="beam watch does not begin")
+
+    def start(self, name: str, prompt: str) -> subprocess.Popen[bytes]:
+        env = {**self.env, **ADAPTERS[name].env, **self.model.env(name, self.home), "PATH": self.env["PATH"]}
+        words = COMMANDS[name] if name in BY_STDIN else (*COMMANDS[name], prompt)
+        process = subprocess.Popen(
+            words,
+            cwd=self.cli.project,
+            env=env,
+            stdin=subprocess.PIPE if name in BY_STDIN else subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        if process.stdin is not None:
+            process.stdin.write(prompt.encode())
+            process.stdin.close()
+        return process
+
+    def told(self, cli: str) -> list[dict[str, Any]]:
+        """The events of this CLI's foreign sessions so far."""
+        lines = self.out.read_bytes().split(b"\n")[:-1]
+        found = [json.loads(line) for line in lines]
+        return [event for event in found if event.get("cli") == cli and event["session_id"] != "ready"]
+
+    def close(self) -> None:
+        if self.watcher is not None:
+            self.watcher.terminate()
+            self.watcher.wait(10)
+        for pid in processes_with(str(self.cli.base)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def place(tmp_path: Path, agents_path: str) -> Iterator[Place]:
+    with FakeModel({"directives": True}) as model:
+        here = Place(tmp_path, agents_path, model)
+        yield here
+        here.close()
+
+
+def prompt_of(name: str) -> str:
+    shell, look = ADAPTERS[name].shell, ADAPTERS[name].look
+    if shell is not None:
+        return shell.prompt(command="cat hello.txt")
+    return look.prompt(path="hello.txt") if look is not None else "only words"
+
+
+def whole_turn(place: Place, name: str) -> list[dict[str, Any]]:
+    eventually(lambda: any(one["type"] == "session.idle" for one in place.told(name)), WAIT, what=f"{name} is not told")
+    return place.told(name)
+
+
+def test_two_clis_at_work_in_one_folder_are_told_once_each_with_their_tokens(place: Place) -> None:
+    place.watch()
+    running = [place.start(name, prompt_of(name)) for name in ("claude", "codex")]
+    for name in ("claude", "codex"):
+        found = whole_turn(place, name)
+        assert [one["type"] for one in found] == TURN, name
+        assert {one["folder"] for one in found} == {str(place.cli.project)}
+        assert found[-1]["usage"]["input_tokens"] > 0
+        assert found[-1]["usage"]["calls"] == 2
+    assert [process.wait(WAIT) for process in running] == [0, 0]
+
+
+def test_what_beam_runs_itself_is_not_told_a_second_time(place: Place) -> None:
+    place.watch()
+    env = {**ADAPTERS["claude"].env, **place.model.env("claude", place.home), "PATH": place.env["PATH"]}
+    done = place.cli.cold("send", "claude", "--access", "full", "hello there", env=env, timeout=WAIT)
+    assert done.code == 0, done
+    place.start("claude", "another one").wait(WAIT)
+    found = whole_turn(place, "claude")
+    prompts = [one["text"] for one in found if one["type"] == "session.prompted"]
+    assert prompts == ["another one"]
+    texts = Counter(
+        event["text"] for event in map(json.loads, place.out.read_text().splitlines()) if event["type"] == "text"
+    )
+    assert texts == {"ECHO[hello there] turns=1": 1, "ECHO[another one] turns=1": 1}
+
+
+def test_status_says_who_works_and_where_by_process(place: Place) -> None:
+    process = place.start("claude", "!slow 20")
+    cli = place.cli.with_env({"PATH": place.env["PATH"]})
+
+    def lines() -> list[dict[str, Any]]:
+        found = [json.loads(line) for line in cli("status", "--all", "--json").out.splitlines()]
+        return [line for line in found if line.get("pid") == process.pid]
+
+    eventually(lambda: [line["state"] for line in lines()] == ["working"], 30, what="claude is not at work")
+    (line,) = lines()
+    assert (line["cli"], line["folder"], line["prompt"]) == ("claude", str(place.cli.project), "!slow 20")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+    assert lines() == []
+
+
+@pytest.mark.conformance
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_prompt_call_and_answer_of_a_cli_is_told_once_and_live(place: Place, name: str) -> None:
+    place.watch()
+    process = place.start(name, prompt_of(name))
+    found = whole_turn(place, name)
+    process.wait(WAIT)
+    expected = TURN if ADAPTERS[name].shell or ADAPTERS[name].look else [TURN[0], TURN[3], TURN[4]]
+    assert [one["type"] for one in place.told(name)] == expected, found
+    assert found[-1]["usage"]["input_tokens"] > 0
+    assert found[0]["folder"] == str(place.cli.project)
