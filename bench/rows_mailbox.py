@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from beam.agents import registry
 from beam.base.clock import SystemClock, rfc3339
 from beam.broker import mailbox
 from beam.broker.agent_requests import carry_out
 from beam.broker.context import RootContext
 from beam.broker.duty import ensure_running
-from beam.config.resolve import load
 from beam.model.message import Message, Payload, new_id
 from beam.root.discovery import create
 from beam.store.queue import Queue
@@ -57,11 +55,8 @@ class _Desk:
 
     def __init__(self, bench: Bench, name: str, count: int) -> None:
         project = Project(bench, name, _YAML)
-        config = load(project.place, environ=project.env, adapters=tuple(registry.ADAPTERS))
-        self.context = RootContext(
-            home=project.place, config=config, clock=_CLOCK, environ=project.env, carry_out=carry_out
-        )
-        self.place = self.context.place("desk")
+        self.context = RootContext.of(project.place, environ=project.env, clock=_CLOCK, carry_out=carry_out)
+        self.place = self.context.agent_paths("desk")
         create(self.context.home, self.place)
         self._queue = Queue(self.place.queue, self.place.put_lock)
         messages = [_message() for _ in range(count)]

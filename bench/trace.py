@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     tree = options.tree.resolve()
     print(f"beam {' '.join(options.command)}, in {tree}")
-    rows = [("", "calls", "distinct", "file pairs", "functions", "files")]
+    rows: list[tuple[str, ...]] = [("", "calls", "distinct", "file pairs", "functions", "files")]
     for part, found in traced(tree, options.command).items():
         calls = Counter({(tuple(call[0]), tuple(call[1])): count for call, count in found["calls"]})
         pairs = {(caller[0], callee[0]) for caller, callee in calls}
@@ -64,7 +64,7 @@ def traced(tree: Path, command: list[str]) -> dict[str, dict[str, Any]]:
         env |= {"TMPDIR": str(scratch), "BEAM_TRUST": "1"}
         python = tree / ".venv/bin/python"
         for _ in range(3):  # the first ones make directories, bytecode and what is remembered of beam.yaml
-            argv = [python, "-P", __file__, "--inside", out, *command]
+            argv = [str(python), "-P", __file__, "--inside", str(out), *command]
             done = subprocess.run(argv, cwd=project, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
             if done.returncode:
                 raise SystemExit(f"the command ended with {done.returncode}: {done.stdout}{done.stderr}")
