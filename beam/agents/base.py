@@ -216,7 +216,7 @@ class Rules(Protocol):
     def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
         """Return who enforces this rule in a turn with that face and access."""
 
-    def call(self, tool: str, given: object) -> ToolCall | None:
+    def call(self, tool: str, arguments: object) -> ToolCall | None:
         """Return a tool call, given by the CLI's own name and input, in the terms of rules; None if it has none."""
 
 

@@ -162,11 +162,11 @@ class OutputSummary(Struct, kw_only=True):
         self.texts.append(text)
         return [events.Text(text=text)]
 
-    def called(self, call_id: str, name: str, given: object) -> list[Event]:
+    def called(self, call_id: str, name: str, arguments: object) -> list[Event]:
         """Return the events of a tool call; the text before it was no answer."""
         self.texts = []
-        self.calls[call_id] = (name, given)
-        return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(given))]
+        self.calls[call_id] = (name, arguments)
+        return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(arguments))]
 
     def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
         """Return the events of a tool's end."""
@@ -244,8 +244,8 @@ def verdict(turn: Turn, exit: Exit, summary: OutputSummary) -> tuple[list[Event]
 def _unfinished(summary: OutputSummary) -> tuple[Unfinished, ...]:
     """Return the calls that continue although the CLI says that the turn is over."""
     return tuple(
-        Unfinished(tool=name, call_id=call_id, input=raw_json(given))
-        for call_id, (name, given) in summary.calls.items()
+        Unfinished(tool=name, call_id=call_id, input=raw_json(arguments))
+        for call_id, (name, arguments) in summary.calls.items()
     )
 
 

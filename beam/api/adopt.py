@@ -43,8 +43,8 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One agent of a root that may be adopted. `settings` is its agent.json as text, null where it has none; `session`
-    the one that its next turn goes on in; `taken`: this folder's root has an agent of that name."""
+    """One agent of a root that may be adopted. `settings` is its agent.json as text, null if it has none; `session`
+    the one that its next turn continues in; `taken`: this folder's root has an agent of that name."""
 
     agent: str
     settings: str | None
@@ -93,12 +93,12 @@ def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[
     if candidate.root == here.root:
         return [_adopt_whole(here, folder)]
     source = RootPaths(candidate.root, here.project)
-    wanted = [found for found in candidate.agents if not found.taken]
+    adoptable = [found for found in candidate.agents if not found.taken]
     with contextlib.ExitStack() as held:
-        hold(source, [source.agent(found.agent) for found in wanted], held)
+        hold(source, [source.agent(found.agent) for found in adoptable], held)
         discovery.create(here)
-        hold(here, [here.agent(found.agent) for found in wanted], held)
-        copies = {found.agent: _copied(source, here, found) for found in wanted}
+        hold(here, [here.agent(found.agent) for found in adoptable], held)
+        copies = {found.agent: _copied(source, here, found) for found in adoptable}
         for agent, copy in copies.items():
             _exchange(source.agent(agent), copy, here.agent(agent), environ)
         done = [f"adopted {agent}" for agent in copies]

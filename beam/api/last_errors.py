@@ -35,11 +35,11 @@ class LastError(Struct, frozen=True, kw_only=True):
         return f"{self.at[:10]} {self.at[11:19]} UTC {status}{detail} [{outcome.message_id}]"
 
 
-def last_errors(context: RootContext, most: int) -> list[LastError]:
-    """Return the last failures of all agents, the newest first, at most `most`, and one per message."""
+def last_errors(context: RootContext, limit: int) -> list[LastError]:
+    """Return the last failures of all agents, the newest first, at most `limit`, and one per message."""
     found = [error for paths in all_paths(context) for error in _errors(paths)]
     by_message = {error.outcome.message_id: error for error in sorted(found, key=lambda error: error.at)}
-    return sorted(by_message.values(), key=lambda error: error.at, reverse=True)[:most]
+    return sorted(by_message.values(), key=lambda error: error.at, reverse=True)[:limit]
 
 
 def _errors(paths: AgentPaths) -> Iterator[LastError]:

@@ -26,7 +26,7 @@ WHATS: tuple[What, ...] = ("conversation", "files", "both")
 
 class Rewound(Struct, frozen=True, kw_only=True):
     """What is taken back. `to` is the turn that is the last one then, `turns` those after it; `files` are those that
-    the agent's CLI puts back as they were, null where files stay as they are."""
+    the agent's CLI puts back as they were, null if files stay as they are."""
 
     agent: str
     session_id: str

@@ -101,10 +101,10 @@ def tried(
     has = _access_of(context, resolved, access)
     rules = _rules(resolved).plus(rules_of(more or RuleLists(), BY_FLAG))
     folder = str((context.home.project / (resolved.settings.cwd or "")).resolve())
-    asked = call_of(call)
-    ruling = rules.decide(asked, place_of(folder, context.environ.get("HOME", "")))
+    requested = call_of(call)
+    ruling = rules.decide(requested, place_of(folder, context.environ.get("HOME", "")))
     if ruling is None:
-        in_doubt = asked.command and rules.of("allow") and not _is_plain(asked.command)
+        in_doubt = requested.command and rules.of("allow") and not _is_plain(requested.command)
         doubt = "no rule allows a command with something in doubt in it (a redirection, a substitution, a variable …); "
         why = (doubt if in_doubt else "no rule is about it; ") + _BY_ACCESS[has]
         return RuleTried(agent=name, call=call, access=has, face=face, decision=None, why=why)
@@ -159,8 +159,8 @@ def _rules(resolved: Resolved) -> Ruleset:
     return combined([rule for one in written for rule in rules_of(one.lists, one.whose, is_general=one.is_general)])
 
 
-def _access_of(context: RootContext, resolved: Resolved, asked: Access | None) -> Access:
-    return granted_access(resolved.settings.access, asked, at_most="read" if context.exposed else None)
+def _access_of(context: RootContext, resolved: Resolved, requested: Access | None) -> Access:
+    return granted_access(resolved.settings.access, requested, at_most="read" if context.exposed else None)
 
 
 def _faces(resolved: Resolved, rules: list[Rule] | tuple[Rule, ...], access: Access) -> list[FaceLine]:

@@ -77,7 +77,7 @@ async def send(
                     paths,
                     message.id,
                     seen=seen,
-                    wanted=lambda: stop.reason is None,
+                    is_wanted=lambda: stop.reason is None,
                     after_seq=after if is_new else None,
                 )
             )

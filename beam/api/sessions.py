@@ -47,8 +47,8 @@ class SessionLine(Struct, frozen=True, kw_only=True):
 def sessions(context: RootContext, agents: Sequence[str] = ()) -> list[SessionLine]:
     """Return the sessions of these agents and of their named sessions, or of all, each agent's oldest first."""
     names = context.home.agents()
-    wanted = [name for name in names if not agents or name in agents or base_of(name) in agents]
-    return [line for name in wanted for line in lines_of(context.home.agent(name))]
+    selected = [name for name in names if not agents or name in agents or base_of(name) in agents]
+    return [line for name in selected for line in lines_of(context.home.agent(name))]
 
 
 def lines_of(paths: AgentPaths) -> list[SessionLine]:

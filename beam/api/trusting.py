@@ -34,29 +34,29 @@ def look(context: RootContext) -> Looked:
     return Looked(found=found, standing=ledger.stands(context.home.project, found, environ))
 
 
-def trust(context: RootContext, looked: Looked) -> None:
+def trust(context: RootContext, review: Looked) -> None:
     """Trust the folder's files in the state that was shown, and run the messages that waited for it."""
-    ledger.trust(context.home.project, looked.found, context.environ)
+    ledger.trust(context.home.project, review.found, context.environ)
     for paths in all_paths(context):
         if queue_of(paths).entries("new"):
             launch.ensure(context, paths)
 
 
-def allowed(looked: Looked) -> Iterator[str]:
+def allowed(review: Looked) -> Iterator[str]:
     """Yield a line for each thing that trusting the folder allows; new and changed ones come first."""
-    changed = {change.found.name for change in looked.standing.changes}
-    if looked.standing.once and not looked.standing.unseen:
-        yield from differences(looked)
+    changed = {change.found.name for change in review.standing.changes}
+    if review.standing.once and not review.standing.unseen:
+        yield from differences(review)
     else:
         changed = set()
-    for found in looked.found:
+    for found in review.found:
         if found.name not in changed:
             yield f"{found.name}{_who(found)}"
 
 
-def differences(looked: Looked) -> Iterator[str]:
+def differences(review: Looked) -> Iterator[str]:
     """Yield a line for each thing that differs from the trusted state, with the new lines of short files."""
-    for change in looked.standing.changes:
+    for change in review.standing.changes:
         yield standing.described(change)
         lines, _ = ledger.new_lines(change)
         for line in lines[:_MOST_LINES]:

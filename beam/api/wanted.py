@@ -22,7 +22,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
         if self.types and not any(fnmatchcase(str(event.__struct_config__.tag), pattern) for pattern in self.types):
             return False
         name, _, team = event.agent.partition("@")
-        if self.teams and not any(team and wanted in team for wanted in self.teams):
+        if self.teams and not any(team and part in team for part in self.teams):
             return False
         cli, _, session = event.agent.partition("~")
         is_named = (bool(team) and name in self.agents) or (bool(session) and cli in self.agents)

@@ -16,9 +16,9 @@ def check(text: str) -> None:
         return
     import yaml
 
-    deep = 0
+    depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))):
-        deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if deep > DEEPEST or number > 2 * MOST_NODES:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST or number > 2 * MOST_NODES:
             line = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
             raise ValueError(f"{line}nested too deeply, or too large")

@@ -29,11 +29,11 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
     """Route the reply, record that the message is closed, and remove its file; then begin a new segment of the
     journal if it is due. A message that the policy retries is requeued instead."""
     failure.count_cost(log.context, message, finished)
-    again = failure.next_attempt(log.context.config.policy, message, finished)
-    if again is not None:
-        log.queue.rewrite(entry, again[0])
+    retried = failure.next_attempt(log.context.config.policy, message, finished)
+    if retried is not None:
+        log.queue.rewrite(entry, retried[0])
         crash_point("offer.rewritten")
-        requeue(log, entry, again[0], reason="retry", not_before=again[1])
+        requeue(log, entry, retried[0], reason="retry", not_before=retried[1])
         return
     crash_point("route.before")
     closed = route.reply(log.context, message, finished, log.state)

@@ -189,11 +189,11 @@ class _Requests:
         message = self.waiting.read(entry)
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
-        again = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
-        self.log.queue.put(again, self.log.context.clock, self.log.context.config.limits)
+        retried = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
+        self.log.queue.put(retried, self.log.context.clock, self.log.context.config.limits)
         crash_point("retry.published")
         self.waiting.scan()
-        return f"attempt {again.attempt}"
+        return f"attempt {retried.attempt}"
 
     def _attempt_put(self, entry: Entry) -> int | None:
         """Return the attempt that a dead process already published for this request, before it could record that."""

@@ -35,8 +35,8 @@ def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tu
     pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
     if pause is None:
         return None
-    again = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
-    return again, rfc3339(parse_rfc3339(finished.ts) + int(pause * _NS))
+    retried = msgspec.structs.replace(message, attempt=finished.attempt + 1, deadline=None)
+    return retried, rfc3339(parse_rfc3339(finished.ts) + int(pause * _NS))
 
 
 def is_shortage(error: BeamError) -> bool:

@@ -66,12 +66,12 @@ def follow(
     *,
     seen: Callable[[Event], None],
     timeout: float | None = None,
-    wanted: Callable[[], bool] = lambda: True,
+    is_wanted: Callable[[], bool] = lambda: True,
     after_seq: int | None = None,
     looks_only: bool = False,
 ) -> Steps[Outcome | None]:
-    """Wait for the message's outcome and return it; return None once `wanted` returns False. `seen` gets the message's
-    events as they come.
+    """Wait for the message's outcome and return it; return None once `is_wanted` returns False. `seen` gets the
+    message's events as they come.
 
     Unless `looks_only`, this process checks twice a second that the agent has a holder, and otherwise does the duty
     itself. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers keep ending
@@ -85,7 +85,7 @@ def follow(
                 message_id,
                 seen=seen,
                 timeout=timeout,
-                wanted=wanted,
+                is_wanted=is_wanted,
                 after_seq=after_seq,
                 looks_only=looks_only,
             )
@@ -99,7 +99,7 @@ def _follow(
     *,
     seen: Callable[[Event], None],
     timeout: float | None,
-    wanted: Callable[[], bool],
+    is_wanted: Callable[[], bool],
     after_seq: int | None,
     looks_only: bool,
 ) -> Steps[Outcome | None]:
@@ -114,13 +114,13 @@ def _follow(
             seen(event)
     began = context.clock.monotonic()
     pause, starts = _TAKE_OVER_S, 0
-    looked = began - pause
+    looked_at = began - pause
     while True:
         now = context.clock.monotonic()
         outcome = outcome_in(paths, state, message_id)
         if outcome is not None:
             return outcome
-        if not wanted():
+        if not is_wanted():
             return None
         if timeout is not None and now - began >= timeout:
             raise UnfinishedError(
@@ -128,8 +128,8 @@ def _follow(
                 f"beam wait {message_id}",
                 subject=message_id,
             )
-        if now - looked >= pause and not looks_only:
-            looked = now
+        if now - looked_at >= pause and not looks_only:
+            looked_at = now
             _check_is_there(paths, message_id, state.places.get(message_id))
             from beam.broker.duty import ensure_running  # what is over needs none of it
 

@@ -257,10 +257,10 @@ class Broker:
             for served in self.roster.all()
             if served.lease is not None and served.lease.keeper.process is not None and not served.is_busy
         ]
-        most = self.context.config.limits.kept
-        for _, served in sorted(kept, key=lambda each: each[0])[: max(0, len(kept) - most)]:
+        limit = self.context.config.limits.kept
+        for _, served in sorted(kept, key=lambda each: each[0])[: max(0, len(kept) - limit)]:
             if served.next is None:  # else it is used now
-                self._begin_end(served, f"the broker keeps no more than {most} processes")
+                self._begin_end(served, f"the broker keeps no more than {limit} processes")
 
     def _begin_end(self, served: Served, why: str) -> None:
         served.task = asyncio.get_running_loop().create_task(self._end_kept(served, why))

@@ -52,7 +52,7 @@ def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
 
 
 def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Message | None:
-    """Return the next message, claimed for so many seconds (default: the agent's lease, else the limit).
+    """Return the next message, claimed for that many seconds (default: the agent's lease, else the limit).
 
     None if none waits, or the queue is paused. Raises UnfinishedError while another message is taken and not answered.
     """

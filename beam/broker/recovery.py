@@ -41,8 +41,7 @@ _FEW = 20  # messages that are looked for one by one, by their names
 def recover(log: AgentLog) -> str | None:
     """End processes of the last holder's turn, and move every message file to where the journal says. Idempotent.
 
-    Returns why the agent is blocked, where processes of that turn can't be ended; None if it is not. Raises DiskError,
-    CorruptError.
+    Return why the agent is blocked if processes of that turn can't be ended, else None. Raises DiskError, CorruptError.
     """
     blocked = _recover(log)
     turn = log.state.open_turn
@@ -245,7 +244,7 @@ def _recover_sent(log: AgentLog, entry: Entry, message: Message, known: MessageR
 
 
 def _offer_again(log: AgentLog, entry: Entry, message: Message) -> None:
-    again = msgspec.structs.replace(message, attempt=message.attempt + 1)
-    log.queue.rewrite(entry, again)
+    retried = msgspec.structs.replace(message, attempt=message.attempt + 1)
+    log.queue.rewrite(entry, retried)
     crash_point("offer.rewritten")
-    closing.requeue(log, entry, again, reason="lease_over")
+    closing.requeue(log, entry, retried, reason="lease_over")

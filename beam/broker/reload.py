@@ -22,7 +22,7 @@ class ConfigWatch:
         self._paths = context.home.config_file, config_dir(environ) / "config.yaml", ledger.store_path(environ)
         self._say = say
         self._stamps = self._now()
-        self._wrong = ""  # why the files could not be read last time
+        self._problem = ""  # why the files could not be read last time
 
     def _now(self) -> tuple[object, ...]:
         return tuple(stamp_of(path) for path in self._paths)
@@ -35,16 +35,16 @@ class ConfigWatch:
         change to these files.
         """
         now = self._now()
-        if now == self._stamps and not (retry and self._wrong):
+        if now == self._stamps and not (retry and self._problem):
             return None
         self._stamps = now
         try:
             reloaded = context.reloaded()
         except BeamError as error:
-            if str(error) != self._wrong:
+            if str(error) != self._problem:
                 self._say(f"the old configuration stays: {error}")
-            self._wrong = str(error)
+            self._problem = str(error)
             return None
-        self._wrong = ""
+        self._problem = ""
         self._say("read the configuration again")
         return reloaded

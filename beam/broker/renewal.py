@@ -60,7 +60,7 @@ class Renewal:
             )
 
 
-def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], most: int) -> bool:
+def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], limit: int) -> bool:
     """Return whether the second JSON document equals the first, except for at most that many new entries at the end
     of the list at `keys`."""
     try:
@@ -71,7 +71,7 @@ def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], mo
     if not isinstance(old, list) or not isinstance(new, list) or had != has:
         return False
     added = new[len(old) :]
-    return new[: len(old)] == old and len(added) <= most and all(isinstance(entry, str) for entry in added)
+    return new[: len(old)] == old and len(added) <= limit and all(isinstance(entry, str) for entry in added)
 
 
 def _taken(document: Any, keys: Sequence[str]) -> Any:

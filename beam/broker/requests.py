@@ -81,11 +81,11 @@ def answer(
     if paths.lane is not None:
         lanes.enter(paths)
     began = context.clock.monotonic()
-    looked = began - _TAKE_OVER_S
+    checked_at = began - _TAKE_OVER_S
     while True:
         now_s = context.clock.monotonic()
-        if now_s - looked >= _TAKE_OVER_S:
-            looked = now_s
+        if now_s - checked_at >= _TAKE_OVER_S:
+            checked_at = now_s
             ensure_running(context, paths)
         for event in reader.poll():
             if isinstance(event, ControlDone) and event.control_id == wish.id:
@@ -118,14 +118,14 @@ def withdraw(
     Once `hurry` returns True, the request is repeated, which ends the turn forcibly.
     """
     until = context.clock.monotonic() + timeout
-    asked = 0
+    requests_made = 0
     while context.clock.monotonic() < until:
-        if asked == 0 or (asked == 1 and hurry()):
-            asked += 1
+        if requests_made == 0 or (requests_made == 1 and hurry()):
+            requests_made += 1
             try:
                 yield from request(context, paths, "interrupt", message_id, by=by, timeout=timeout / 2)
             except BeamError:
-                asked = 2  # it is over, or about to be
+                requests_made = 2  # it is over, or about to be
                 until = min(until, context.clock.monotonic() + _SETTLE_S)
         outcome = outcome_in(paths, read_state(paths.journal), message_id)
         if outcome is not None:

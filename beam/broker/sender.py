@@ -1,4 +1,4 @@
-"""The sender of the requests in a turn's outbox: known from the turn, never from a request."""
+"""The sender of the requests in a turn's outbox. It is taken from the turn, never from a request."""
 
 from __future__ import annotations
 

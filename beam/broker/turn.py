@@ -147,8 +147,8 @@ class _Turn:
         """Return whether the error is a shortage before anything ran, and the message may be retried."""
         known = self.log.state.known[self.message.id]
         is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
-        most = self.log.context.config.limits.start_attempts
-        return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < most
+        limit = self.log.context.config.limits.start_attempts
+        return is_unstarted and failure.is_shortage(error) and known.shortages + 1 < limit
 
     def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
         try:

@@ -60,8 +60,8 @@ def _is_agent(ctx: Any, name: str) -> bool:
 app = bare_typer(Commands)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_set: bool) -> None:
+    if is_set:
         from beam import __version__
 
         typer.echo(f"beam {__version__}")

@@ -179,7 +179,7 @@ class _Place:
                 last = arguments[-1]
                 here = arguments[self._arguments] if self._arguments < len(arguments) else last
                 if self._arguments < len(arguments) or last.nargs == -1:
-                    yield from self._of(here.metavar or "", call)
+                    yield from self._candidates_for(here.metavar or "", call)
 
     def _options(self) -> list[Any]:
         return [each for each in self._command.get_params(self._ctx) if each.param_type_name == "option"]
@@ -193,9 +193,9 @@ class _Place:
                 return values
         if "--model" in names:
             return _quietly(call.beam.models)
-        return self._of("AGENT", call) if "--agent" in names else []
+        return self._candidates_for("AGENT", call) if "--agent" in names else []
 
-    def _of(self, metavar: str, call: Context) -> Iterator[str]:
+    def _candidates_for(self, metavar: str, call: Context) -> Iterator[str]:
         if metavar in _AGENTS:
             yield from _quietly(lambda: [line.agent for line in call.beam.agents(all=True)])
         if metavar in _IDS:

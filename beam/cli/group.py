@@ -31,18 +31,18 @@ class NoCommandError(typer.BadParameter):
         return self.message
 
 
-def _quiet(ctx: typer.Context, wanted: bool) -> None:
-    if wanted and (call := ctx.find_object(Context)) is not None:
+def _quiet(ctx: typer.Context, is_set: bool) -> None:
+    if is_set and (call := ctx.find_object(Context)) is not None:
         call.quiet = True
 
 
-def _verbose(ctx: typer.Context, wanted: bool) -> None:
-    if wanted and (call := ctx.find_object(Context)) is not None:
+def _verbose(ctx: typer.Context, is_set: bool) -> None:
+    if is_set and (call := ctx.find_object(Context)) is not None:
         call.verbose = True
 
 
-def _json(ctx: typer.Context, wanted: bool) -> None:
-    if wanted and (call := ctx.find_object(Context)) is not None:
+def _json(ctx: typer.Context, is_set: bool) -> None:
+    if is_set and (call := ctx.find_object(Context)) is not None:
         call.as_json = True
 
 

@@ -118,7 +118,8 @@ def _file(path: str, call: Context) -> bytes:
 
 
 def _stdin_holds_data() -> bool:
-    """Return whether stdin is a pipe with bytes in it, or a file that nobody began to read (as `while read` does)."""
+    """Return whether stdin is a pipe with bytes in it, or a file at its beginning. (In a `while read` loop, stdin is
+    the loop's own file, partly read.)"""
     try:
         found = os.fstat(0)
         if stat.S_ISFIFO(found.st_mode):

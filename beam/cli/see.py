@@ -127,7 +127,7 @@ class ExitCodes:
         self._codes: dict[str, int] = {}
 
     def take(self, batch: Iterable[AnyEvent]) -> None:
-        """Take note of the outcomes among these events."""
+        """Record the outcomes among these events."""
         for event in batch:
             if isinstance(event, events.TurnFinished | events.MessageDead) and event.message_id is not None:
                 self._codes[event.message_id] = events.outcome_of(event).exit_code

@@ -75,16 +75,16 @@ def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) ->
     the file.
     """
     waiting, visited = deque([*folders, below]), 0
-    deep = len(folders)
+    depth = len(folders)
     while waiting and visited < entries:
-        deep -= 1
+        depth -= 1
         try:
             for entry in _entries(waiting.popleft()):
                 visited += 1
                 if visited > entries:
                     return
                 if entry.is_dir(follow_symlinks=False):
-                    if deep < 0:
+                    if depth < 0:
                         waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_nlink > 1:
                     yield entry.path

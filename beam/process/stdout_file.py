@@ -114,7 +114,7 @@ class StdoutFile:
 
 
 def _watch(path: Path) -> Inotify | None:
-    """Return what tells of writes to the file; None where the system has no more to give."""
+    """Return what tells of writes to the file; None if the system has no more to give."""
     try:
         notices = Inotify()
     except OSError:

@@ -13,7 +13,7 @@
 What decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501, 133), its
 title, the structure of its screen. A title or a screen counts only after it has been seen at work in this turn, must
 last, and yields to anything stronger that says "working"; silence decides nothing. Sans-I/O: views, signals and seconds
-go in. Must not know bytes, processes, agents.
+go in. Does not depend on bytes, processes, agents.
 """
 
 from __future__ import annotations

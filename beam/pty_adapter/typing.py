@@ -152,7 +152,7 @@ def _below(end: TurnEnd, segment: Segment) -> bool:
 
 
 def _keys(line: str, profile: Profile) -> str:
-    """Return the line as keys; a line editor would complete at a tab."""
+    """Return the keys that type the line, without tabs, because a line editor would complete at a tab."""
     from beam.pty_adapter.terminal import typable
 
     clean = typable(line)

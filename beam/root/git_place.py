@@ -22,7 +22,7 @@ _SHOWN = 12  # characters of a commit
 
 
 class GitPlace(Struct, frozen=True, kw_only=True):
-    """Where a folder lies in git. `branch` is null where a commit is checked out by itself; then its id begins with
+    """Where a folder lies in git. `branch` is null if a commit is checked out by itself; then its id begins with
     `commit`.
 
     `work_tree` is the folder with the checked-out files; `repository` is git's own directory, which several work trees

@@ -43,7 +43,7 @@ class Ruleset(Struct, frozen=True):
         return tuple(rule for rule in self.rules if rule.behavior == behavior)
 
     def decide(self, call: ToolCall, place: Place) -> Ruling | None:
-        """Return what the rules say about the call; None where none of them does."""
+        """Return what the rules say about the call; None if none of them does."""
         from beam.rules.match import allows, catches
 
         for behavior in ("deny", "ask"):

@@ -21,7 +21,7 @@ __all__ = [
     "found_in",
     "half_of",
     "is_open",
-    "maybe",
+    "may_contain_secret",
     "redact",
     "redact_event",
     "redact_json",
@@ -285,7 +285,7 @@ _HIDDEN = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
 _UNSEEN = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
 
 
-def maybe(data: bytes) -> bool:
+def may_contain_secret(data: bytes) -> bool:
     """Return whether UTF-8 text or JSON may contain a secret: False is certain, and cheap."""
     for prefix in _BYTES:  # plain loops: each line of a journal passes here, and any() takes three times as long
         if prefix in data:
@@ -309,7 +309,7 @@ def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:
     own line (`raw`) repeats counts once.
     """
     try:
-        if not maybe(msgspec.json.encode(event) if encoded is None else encoded):
+        if not may_contain_secret(msgspec.json.encode(event) if encoded is None else encoded):
             return event, 0
     except UnicodeEncodeError:  # a lone surrogate: no JSON, but perhaps a secret
         pass

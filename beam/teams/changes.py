@@ -133,7 +133,7 @@ class Changes:
                 between()  # what was told comes in its order; what is left then was not told
             there = {file.path for file, _ in found}
             changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
-            for file, _ in sorted(changed, key=lambda one: (one[1][0], disk.natural(one[0].path))):
+            for file, _ in sorted(changed, key=lambda one: (one[1][0], disk.natural_key(one[0].path))):
                 self._copy(file)
             known = [p for p in list(self._places.values()) if p.home == home and (groups is None or p.group in groups)]
             for file in known:

@@ -131,7 +131,7 @@ def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tup
             yield file, (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def natural(path: str) -> tuple[str, int, str]:
+def natural_key(path: str) -> tuple[str, int, str]:
     """Return a key that sorts the files of one directory in the order in which they are numbered."""
     folder, _, name = path.rpartition("/")
     return folder, len(name), name

@@ -58,4 +58,4 @@ class NotifyElsewhere:
 
     def _next(self) -> tuple[list[str], bool]:
         changes = next(self._turns, set())
-        return sorted({path for _, path in changes}, key=disk.natural), len(changes) > _BURST
+        return sorted({path for _, path in changes}, key=disk.natural_key), len(changes) > _BURST

@@ -38,16 +38,16 @@ class Record(Protocol):
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
-    """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
-    beam itself tells the child (BEAM_*); `base` the project folder; `scratch` where a private directory for the turn
-    may be made; `own` are beam's places, which the agent may not write below full access, and `landlock` the version
-    that keeps it from them (0: none; null: as this system has it); `untrusted` says why the folder must be trusted
-    first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is kept
-    from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the agent never
-    was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn goes on in a copy of
-    the session; `upto`: the CLI's own id of the last message of it that counts, null for all; `carried` is the CLI's
-    own running total of tokens before the turn, where it keeps one; `rules` say what is denied, asked about and allowed
-    beside that."""
+    """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env`
+    what beam itself tells the child (BEAM_*); `base` the project folder; `scratch` where a private directory for the
+    turn may be made; `own` are beam's places, which the agent may not write below full access, and `landlock` the
+    version that keeps it from them (0: none; null: as this system has it); `untrusted` says why the folder must be
+    trusted first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI
+    is kept from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the
+    agent never was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
+    continues in a copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all;
+    `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
+    denied, asked about and allowed beside that."""
 
     message: Message
     turn: int

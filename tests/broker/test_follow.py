@@ -67,7 +67,7 @@ def test_the_waiting_ends_in_time_and_stops_nothing(root: Root) -> None:
 def test_who_does_not_want_to_wait_any_more_gets_nothing(root: Root) -> None:
     message = root.put("box", reply="wait")
     wanted = [True]
-    steps = following(root, message, [], wanted=lambda: wanted[0])
+    steps = following(root, message, [], is_wanted=lambda: wanted[0])
     next(steps)
     wanted[0] = False
     assert ended(steps) is None

@@ -48,7 +48,7 @@ def settings(*allowed: str, **more: object) -> bytes:
 def test_only_entries_at_the_end_of_the_list_renew_trust(
     before: bytes | None, after: bytes | None, is_so: bool
 ) -> None:
-    assert only_adds(before, after, KEYS, most=2) is is_so
+    assert only_adds(before, after, KEYS, limit=2) is is_so
 
 
 @pytest.fixture

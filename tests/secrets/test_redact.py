@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.model import events
-from beam.secrets.redact import KINDS, Stream, is_open, maybe, redact, redact_event, redact_json, redact_pieces
+from beam.secrets.redact import (
+    KINDS,
+    Stream,
+    is_open,
+    may_contain_secret,
+    redact,
+    redact_event,
+    redact_json,
+    redact_pieces,
+)
 from tests.support.secrets import BASE64, LETTERS, PLANTED, SECRETS
 
 secrets = pytest.mark.parametrize(("text", "left", "secret"), SECRETS.values(), ids=SECRETS)
@@ -55,7 +64,7 @@ def test_a_secret_behind_json_escapes_is_found_and_the_json_stays_valid(text: st
     hidden = '{"out": "' + "".join(f"\\u{ord(letter):04x}" for letter in text) + '", "n": 1}'
     blanked, count = redact_json(hidden)
     assert (json.loads(blanked), count) == ({"out": left, "n": 1}, 1)
-    assert maybe(hidden.encode())
+    assert may_contain_secret(hidden.encode())
 
 
 @secrets
@@ -146,7 +155,7 @@ def test_a_secret_in_colours_is_found_wherever_they_change(text: str, left: str,
         assert longest_part(secret, shown) < 12, (painted, shown)
         assert streamed(painted[:cut], painted[cut : cut + 3], painted[cut + 3 :]) == shown
         assert shown.endswith(f"{PLAIN}! and on") and shown.startswith(colour)
-        assert maybe(json.dumps({"x": painted}).encode()) and maybe(painted.encode())
+        assert may_contain_secret(json.dumps({"x": painted}).encode()) and may_contain_secret(painted.encode())
 
 
 def longest_part(secret: str, text: str) -> int:
@@ -257,8 +266,8 @@ def test_redacting_any_text_twice_is_redacting_it_once(whole: str) -> None:
 def test_maybe_never_overlooks_a_secret(whole: str) -> None:
     _, count = redact(whole)
     if count:
-        assert maybe(whole.encode("utf-8", "surrogatepass"))
-        assert maybe(json.dumps({"x": whole}).encode())
+        assert may_contain_secret(whole.encode("utf-8", "surrogatepass"))
+        assert may_contain_secret(json.dumps({"x": whole}).encode())
 
 
 def test_prose_flows_through_a_stream_at_once() -> None:
@@ -337,7 +346,7 @@ def test_a_long_text_made_to_be_slow_is_not(unit: str) -> None:
     text = (unit * (250_000 // len(unit) + 1))[:250_000]
     began = time.process_time()
     redact(text)
-    maybe(text.encode())
+    may_contain_secret(text.encode())
     stream = Stream()
     for start in range(0, len(text), 25_000):
         stream.feed(text[start : start + 25_000])

@@ -30,7 +30,7 @@ class Call:
         self.kind = ""
         self.title = ""
         self.status = ""
-        self.given: object = None
+        self.arguments: object = None
         self.text = ""
         self.places: tuple[str, ...] = ()
         self.diffs: list[Object] = []
@@ -59,7 +59,7 @@ class Call:
             self._described = self._described or title
             self.title = title
         if update.raw_input not in (None, {}, ""):
-            self.given = update.raw_input
+            self.arguments = update.raw_input
         if update.raw_output is not None:
             self._output = update.raw_output
         places = tuple(string(location, "path") for location in objects_of(update.locations))
@@ -82,8 +82,8 @@ class Call:
     @property
     def input(self) -> object:
         """Return the call's input; if the agent does not report it, its description of the call."""
-        if self.given is not None:
-            return self.given
+        if self.arguments is not None:
+            return self.arguments
         if self.text.startswith("{"):
             try:
                 return document(self.text.encode("utf-8", "replace"))
@@ -100,7 +100,7 @@ class Call:
     @property
     def is_known(self) -> bool:
         """Return whether the agent has reported the call's input."""
-        return self.given is not None and self.status != "pending"
+        return self.arguments is not None and self.status != "pending"
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Call:
     def output(self) -> str:
         """Return the call's result as text."""
         found = self._output
-        if self.text and not (self.given is None and self.text == string({"text": found}, "text")):
+        if self.text and not (self.arguments is None and self.text == string({"text": found}, "text")):
             return self.text
         if isinstance(found, str) or found is None:
             return found or ""

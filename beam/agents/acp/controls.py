@@ -33,41 +33,41 @@ class Controls:
         """Return the refusal of a text for the running turn, because the protocol can't pass one."""
         return [_refused(steer.id, f"{self._name} can't be told anything while it works")]
 
-    def set(self, wanted: Set, now: float) -> list[Step]:
+    def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting of the session."""
-        kind = _SETTINGS.get(wanted.name)
+        kind = _SETTINGS.get(intent.name)
         if kind is None or not self.session_id:
-            return [_refused(wanted.id, f"{self._name} can't change {wanted.name!r} in a running process")]
-        setting = self._options.setting(kind, wanted.value)
+            return [_refused(intent.id, f"{self._name} can't change {intent.name!r} in a running process")]
+        setting = self._options.setting(kind, intent.value)
         if setting is None:
             found = ", ".join(self._options.values(kind)[:20]) or "none"
-            return [_refused(wanted.id, f"{self._name} has no {wanted.name} {wanted.value!r}; it has: {found}")]
+            return [_refused(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
                 code = "unfinished" if reply.is_late else "failed"
-                return [Answered(id=wanted.id, ok=False, code=code, message=reply.error)]
+                return [Answered(id=intent.id, ok=False, code=code, message=reply.error)]
             self._options.take(object_of(reply.result))
-            return [Answered(id=wanted.id)]
+            return [Answered(id=intent.id)]
 
         method, given = setting
         return [self._calls.call(method, {"sessionId": self.session_id, **given}, then, now + CALL_S)]
 
-    def act(self, wanted: Act) -> list[Step]:
+    def act(self, intent: Act) -> list[Step]:
         """Return the refusal of what the protocol has no way for."""
-        return [_refused(wanted.id, f"{self._name} can't do {wanted.name!r} in a running process")]
+        return [_refused(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
 
-    def query(self, wanted: Query) -> list[Step]:
+    def query(self, intent: Query) -> list[Step]:
         """Return the answer to a question about the session, from what the agent announced by itself."""
-        if wanted.name == "context" and self._counter.size is not None:
+        if intent.name == "context" and self._counter.size is not None:
             given: object = {"used": self._counter.used, "size": self._counter.size}
-        elif wanted.name == "commands" and self.commands is not None:
+        elif intent.name == "commands" and self.commands is not None:
             given = [string(each, "name") for each in objects_of(self.commands)]
-        elif wanted.name in _LISTS and (values := self._options.values(_LISTS[wanted.name])):
+        elif intent.name in _LISTS and (values := self._options.values(_LISTS[intent.name])):
             given = values
         else:
-            return [_refused(wanted.id, f"{self._name} does not tell {wanted.name!r}")]
-        return [Answered(id=wanted.id, result=raw_json(given))]
+            return [_refused(intent.id, f"{self._name} does not tell {intent.name!r}")]
+        return [Answered(id=intent.id, result=raw_json(given))]
 
 
 def _refused(call_id: str, why: str) -> Answered:

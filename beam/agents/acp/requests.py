@@ -112,8 +112,8 @@ def _options(number: Id, call_id: str, offered: list[Object]) -> _Open:
 
 def _description(call: Call) -> str:
     """Return the description of a request: first what would be done, then the agent's own words."""
-    given = object_of(call.input)
-    command = string(given, "command") or string(given, "cmd") or " ".join(strings(given, "command"))
+    arguments = object_of(call.input)
+    command = string(arguments, "command") or string(arguments, "cmd") or " ".join(strings(arguments, "command"))
     words = "" if call.text.startswith("{") else call.text
     lines = [command] if command else list(call.paths)
     lines_shown = "\n".join(dict.fromkeys(line for line in (*lines, call.title, words) if line))

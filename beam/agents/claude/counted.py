@@ -22,9 +22,9 @@ _SAME_COST_USD = 1e-9  # sums of the same parts may differ by less
 
 def usage_in(usage: Object) -> Usage:
     """Return the figures of an API message or of a result's `usage`."""
-    fresh, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
+    uncached, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
     return Usage(
-        input_tokens=None if fresh is None else fresh + (written or 0),
+        input_tokens=None if uncached is None else uncached + (written or 0),
         output_tokens=integer(usage, "output_tokens"),
         cached_tokens=integer(usage, "cache_read_input_tokens"),
         cache_write_tokens=written,
@@ -133,9 +133,9 @@ def _models(result: Object, key: str) -> tuple[ModelUsage, ...]:
 
 def _model(name: str, item: object) -> ModelUsage:
     value = item if isinstance(item, dict) else {}
-    fresh, written = integer(value, "inputTokens"), integer(value, "cacheCreationInputTokens")
+    uncached, written = integer(value, "inputTokens"), integer(value, "cacheCreationInputTokens")
     usage = Usage(
-        input_tokens=None if fresh is None else fresh + (written or 0),
+        input_tokens=None if uncached is None else uncached + (written or 0),
         output_tokens=integer(value, "outputTokens"),
         cached_tokens=integer(value, "cacheReadInputTokens"),
         reasoning_tokens=integer(value, "thinkingTokens"),

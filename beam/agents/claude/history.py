@@ -193,8 +193,8 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
 def of_call(line: Line) -> Usage:
     """Return the figures of the API message that the line is part of; `input_tokens` came from no cache."""
     used = line.usage or Usage()
-    fresh = None if used.input_tokens is None else used.input_tokens - (used.cached_tokens or 0)
-    return structs.replace(used, input_tokens=fresh, cache_write_tokens=line.cache_write_tokens, calls=1)
+    uncached = None if used.input_tokens is None else used.input_tokens - (used.cached_tokens or 0)
+    return structs.replace(used, input_tokens=uncached, cache_write_tokens=line.cache_write_tokens, calls=1)
 
 
 def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Called]]:
@@ -269,11 +269,11 @@ def _usage(message: Object) -> Usage | None:
     used = obj(message, "usage")
     if not used:
         return None
-    fresh, read_, written = (
+    uncached, read_, written = (
         integer(used, key) for key in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
     return Usage(
-        input_tokens=None if fresh is None else fresh + (read_ or 0) + (written or 0),
+        input_tokens=None if uncached is None else uncached + (read_ or 0) + (written or 0),
         output_tokens=integer(used, "output_tokens"),
         cached_tokens=read_,
     )

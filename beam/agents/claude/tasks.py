@@ -39,11 +39,11 @@ class Tasks:
         self._called: dict[str, tuple[str, Object]] = {}
         self._let_go: set[str] = set()  # ids of the tasks that the agent itself stopped
 
-    def called(self, call_id: str, name: str, given: Object) -> None:
+    def called(self, call_id: str, name: str, arguments: Object) -> None:
         """Record a tool call, which may begin or stop a task."""
-        self._called[call_id] = (name, given)
+        self._called[call_id] = (name, arguments)
         if name in _STOPPERS:
-            self._let_go |= {value for value in given.values() if isinstance(value, str)}
+            self._let_go |= {value for value in arguments.values() if isinstance(value, str)}
 
     def returned(self, call_id: str, record: Object) -> None:
         """Record what a tool did, by the CLI's own account in a transcript: it may have begun a task."""
@@ -84,9 +84,11 @@ class Tasks:
         task = self._tasks.get(task_id)
         if task is None or (call_id and call_id != task.call_id):
             kind, description = string(value, "task_type"), string(value, "description")
-            name, given = self._called.get(call_id, (_NAMES.get(kind, kind or "task"), {"description": description}))
+            name, arguments = self._called.get(
+                call_id, (_NAMES.get(kind, kind or "task"), {"description": description})
+            )
             how = "" if task is None else task.how
-            task = self._tasks[task_id] = _Task(call_id or task_id, name, raw_json(given), how)
+            task = self._tasks[task_id] = _Task(call_id or task_id, name, raw_json(arguments), how)
         return task
 
     def _ended(self, task: _Task, word: str) -> None:

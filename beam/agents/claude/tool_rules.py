@@ -42,9 +42,9 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
     return _GUARDED if access == "read" and changes else _AGENT
 
 
-def call(tool: str, given: object) -> ToolCall | None:
+def call(tool: str, arguments: object) -> ToolCall | None:
     """Return the call in the terms of rules; None if it has none."""
-    values, kind = object_of(given), _KINDS.get(tool, tool)
+    values, kind = object_of(arguments), _KINDS.get(tool, tool)
     match kind:
         case "Bash":
             is_free = values.get("dangerouslyDisableSandbox") is True

@@ -21,11 +21,13 @@ class Tools:
 
     def called(self, block: Object, parent: str | None) -> list[Event]:
         """Return the events of a `tool_use` block."""
-        call_id, name, given = string(block, "id"), string(block, "name"), obj(block, "input")
-        self._open[call_id] = (name, given, parent)
+        call_id, name, arguments = string(block, "id"), string(block, "name"), obj(block, "input")
+        self._open[call_id] = (name, arguments, parent)
         called = events.ToolCalled(call_id=call_id, name=name, input=raw_json(block.get("input")), parent=parent)
-        if name == "TodoWrite" and parent is None and "todos" in given:
-            steps = tuple(_step(string(todo, "content"), string(todo, "status")) for todo in objects(given, "todos"))
+        if name == "TodoWrite" and parent is None and "todos" in arguments:
+            steps = tuple(
+                _step(string(todo, "content"), string(todo, "status")) for todo in objects(arguments, "todos")
+            )
             return [called, events.PlanUpdated(steps=steps)]
         return [called]
 
@@ -35,7 +37,7 @@ class Tools:
         """
         call_id = string(block, "tool_use_id")
         is_error = block.get("is_error") is True
-        name, given, _ = self._open.pop(call_id, ("", {}, None))
+        name, arguments, _ = self._open.pop(call_id, ("", {}, None))
         emitted: list[Event] = [
             events.ToolReturned(call_id=call_id, output=_output(block.get("content")), is_error=is_error, parent=parent)
         ]
@@ -43,14 +45,14 @@ class Tools:
             return emitted
         record = detail if isinstance(detail, dict) else {}
         if name in _WRITERS:
-            path = string(record, "filePath") or string(given, _WRITERS[name])
+            path = string(record, "filePath") or string(arguments, _WRITERS[name])
             kind = "add" if string(record, "type") == "create" else "update"
             emitted.append(events.FileChanged(path=path, kind=kind))
-        elif parent is None and self._planned(name, given, record):
+        elif parent is None and self._planned(name, arguments, record):
             emitted.append(events.PlanUpdated(steps=tuple(self._plan.values())))
         return emitted
 
-    def _planned(self, name: str, given: Object, record: Object) -> bool:
+    def _planned(self, name: str, arguments: Object, record: Object) -> bool:
         """Return whether this call changed the plan that the task tools keep.
 
         Tasks of earlier processes are unknown.
@@ -58,19 +60,19 @@ class Tools:
         if name == "TaskCreate":
             task = obj(record, "task")
             task_id = string(task, "id")
-            self._plan[task_id] = _step(string(task, "subject") or string(given, "subject"), "pending")
+            self._plan[task_id] = _step(string(task, "subject") or string(arguments, "subject"), "pending")
             return bool(task_id)
         if name == "TaskList":
             tasks = objects(record, "tasks")
             self._plan = {string(t, "id"): _step(string(t, "subject"), string(t, "status")) for t in tasks}
             return bool(tasks)
-        task_id, status = string(given, "taskId"), string(given, "status")
+        task_id, status = string(arguments, "taskId"), string(arguments, "status")
         if name != "TaskUpdate" or task_id not in self._plan or not status:
             return False
         if status == "deleted":
             del self._plan[task_id]
         else:
-            self._plan[task_id] = _step(string(given, "subject") or self._plan[task_id].text, status)
+            self._plan[task_id] = _step(string(arguments, "subject") or self._plan[task_id].text, status)
         return True
 
     def unfinished(self) -> list[Event]:

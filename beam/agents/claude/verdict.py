@@ -108,9 +108,9 @@ def failure_class(http_status: int | None, word: str, text: str) -> Class:
 
 def lost_id(turn: Turn, text: str) -> str | None:
     """Return the resume id if the text proves that the CLI has no such session."""
-    asked = turn.session_id
-    proof = asked and any(line.strip() == LOST + asked for line in text.splitlines())
-    return asked if proof else None
+    requested = turn.session_id
+    proof = requested and any(line.strip() == LOST + requested for line in text.splitlines())
+    return requested if proof else None
 
 
 def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
@@ -183,8 +183,8 @@ def goes_on(result: Object) -> bool:
 
 def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
     """Return the requests of the turn that were denied, with who denied each; `default` if nobody decided."""
-    asked = objects(result, "permission_denials")
-    if not asked:
+    requested = objects(result, "permission_denials")
+    if not requested:
         return summary.denied
     own = tuple(
         Denial(
@@ -193,7 +193,7 @@ def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
             input=raw_json(item.get("tool_input")),
             by=summary.decided.get(string(item, "tool_use_id"), "default"),
         )
-        for item in asked
+        for item in requested
     )
     known = {denial.call_id for denial in own}
     return (*(denial for denial in summary.denied if denial.call_id not in known), *own)

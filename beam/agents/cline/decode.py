@@ -91,16 +91,16 @@ class Lines:
         summary, reason = self._summary, string(value, "finishReason")
         usage, own = obj(value, "aggregateUsage") or obj(value, "usage"), obj(value, "usage")
         summary.model = string(obj(value, "model"), "id") or summary.model
-        given, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # what was cached among it
+        arguments, cached = integer(usage, "inputTokens"), integer(usage, "cacheReadTokens")  # what was cached among it
         figures = Usage(
-            input_tokens=None if given is None else max(0, given - (cached or 0)),
+            input_tokens=None if arguments is None else max(0, arguments - (cached or 0)),
             output_tokens=integer(usage, "outputTokens"),
             cached_tokens=cached,
             cache_write_tokens=integer(usage, "cacheWriteTokens"),
-            calls=self._calls if self._given == (given, integer(usage, "outputTokens")) else None,
+            calls=self._calls if self._given == (arguments, integer(usage, "outputTokens")) else None,
         )
         model = string(obj(value, "model"), "id") if usage == own else ""
-        counted = given or figures.output_tokens
+        counted = arguments or figures.output_tokens
         emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":

@@ -94,9 +94,9 @@ _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
 def total_of(tokens: Tokens) -> Total:
     """Return what the whole thread used so far. `input_tokens` came from no cache."""
     given, cached = tokens.input_tokens, tokens.cached_input_tokens
-    fresh = None if given is None else max(0, given - (cached or 0))
+    uncached = None if given is None else max(0, given - (cached or 0))
     return Total(
-        input_tokens=fresh,
+        input_tokens=uncached,
         output_tokens=tokens.output_tokens,
         cached_tokens=cached,
         reasoning_tokens=tokens.reasoning_output_tokens,

@@ -60,12 +60,12 @@ class Items:
         return [events.Unknown(what=f"item/{item.type}")]
 
     def _returned(self, item: Item) -> list[Event]:
-        call_id, (name, given) = self._prefix + item.id, _call(item)
-        called = [] if call_id in self._summary.calls else self._summary.called(call_id, name, given)
+        call_id, (name, arguments) = self._prefix + item.id, _call(item)
+        called = [] if call_id in self._summary.calls else self._summary.called(call_id, name, arguments)
         output, failed = _output(item), item.status in ("failed", "declined")
         emitted = called + self._summary.returned(call_id, output, is_error=failed)
         if failed and item.type == "mcp_tool_call" and _NEEDS_APPROVAL in output:
-            self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+            self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments)))
         if not failed and item.type == "file_change":
             emitted += [
                 events.FileChanged(path=string(change, "path"), kind=string(change, "kind") or "update")

@@ -36,9 +36,9 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
     return _NOT_ASKED if rule.tool == "Bash" else _OTHER
 
 
-def call(tool: str, given: object) -> ToolCall | None:
+def call(tool: str, arguments: object) -> ToolCall | None:
     """Return Codex's request in the terms of rules; None if rules can't decide it."""
-    values = object_of(given)
+    values = object_of(arguments)
     if tool == "shell":
         more = {"kind", "network", "permissions"}.intersection(values)
         return None if more else ToolCall(tool="Bash", command=_script(string(values, "command")))

@@ -57,9 +57,9 @@ class Lines:
                 text = string(data, "content")
                 return [events.Thinking(text=text)] if text else []
             case "tool.execution_start":
-                call_id, name, given = string(data, "toolCallId"), string(data, "toolName"), data.get("arguments")
-                self._tools[call_id] = (name, given)
-                return self._summary.called(call_id, name, given)
+                call_id, name, arguments = string(data, "toolCallId"), string(data, "toolName"), data.get("arguments")
+                self._tools[call_id] = (name, arguments)
+                return self._summary.called(call_id, name, arguments)
             case "tool.execution_partial_result" | "tool.execution_progress":
                 text = string(data, "partialOutput") or string(data, "progressMessage")
                 return [events.ToolProgress(call_id=string(data, "toolCallId"), text=text)]
@@ -98,10 +98,10 @@ class Lines:
 
     def _returned(self, data: Object) -> list[Event]:
         call_id, error, result = string(data, "toolCallId"), obj(data, "error"), obj(data, "result")
-        name, given = self._tools.pop(call_id, ("", None))
+        name, arguments = self._tools.pop(call_id, ("", None))
         if data.get("success") is not True:
             if string(error, "code") == "denied":
-                self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given)))
+                self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments)))
             return self._summary.returned(call_id, string(error, "message"), is_error=True)
         emitted = self._summary.returned(call_id, string(result, "content"))
         for edit in objects(data, "fileEdits"):

@@ -101,18 +101,18 @@ class Frames:
         return self._summary.text(text)
 
     def _called(self, record: Line) -> list[Event]:
-        given = object_of(record.parameters)
-        self._calls[record.tool_id] = (record.tool_name, given)
-        return self._summary.called(record.tool_id, record.tool_name, given)
+        arguments = object_of(record.parameters)
+        self._calls[record.tool_id] = (record.tool_name, arguments)
+        return self._summary.called(record.tool_id, record.tool_name, arguments)
 
     def _returned(self, record: Line) -> list[Event]:
-        name, given = self._calls.pop(record.tool_id, ("", {}))
+        name, arguments = self._calls.pop(record.tool_id, ("", {}))
         is_error = record.status != "success"
         emitted = self._summary.returned(record.tool_id, record.output or record.error.message, is_error=is_error)
         if not is_error and name in _WRITERS:
-            emitted.append(events.FileChanged(path=string(given, "file_path")))
+            emitted.append(events.FileChanged(path=string(arguments, "file_path")))
         if record.error.type in _NOT_ALLOWED and name.startswith(_CHANGING) and self._turn.access != "full":
-            self._summary.denials.append(Denial(tool=name, call_id=record.tool_id, input=raw_json(given)))
+            self._summary.denials.append(Denial(tool=name, call_id=record.tool_id, input=raw_json(arguments)))
         return emitted
 
     def _trouble(self, record: Line) -> list[Event]:

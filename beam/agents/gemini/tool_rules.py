@@ -44,7 +44,7 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
     return _AGENT if access == "read" else _WIDE
 
 
-def call(tool: str, given: object) -> ToolCall | None:
+def call(tool: str, arguments: object) -> ToolCall | None:
     """Return None, because Gemini never asks beam about a call."""
     return None
 

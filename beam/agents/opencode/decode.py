@@ -73,9 +73,9 @@ class Lines:
 
     def _tool(self, part: Object) -> list[Event]:
         summary, state = self._summary, obj(part, "state")
-        call_id, name, given = string(part, "callID"), string(part, "tool"), state.get("input")
+        call_id, name, arguments = string(part, "callID"), string(part, "tool"), state.get("input")
         said = summary.texts  # of this step; its texts and tools come in any order
-        emitted = summary.called(call_id, name, given)
+        emitted = summary.called(call_id, name, arguments)
         summary.texts = said
         if string(state, "status") != "error":
             emitted += summary.returned(call_id, string(state, "output"))
@@ -83,7 +83,7 @@ class Lines:
         error = string(state, "error")
         if error.startswith(DENIED) or name in left_out(self._turn.access):
             by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
-            summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(given), by=by))
+            summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments), by=by))
         return emitted + summary.returned(call_id, error, is_error=True)
 
     def _failed(self, error: Object) -> list[Event]:
@@ -103,9 +103,9 @@ class Lines:
 
 def _usage(tokens: Object) -> Usage:
     cache = obj(tokens, "cache")
-    fresh, written = integer(tokens, "input"), integer(cache, "write")
+    uncached, written = integer(tokens, "input"), integer(cache, "write")
     return Usage(
-        input_tokens=None if fresh is None else fresh + (written or 0),
+        input_tokens=None if uncached is None else uncached + (written or 0),
         output_tokens=integer(tokens, "output"),
         cached_tokens=integer(cache, "read"),
         reasoning_tokens=integer(tokens, "reasoning"),
@@ -114,8 +114,8 @@ def _usage(tokens: Object) -> Usage:
     )
 
 
-def _changed(name: str, metadata: Object, given: Object) -> list[Event]:
+def _changed(name: str, metadata: Object, arguments: Object) -> list[Event]:
     if name not in _WRITERS:
         return []
-    path = string(metadata, "filepath") or string(given, "filePath")
+    path = string(metadata, "filepath") or string(arguments, "filePath")
     return [events.FileChanged(path=path, kind="add" if metadata.get("exists") is False else "update")] if path else []

@@ -45,7 +45,7 @@ class Lines:
         self._stop = ""
         self._error = ""
         self._writes: dict[str, str] = {}
-        self._given: dict[str, Object] = {}
+        self._arguments: dict[str, Object] = {}
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
@@ -98,19 +98,19 @@ class Lines:
         return emitted
 
     def _tool(self, kind: str, value: Object) -> list[Event]:
-        call_id, name, given = string(value, "toolCallId"), string(value, "toolName"), obj(value, "args")
+        call_id, name, arguments = string(value, "toolCallId"), string(value, "toolName"), obj(value, "args")
         if kind == "tool_execution_start":
-            self._given[call_id] = given
+            self._arguments[call_id] = arguments
             if name in _WRITERS:
-                self._writes[call_id] = string(given, "path")
-            return self._summary.called(call_id, name, given)
+                self._writes[call_id] = string(arguments, "path")
+            return self._summary.called(call_id, name, arguments)
         if kind == "tool_execution_update":
             return [events.ToolProgress(call_id=call_id, text=_text(obj(value, "partialResult")))]
         is_error = value.get("isError") is True
         emitted = self._summary.returned(call_id, _text(obj(value, "result")), is_error=is_error)
-        asked = self._given.pop(call_id, None)
+        arguments_of_call = self._arguments.pop(call_id, None)
         if is_error and name in _LEFT_OUT.get(self._turn.access, ()):
-            self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(asked)))
+            self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments_of_call)))
         path = self._writes.pop(call_id, "")
         return emitted + ([events.FileChanged(path=path)] if path and not is_error else [])
 
@@ -141,9 +141,9 @@ class Lines:
 
 
 def _usage(usage: Object) -> Usage:
-    fresh, written = integer(usage, "input"), integer(usage, "cacheWrite")
+    uncached, written = integer(usage, "input"), integer(usage, "cacheWrite")
     return Usage(
-        input_tokens=None if fresh is None else fresh + (written or 0),
+        input_tokens=None if uncached is None else uncached + (written or 0),
         output_tokens=integer(usage, "output"),
         cached_tokens=integer(usage, "cacheRead"),
         reasoning_tokens=integer(usage, "reasoning"),

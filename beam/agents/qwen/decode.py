@@ -132,9 +132,9 @@ class Lines:
             if string(block, "type") != "tool_result":
                 continue
             call_id, is_error = string(block, "tool_use_id"), block.get("is_error") is True
-            name, given = self._open.pop(call_id, ("", {}))
+            name, arguments = self._open.pop(call_id, ("", {}))
             emitted += self._summary.returned(call_id, _text(block.get("content")), is_error=is_error)
-            path = string(given, _WRITERS[name]) if name in _WRITERS and not is_error else ""
+            path = string(arguments, _WRITERS[name]) if name in _WRITERS and not is_error else ""
             if path:
                 emitted.append(events.FileChanged(path=path))
         return emitted
@@ -143,8 +143,8 @@ class Lines:
         summary = self._summary
         summary.session_id = summary.session_id or string(value, "session_id") or None
         for denial in objects(value, "permission_denials"):
-            call_id, given = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
-            summary.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=given))
+            call_id, arguments = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
+            summary.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=arguments))
         api_ms = integer(value, "duration_api_ms")
         summary.work = figures.Work(api_s=None if api_ms is None else api_ms / 1000)  # of this process alone
         emitted = self._used(obj(value, "usage"))
@@ -196,9 +196,9 @@ def _delta(value: Object) -> list[Event]:
 
 
 def _usage(usage: Object) -> Usage:
-    given, cached = integer(usage, "input_tokens"), integer(usage, "cache_read_input_tokens")
+    arguments, cached = integer(usage, "input_tokens"), integer(usage, "cache_read_input_tokens")
     return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        input_tokens=None if arguments is None else max(0, arguments - (cached or 0)),
         output_tokens=integer(usage, "output_tokens"),
         cached_tokens=cached,
     )

@@ -132,12 +132,12 @@ class LookVerbs(OpenedRoot):
         paths, whole = self._find(message_id)
         return paths.agent, whole
 
-    def message_ids(self, most: int) -> list[str]:
-        """Return the ids of messages that are known here, the newest first, at most `most`."""
+    def message_ids(self, limit: int) -> list[str]:
+        """Return the ids of messages that are known here, the newest first, at most `limit`."""
         from beam.api import find
 
         found = {known for _, known in find.message_ids(self.context)}
-        return sorted(found, key=lambda each: each.rpartition("-")[2], reverse=True)[:most]
+        return sorted(found, key=lambda each: each.rpartition("-")[2], reverse=True)[:limit]
 
     def attach(self, agent: str) -> Attached:
         """Connect to the agent's terminal.

@@ -64,15 +64,15 @@ class SetupVerbs(OpenedRoot):
             raise NotFoundError(f"there is no folder {self.home.project}", "", subject=str(self.home.project))
         return trusting.look(self.context)
 
-    def trust(self, looked: Looked | None = None) -> Path:
-        """Trust this folder's files, as they are in `looked` (None: as they are now), to run code. Return the folder.
+    def trust(self, review: Looked | None = None) -> Path:
+        """Trust this folder's files, as they are in `review` (None: as they are now), to run code. Return the folder.
 
         Messages that waited for it then run.
         """
         from beam.api import trusting
 
         self.check_person("trusts a folder")
-        trusting.trust(self.context, looked or self.look_at_folder())
+        trusting.trust(self.context, review or self.look_at_folder())
         return self.home.project
 
     def untrust(self) -> Path:

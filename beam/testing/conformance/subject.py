@@ -197,7 +197,7 @@ def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -
 
 
 def processes_with(text: str) -> list[int]:
-    """Return the pids of processes whose environment or command line holds the text; none where there is no /proc."""
+    """Return the pids of processes whose environment or command line holds the text; none if there is no /proc."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -33,17 +33,17 @@ def nothing(result: Object) -> object:
     return None
 
 
-def of(wanted: Act) -> Action | str:
+def of(intent: Act) -> Action | str:
     """Return the request that does this, or why there is none."""
-    given = json_object(bytes(wanted.given)) or {}
+    given = json_object(bytes(intent.given)) or {}
     server = string(given, "server")
-    match wanted.name:
+    match intent.name:
         case "mcp.reconnect" if server:
             return Action("mcp_reconnect", {"serverName": server}, nothing, _CONNECT_S)
         case "mcp.reconnect":
             return "claude connects one MCP server anew: name it"
         case "mcp.enable" | "mcp.disable" if server:
-            is_on = wanted.name == "mcp.enable"
+            is_on = intent.name == "mcp.enable"
             return Action("mcp_toggle", {"serverName": server, "enabled": is_on}, nothing, _CONNECT_S)
         case "mcp.set":
             return Action("mcp_set_servers", {"servers": object_of(given.get("servers"))}, _set, _CONNECT_S)
@@ -54,7 +54,7 @@ def of(wanted: Act) -> Action | str:
         case "rewind.files" if string(given, "to"):
             is_dry = given.get("dry_run") is not False
             return Action("rewind_files", {"user_message_id": string(given, "to"), "dry_run": is_dry}, _rewound)
-    return f"claude can't do {wanted.name!r} in a running process"
+    return f"claude can't do {intent.name!r} in a running process"
 
 
 def servers(result: Object) -> list[Object]:

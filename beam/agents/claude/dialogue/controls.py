@@ -63,108 +63,108 @@ class Controls:
 
     # -- settings ------------------------------------------------------------------------------------------------------
 
-    def set(self, wanted: Set, now: float) -> list[Step]:
+    def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting."""
-        match wanted.name:
-            case "model" if wanted.value:
-                return [self._ask("set_model", {"model": wanted.value}, wanted.id, now)]
-            case "effort" if wanted.value:
-                return self._set_effort(wanted, now)
+        match intent.name:
+            case "model" if intent.value:
+                return [self._ask("set_model", {"model": intent.value}, intent.id, now)]
+            case "effort" if intent.value:
+                return self._set_effort(intent, now)
             case "thinking":
-                return self._set_thinking(wanted, now)
+                return self._set_thinking(intent, now)
             case "mode":
-                return self._set_mode(wanted, now)
+                return self._set_mode(intent, now)
             case "access":
-                return self._set_access(wanted, now)
-        return [refused(wanted.id, f"claude can't change {wanted.name!r} in a running process")]
+                return self._set_access(intent, now)
+        return [refused(intent.id, f"claude can't change {intent.name!r} in a running process")]
 
-    def _set_effort(self, wanted: Set, now: float) -> list[Step]:
+    def _set_effort(self, intent: Set, now: float) -> list[Step]:
         """Return the step that asks for an effort. Claude takes any word, so what it made of it is looked up."""
 
         def looked(reply: Reply) -> list[Step]:
             applied = string(obj(reply.result, "applied"), "effort")
             if reply.error:
-                return [failed(wanted.id, reply.error, is_late=reply.is_late)]
-            if applied != wanted.value:
+                return [failed(intent.id, reply.error, is_late=reply.is_late)]
+            if applied != intent.value:
                 has = f"it has {applied!r} still" if applied else "its model has none"
-                return [refused(wanted.id, f"claude did not take the effort {wanted.value[:40]!r}: {has}")]
-            return [Answered(id=wanted.id)]
+                return [refused(intent.id, f"claude did not take the effort {intent.value[:40]!r}: {has}")]
+            return [Answered(id=intent.id)]
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [failed(wanted.id, reply.error, is_late=reply.is_late)]
+                return [failed(intent.id, reply.error, is_late=reply.is_late)]
             return [self._calls.call("get_settings", {}, looked, reply.now + CALL_S)]
 
-        given: Object = {"settings": {"effortLevel": wanted.value}}
+        given: Object = {"settings": {"effortLevel": intent.value}}
         return [self._calls.call("apply_flag_settings", given, then, now + CALL_S)]
 
-    def _set_thinking(self, wanted: Set, now: float) -> list[Step]:
-        is_number = wanted.value.isascii() and wanted.value.isdecimal() and len(wanted.value) <= _LONGEST_NUMBER
-        if not is_number and wanted.value != _BY_ITSELF:
-            why = f"a thinking budget is a number of tokens or {_BY_ITSELF!r}, not {wanted.value[:40]!r}"
-            return [refused(wanted.id, why)]
-        most = int(wanted.value) if is_number else None
-        return [self._ask("set_max_thinking_tokens", {"max_thinking_tokens": most}, wanted.id, now)]
+    def _set_thinking(self, intent: Set, now: float) -> list[Step]:
+        is_number = intent.value.isascii() and intent.value.isdecimal() and len(intent.value) <= _LONGEST_NUMBER
+        if not is_number and intent.value != _BY_ITSELF:
+            why = f"a thinking budget is a number of tokens or {_BY_ITSELF!r}, not {intent.value[:40]!r}"
+            return [refused(intent.id, why)]
+        most = int(intent.value) if is_number else None
+        return [self._ask("set_max_thinking_tokens", {"max_thinking_tokens": most}, intent.id, now)]
 
-    def _set_mode(self, wanted: Set, now: float) -> list[Step]:
-        if wanted.value not in rights.LIVE_MODES:
+    def _set_mode(self, intent: Set, now: float) -> list[Step]:
+        if intent.value not in rights.LIVE_MODES:
             words = " and ".join(rights.LIVE_MODES)
-            why = f"claude's live modes are {words}, not {wanted.value[:40]!r}; what it may do is its access"
-            return [refused(wanted.id, why)]
-        return self._into(wanted, self.access, plans=wanted.value == "plan", now=now)
+            why = f"claude's live modes are {words}, not {intent.value[:40]!r}; what it may do is its access"
+            return [refused(intent.id, why)]
+        return self._into(intent, self.access, plans=intent.value == "plan", now=now)
 
-    def _set_access(self, wanted: Set, now: float) -> list[Step]:
-        access = rights.live_access(self._first.access, wanted.value)
+    def _set_access(self, intent: Set, now: float) -> list[Step]:
+        access = rights.live_access(self._first.access, intent.value)
         if access is None:
-            began = f"a process that began with access {self._first.access} can't be given {wanted.value[:40]!r}"
-            return [refused(wanted.id, f"{began}: beam send --access starts another")]
-        return self._into(wanted, access, plans=False, now=now)
+            began = f"a process that began with access {self._first.access} can't be given {intent.value[:40]!r}"
+            return [refused(intent.id, f"{began}: beam send --access starts another")]
+        return self._into(intent, access, plans=False, now=now)
 
-    def _into(self, wanted: Set, access: Access, *, plans: bool, now: float) -> list[Step]:
+    def _into(self, intent: Set, access: Access, *, plans: bool, now: float) -> list[Step]:
         mode = "plan" if plans else rights.live_mode(self._first, access)
 
         def then(reply: Reply) -> list[Step]:
             if not reply.error and string(reply.result, "mode") not in ("", mode):
-                return [failed(wanted.id, f"claude is in the mode {string(reply.result, 'mode')[:40]!r}")]
+                return [failed(intent.id, f"claude is in the mode {string(reply.result, 'mode')[:40]!r}")]
             if not reply.error:
                 self.access, self._plans = access, plans
-            return passed_on(wanted.id, reply)
+            return passed_on(intent.id, reply)
 
         return [self._calls.call("set_permission_mode", {"mode": mode}, then, now + CALL_S)]
 
     # -- what it tells and does ----------------------------------------------------------------------------------------
 
-    def query(self, wanted: Query, now: float) -> list[Step]:
+    def query(self, intent: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if it is known already."""
-        match wanted.name:
+        match intent.name:
             case "account":
-                return [Answered(id=wanted.id, result=raw_json(self.initialized.get("account")))]
+                return [Answered(id=intent.id, result=raw_json(self.initialized.get("account")))]
             case "commands":
-                return [Answered(id=wanted.id, result=raw_json(self.commands))]
+                return [Answered(id=intent.id, result=raw_json(self.commands))]
             case "models":
                 models = [string(each, "value") for each in objects(self.initialized, "models")]
-                return [Answered(id=wanted.id, result=raw_json(models))]
+                return [Answered(id=intent.id, result=raw_json(models))]
             case "modes":
                 here = "plan" if self._plans else "default"
                 modes = {"current": here, "available": list(rights.LIVE_MODES), "access": self.access}
-                return [Answered(id=wanted.id, result=raw_json(modes))]
+                return [Answered(id=intent.id, result=raw_json(modes))]
             case "context":
-                return [self._ask("get_context_usage", {}, wanted.id, now, _context)]
+                return [self._ask("get_context_usage", {}, intent.id, now, _context)]
             case "mcp":
-                return [self._ask("mcp_status", {}, wanted.id, now, actions.servers)]
-        return [refused(wanted.id, f"claude can't tell {wanted.name!r}")]
+                return [self._ask("mcp_status", {}, intent.id, now, actions.servers)]
+        return [refused(intent.id, f"claude can't tell {intent.name!r}")]
 
     @property
     def commands(self) -> list[str]:
         """Return the names of the slash commands that it takes."""
         return [string(each, "name") for each in objects(self.initialized, "commands")]
 
-    def act(self, wanted: Act, now: float) -> list[Step]:
+    def act(self, intent: Act, now: float) -> list[Step]:
         """Return the step that has it do something."""
-        action = actions.of(wanted)
+        action = actions.of(intent)
         if isinstance(action, str):
-            return [refused(wanted.id, action)]
-        return [self._ask(action.subtype, action.given, wanted.id, now, action.show, action.seconds)]
+            return [refused(intent.id, action)]
+        return [self._ask(action.subtype, action.given, intent.id, now, action.show, action.seconds)]
 
     def _ask(
         self,

@@ -46,9 +46,9 @@ class Requests:
         subtype = string(request, "subtype")
         if subtype != "can_use_tool":
             return [*_unanswerable(subtype, request), wire.refusal(key, f"beam does not answer {subtype[:80]}")]
-        tool, given = string(request, "tool_name"), request.get("input")
-        shown = raw_json(given)
-        if not tool or not isinstance(given, dict) or bytes(shown) == b"null" or len(self._open) >= _MOST:
+        tool, arguments = string(request, "tool_name"), request.get("input")
+        shown = raw_json(arguments)
+        if not tool or not isinstance(arguments, dict) or bytes(shown) == b"null" or len(self._open) >= _MOST:
             return [wire.answer(key, _denial(_DENIED))]
         always = [] if _only_once(request) else rights.for_the_session(objects(request, "permission_suggestions"))
         self._open[key] = _Open(shown, raw_json(always))
@@ -57,13 +57,13 @@ class Requests:
                 key=key,
                 tool=tool,
                 input=shown,
-                description=_description(tool, given, request),
+                description=_description(tool, arguments, request),
                 call_id=string(request, "tool_use_id") or None,
                 suggestions=self._open[key].always,
                 always=bool(always),
                 message=True,
                 changes=True,
-                call=_call(tool, given, request),
+                call=_call(tool, arguments, request),
             )
         ]
 
@@ -88,10 +88,10 @@ class Requests:
         return [Withdrawn(key=key, why="claude does not wait for it any more")]
 
 
-def _call(tool: str, given: Object, request: Object) -> ToolCall | None:
+def _call(tool: str, arguments: Object, request: Object) -> ToolCall | None:
     """Return the requested call in the terms of rules. If claude, or the person's own settings, want a person to
     decide it, no rule allows it."""
-    call = tool_rules.call(tool, given)
+    call = tool_rules.call(tool, arguments)
     reason, matched = string(request, "decision_reason_type"), request.get("matched_ask_rule")
     is_theirs = matched is not None and string(obj(request, "matched_ask_rule"), "source") != _OURS
     is_theirs |= reason == "rule" and string(request, "decision_reason_rule_source") != _OURS
@@ -109,14 +109,14 @@ def _only_once(request: Object) -> bool:
     return request.get("requires_user_interaction") is True or request.get("suppress_always_allow_rule") is True
 
 
-def _description(tool: str, given: Object, request: Object) -> str:
+def _description(tool: str, arguments: Object, request: Object) -> str:
     """Return the description of a request: first what would be done, then the agent's own words."""
-    command, path = string(given, "command"), string(given, _FILES.get(tool, ""))
+    command, path = string(arguments, "command"), string(arguments, _FILES.get(tool, ""))
     if tool == "Bash" and command:
-        rest = {name: value for name, value in given.items() if name not in ("command", "description")}
-        lines = [command, _json(rest) if rest else "", string(given, "description")]
+        rest = {name: value for name, value in arguments.items() if name not in ("command", "description")}
+        lines = [command, _json(rest) if rest else "", string(arguments, "description")]
     else:
-        lines = [path or _json(given)]
+        lines = [path or _json(arguments)]
     reason, blocked = string(request, "decision_reason"), string(request, "blocked_path")
     lines += [reason, f"outside of its folder: {blocked}" if blocked else ""]
     return "\n".join(line for line in lines if line)

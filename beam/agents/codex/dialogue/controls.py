@@ -63,82 +63,82 @@ class Controls:
         self._steers.clear()
         return found
 
-    def set(self, wanted: Set, now: float) -> list[Step]:
+    def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting, from the next turn on."""
-        match wanted.name:
-            case "model" if wanted.value:
-                return [self._update(wanted, {"model": wanted.value}, now)]
-            case "effort" if wanted.value:
-                return self._set_effort(wanted, now)
-            case "mode" if wanted.value in _MODES:
+        match intent.name:
+            case "model" if intent.value:
+                return [self._update(intent, {"model": intent.value}, now)]
+            case "effort" if intent.value:
+                return self._set_effort(intent, now)
+            case "mode" if intent.value in _MODES:
                 kept: Object = {"model": self.model or "", "reasoning_effort": None, "developer_instructions": None}
-                mode: Object = {"mode": wanted.value, "settings": kept}
-                return [self._update(wanted, {"collaborationMode": mode}, now)]
+                mode: Object = {"mode": intent.value, "settings": kept}
+                return [self._update(intent, {"collaborationMode": mode}, now)]
             case "mode":
-                why = f"codex's live modes are {' and '.join(_MODES)}, not {wanted.value[:40]!r}"
-                return [_refused(wanted.id, why)]
-        return [_refused(wanted.id, f"codex can't change {wanted.name!r} in a running process")]
+                why = f"codex's live modes are {' and '.join(_MODES)}, not {intent.value[:40]!r}"
+                return [_refused(intent.id, why)]
+        return [_refused(intent.id, f"codex can't change {intent.name!r} in a running process")]
 
-    def _update(self, wanted: Set, change: Object, now: float) -> Step:
+    def _update(self, intent: Set, change: Object, now: float) -> Step:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed(wanted.id, reply.error, is_late=reply.is_late)]
-            if wanted.name == "model":
-                self.model = wanted.value
-            if wanted.name == "mode":
-                self.mode = wanted.value
-            return [Answered(id=wanted.id, message="from the next turn on")]
+                return [_failed(intent.id, reply.error, is_late=reply.is_late)]
+            if intent.name == "model":
+                self.model = intent.value
+            if intent.name == "mode":
+                self.mode = intent.value
+            return [Answered(id=intent.id, message="from the next turn on")]
 
         params: Object = {"threadId": self.thread_id, **change}
         return self._calls.call("thread/settings/update", params, then, now + CALL_S)
 
-    def _set_effort(self, wanted: Set, now: float) -> list[Step]:
+    def _set_effort(self, intent: Set, now: float) -> list[Step]:
         """Return the step that asks which efforts the model has: Codex takes any word."""
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
-                return [_failed(wanted.id, reply.error, is_late=reply.is_late)]
+                return [_failed(intent.id, reply.error, is_late=reply.is_late)]
             models = objects(object_of(reply.result), "data")
             model = next((each for each in models if self.model in (each.get("id"), each.get("model"))), {})
             known = [string(each, "reasoningEffort") for each in objects(model, "supportedReasoningEfforts")]
-            if known and wanted.value not in known:
-                why = f"{self.model} has the efforts {', '.join(known)}, not {wanted.value[:40]!r}"
-                return [_refused(wanted.id, why)]
-            return [self._update(wanted, {"effort": wanted.value}, reply.now)]
+            if known and intent.value not in known:
+                why = f"{self.model} has the efforts {', '.join(known)}, not {intent.value[:40]!r}"
+                return [_refused(intent.id, why)]
+            return [self._update(intent, {"effort": intent.value}, reply.now)]
 
         return [self._calls.call("model/list", {}, then, now + CALL_S)]
 
-    def act(self, wanted: Act, now: float) -> list[Step]:
+    def act(self, intent: Act, now: float) -> list[Step]:
         """Return the step that has it do something that is no turn."""
-        given = json_object(bytes(wanted.given)) or {}
+        given = json_object(bytes(intent.given)) or {}
         server, tool = string(given, "server"), string(given, "tool")
-        match wanted.name:
+        match intent.name:
             case "mcp.reconnect" if not server:
-                return [self._ask("config/mcpServer/reload", {}, wanted.id, lambda result: None, now)]
+                return [self._ask("config/mcpServer/reload", {}, intent.id, lambda result: None, now)]
             case "mcp.reconnect":
-                return [_refused(wanted.id, "codex connects all its MCP servers anew, not one: leave the name out")]
+                return [_refused(intent.id, "codex connects all its MCP servers anew, not one: leave the name out")]
             case "mcp.call" if server and tool:
                 params: Object = {"threadId": self.thread_id, "server": server, "tool": tool}
                 params["arguments"] = object_of(given.get("arguments"))
-                return [self._ask("mcpServer/tool/call", params, wanted.id, dict, now)]
-        return [_refused(wanted.id, f"codex can't do {wanted.name!r} in a running process")]
+                return [self._ask("mcpServer/tool/call", params, intent.id, dict, now)]
+        return [_refused(intent.id, f"codex can't do {intent.name!r} in a running process")]
 
-    def query(self, wanted: Query, now: float) -> list[Step]:
+    def query(self, intent: Query, now: float) -> list[Step]:
         """Return the step that asks the process, or the answer if it is known already."""
-        if wanted.name == "context":
+        if intent.name == "context":
             used = self.usage.last
             whole = {"used": (used.input_tokens or 0) + (used.output_tokens or 0)}
             given = {**whole, "size": self.usage.model_context_window}
-            return [Answered(id=wanted.id, result=raw_json(given))]
-        if wanted.name == "modes":
+            return [Answered(id=intent.id, result=raw_json(given))]
+        if intent.name == "modes":
             modes: Object = {"current": self.mode, "available": list(_MODES)}
-            return [Answered(id=wanted.id, result=raw_json(modes))]
-        ask = _QUERIES.get(wanted.name)
+            return [Answered(id=intent.id, result=raw_json(modes))]
+        ask = _QUERIES.get(intent.name)
         if ask is None:
-            return [_refused(wanted.id, f"codex can't tell {wanted.name!r}")]
+            return [_refused(intent.id, f"codex can't tell {intent.name!r}")]
         method, show = ask
-        params: Object = {"threadId": self.thread_id} if wanted.name == "mcp" else {}
-        return [self._ask(method, params, wanted.id, show, now)]
+        params: Object = {"threadId": self.thread_id} if intent.name == "mcp" else {}
+        return [self._ask(method, params, intent.id, show, now)]
 
     def _ask(self, method: str, params: Object, call_id: str, show: Callable[[Object], object], now: float) -> Step:
         def then(reply: Reply) -> list[Step]:

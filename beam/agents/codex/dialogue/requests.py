@@ -103,9 +103,11 @@ def _unanswerable(method: str, params: Object) -> list[Step]:
 Ask = tuple[Asked, Callable[[Decide], Object]]
 
 
-def _asked(tool: str, given: Object, lines: list[str], **more: object) -> Asked:
+def _asked(tool: str, arguments: Object, lines: list[str], **more: object) -> Asked:
     shown = "\n".join(line for line in lines if line)
-    asked = Asked(key="", tool=tool, input=raw_json(given), description=shown, call=tool_rules.call(tool, given))
+    asked = Asked(
+        key="", tool=tool, input=raw_json(arguments), description=shown, call=tool_rules.call(tool, arguments)
+    )
     return msgspec.structs.replace(asked, **more)
 
 
@@ -128,22 +130,22 @@ def _command(params: Object, reader: TurnReader | None) -> Ask | None:
     network, more = obj(params, "networkApprovalContext"), obj(params, "additionalPermissions")
     if not (command or network):
         return None
-    given: Object = {"command": command, "cwd": string(params, "cwd")}
+    arguments: Object = {"command": command, "cwd": string(params, "cwd")}
     lines = [command]
     if kind != "command":
-        given["kind"] = kind
+        arguments["kind"] = kind
         lines.insert(0, {"writeStdin": "to a command that runs:"}.get(kind, f"{kind}:"))
     if network:
-        given["network"] = network
+        arguments["network"] = network
         host = f"{string(network, 'protocol')} {string(network, 'host')}".strip()
         lines.insert(0, f"network access: {host}")
     if more:
-        given["permissions"] = more
+        arguments["permissions"] = more
         lines.append(f"with more permissions: {_json(more)}")
     reason = string(params, "reason")
     if reason:
-        given["reason"] = reason
-    asked = _asked("shell", given, [*lines, reason], call_id=_call_id(params, reader), **_offer(kind == "command"))
+        arguments["reason"] = reason
+    asked = _asked("shell", arguments, [*lines, reason], call_id=_call_id(params, reader), **_offer(kind == "command"))
     return asked, _decision
 
 
@@ -151,14 +153,14 @@ def _files(params: Object, reader: TurnReader | None) -> Ask | None:
     changes = None if reader is None else reader.changes(string(params, "itemId"))
     if not changes:
         return None  # nobody knows what would be changed
-    given: Object = {"changes": changes}
+    arguments: Object = {"changes": changes}
     lines = [_change(change) for change in changes]
     for name, words in (("grantRoot", "from now on anything in"), ("reason", "")):
         text = string(params, name)
         if text:
-            given[name] = text
+            arguments[name] = text
             lines.append(f"{words} {text}".strip())
-    return _asked("apply_patch", given, lines, call_id=_call_id(params, reader), **_offer(True)), _decision
+    return _asked("apply_patch", arguments, lines, call_id=_call_id(params, reader), **_offer(True)), _decision
 
 
 def _change(change: Object) -> str:
@@ -176,9 +178,9 @@ def _permissions(params: Object, reader: TurnReader | None) -> Ask | None:
         return {"permissions": granted, "scope": "session" if granted and decide.always else "turn"}
 
     reason = string(params, "reason")
-    given = {"permissions": wanted, "cwd": string(params, "cwd"), "reason": reason}
+    arguments = {"permissions": wanted, "cwd": string(params, "cwd"), "reason": reason}
     call_id = _call_id(params, reader)
-    return _asked("request_permissions", given, [_json(wanted), reason], call_id=call_id, **_offer(True)), answered
+    return _asked("request_permissions", arguments, [_json(wanted), reason], call_id=call_id, **_offer(True)), answered
 
 
 def _mcp_call(params: Object, reader: TurnReader | None) -> Ask | None:
@@ -192,9 +194,9 @@ def _mcp_call(params: Object, reader: TurnReader | None) -> Ask | None:
         return {"action": "accept", "content": {}, "_meta": {"persist": "session"} if decide.always else None}
 
     tool = f"mcp__{string(params, 'serverName')}__{string(meta, 'tool_name')}"
-    given = object_of(meta.get("tool_params"))
-    lines = [f"{tool} {_json(given)}", string(params, "message")]
-    return _asked(tool, given, lines, **_offer("session" in strings(meta, "persist"))), answered
+    arguments = object_of(meta.get("tool_params"))
+    lines = [f"{tool} {_json(arguments)}", string(params, "message")]
+    return _asked(tool, arguments, lines, **_offer("session" in strings(meta, "persist"))), answered
 
 
 def _json(value: Object) -> str:
