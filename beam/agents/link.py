@@ -63,7 +63,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """Do something that is no turn, such as connecting an MCP server anew. `given` is a JSON object."""
+    """Carry out an action that is no turn, such as reconnecting an MCP server. `given` is a JSON object."""
 
     id: str
     name: str

@@ -58,9 +58,9 @@ def set_live(
 
 
 def act(context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, object], *, by: str) -> Steps[object]:
-    """Have the agent's process do something that is no turn; return what it answered.
+    """Make the agent's process carry out an action that is no turn; return its answer.
 
-    Raises NotFoundError where there is no process, UnsupportedError where it can't.
+    Raises NotFoundError if there is no process, UnsupportedError if it does not support the action.
     """
     _check_live(paths)
     text, timeout = msgspec.json.encode({"name": name, "given": given}).decode(), LIMIT_S + _MARGIN_S
@@ -69,7 +69,7 @@ def act(context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, 
 
 
 def ask_one(context: RootContext, paths: AgentPaths, question: str, *, by: str) -> Steps[object]:
-    """Ask the agent's process one thing; return what it told. Raises as `act` does."""
+    """Ask the agent's process one question; return the answer. Raises as `act` does."""
     _check_live(paths)
     done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
     return msgspec.json.decode(done.result)

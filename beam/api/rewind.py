@@ -25,8 +25,8 @@ WHATS: tuple[What, ...] = ("conversation", "files", "both")
 
 
 class Rewound(Struct, frozen=True, kw_only=True):
-    """What is taken back. `to` is the turn that is the last one then, `turns` those after it; `files` are those that
-    the agent's CLI puts back as they were, null if files stay as they are."""
+    """The result of going back. `to` is the new last turn, `turns` are the removed ones; `files` are those that the
+    agent's CLI restores, null if files are not touched."""
 
     agent: str
     session_id: str
@@ -50,10 +50,10 @@ class _Past(Struct, frozen=True):
 def rewind(
     context: RootContext, paths: AgentPaths, to: str | None, what: str, *, dry_run: bool, by: str
 ) -> Steps[Rewound]:
-    """Take back what came after the turn `to` (None: the last turn); return what that is.
+    """Remove everything after the turn `to` (None: the last turn) from the session; return what was removed.
 
-    Files first: where the agent's CLI can't put them back, nothing changes. Raises NotFoundError for a turn that is not
-    in the session, UnsupportedError, UnfinishedError while a turn runs.
+    Files are restored first; if the agent's CLI can't do that, nothing changes. Raises NotFoundError for a turn that is
+    not in the session, UnsupportedError, UnfinishedError while a turn runs.
     """
     from beam.broker.requests import request
 

@@ -151,7 +151,8 @@ def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
 
 
 def _carried_by(context: RootContext, fork: Fork) -> Total | None:
-    """Return the CLI's token total of the session; None if it is unknown, or the session was continued elsewhere."""
+    """Return the CLI's token total of the session that is copied; None if it is unknown, or the session is no longer
+    that agent's idle current one."""
     try:
         state = read_state(context.agent_paths(fork.of).journal)
     except BeamError:

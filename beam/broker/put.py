@@ -21,8 +21,8 @@ from beam.turns.request import find_executable, granted_access
 
 
 class Receiver(Struct, frozen=True, kw_only=True):
-    """An agent to which a message may be sent: its settings, its adapter, and how it stands in its folder, which was
-    looked at `looked_at` (monotonic seconds)."""
+    """An agent to which a message may be sent: its settings, its adapter, and its standing in its folder at the time
+    `looked_at` (monotonic seconds)."""
 
     resolved: Resolved
     adapter: Adapter
@@ -38,7 +38,7 @@ def find_receiver(
     from_agent: bool = False,
     at_most: Access | None = None,
 ) -> Receiver:
-    """Return the agent, once it is clear that a message with this access could be run here.
+    """Return the agent if a message with this access can run here.
 
     Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
     """

@@ -1,4 +1,4 @@
-"""`beam agent mcp`: the MCP servers of a process that lives."""
+"""`beam agent mcp`: the MCP servers of an agent's running process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ACTIONS = ("list", *_ONE, "set", "call")
 
 
 def run(call: Context, agent: str, action: str, words: Sequence[str], *, as_json: bool) -> int:
-    """Carry out one action and print what came of it; return the exit code."""
+    """Carry out one action and print its result; return the exit code."""
     if action not in _ACTIONS:
         raise UsageError(f"{action!r} is no action", f"one of: {', '.join(_ACTIONS)}", subject=action)
     if action == "list":

@@ -49,9 +49,9 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = None) -> ConfigFile | None:
-    """Return the settings in a YAML file, which `parsed` may know; None if there is none.
+    """Return the settings in a YAML file, from the cache `parsed` if they are in it; None if there is no file.
 
-    Raises ConfigError for whatever beam would not obey, DiskError if the file can't be read.
+    Raises ConfigError for anything that is no valid setting, DiskError if the file can't be read.
     """
     data = read_bytes(path, follow=True)
     return None if data is None else parse(data, path, adapters=adapters, parsed=parsed)

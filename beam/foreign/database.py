@@ -1,7 +1,6 @@
-"""Rows of another program's SQLite database, read and never written.
+"""Reads rows of another program's SQLite database; never writes to it.
 
-The query runs for a bounded number of steps. SQLite takes its shared lock while a query runs; it keeps nobody from
-writing.
+A query runs for a limited number of steps. While it runs, SQLite holds a shared lock, which does not block writers.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _MS = 200
 
 
 def rows(path: str, query: str, *, since_ms: int) -> list[tuple[int, bytes]]:
-    """Return the rows (time in ms, JSON) that are not older; [] for what is no database of this user."""
+    """Return the rows (time in ms, JSON) since that time; [] if the file is no database of this user."""
     import sqlite3
 
     try:

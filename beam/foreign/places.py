@@ -1,6 +1,6 @@
-"""Where the CLIs of this machine keep their sessions: one place a CLI.
+"""Where the agent CLIs keep their sessions: one place per CLI.
 
-Does not depend on what is in a session.
+Does not depend on the content of a session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DATABASE_TAILS = ("-wal", "-journal")
 
 
 class Place(Struct, frozen=True):
-    """The files of one CLI below one folder. `depth` is how many folders lie between the two at most."""
+    """The files of one CLI below one folder. `depth` is the maximum number of folders between them."""
 
     adapter: str
     sessions: Sessions
@@ -31,23 +31,24 @@ class Place(Struct, frozen=True):
 
     @property
     def shape(self) -> str:
-        """Return how the CLI writes its files."""
+        """Return the format of the CLI's files."""
         return self.sessions.files.shape
 
     def fits(self, path: str) -> bool:
-        """Return whether the path is that of a session."""
+        """Return whether the path is a session's file."""
         return path.startswith(self.folder + "/") and self.pattern.fullmatch(self.below(path)) is not None
 
     def below(self, path: str) -> str:
-        """Return the path from the folder on."""
+        """Return the path relative to the folder."""
         return path[len(self.folder) + 1 :]
 
     def reader(self, path: str) -> SessionReader:
-        """Return a new reader for that file; one that lies where its CLI runs is told by its whole path."""
+        """Return a new reader for that file. For a CLI that keeps sessions in its working folder, the reader gets
+        the whole path."""
         return self.sessions.reader(path if self.sessions.files.folder == RUNNING else self.below(path))
 
     def paths(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the plain files of this user that fit. Symbolic links are never followed."""
+        """Yield this user's plain files that are sessions. Symbolic links are never followed."""
         yield from self._walk(self.folder, self.depth)
 
     def _walk(self, folder: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
@@ -77,7 +78,7 @@ def place(adapter: str, sessions: Sessions, folder: str) -> Place:
 
 
 def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
-    """Return the places of all CLIs, or of those named, that keep their sessions in a folder of the user's."""
+    """Return the places of all CLIs (or of the named ones) that keep their sessions in one of the user's folders."""
     found = []
     for name in only or registry.WITH_SESSIONS:
         sessions = registry.sessions_of(name)
@@ -87,7 +88,7 @@ def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
 
 
 def session_path(path: str) -> str:
-    """Return the path of the database for one of the files that SQLite keeps beside it; else the path."""
+    """Return the database's path for a path of SQLite's extra files beside it; any other path unchanged."""
     for tail in _DATABASE_TAILS:
         path = path.removesuffix(tail)
     return path

@@ -1,6 +1,6 @@
 """The processes of agent CLIs on this machine that beam did not start.
 
-A process is known by the program that it runs; those that carry a mark of a turn of beam's are beam's own.
+A process is recognised by its program. Processes that carry the marker of a beam turn are beam's own.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 def programs() -> list[Program]:
-    """Return the processes of this user's agent CLIs that beam did not start, the outermost of each."""
+    """Return this user's agent CLI processes that beam did not start; of nested ones only the outermost."""
     names = {_executable(name): name for name in registry.WITH_SESSIONS}
     found: dict[int, Program] = {}
     uid = os.geteuid()
@@ -53,7 +53,7 @@ def programs() -> list[Program]:
 
 
 def folders() -> dict[str, set[str]]:
-    """Return the folders in which processes of each CLI run."""
+    """Return the working folders of each CLI's processes."""
     found = defaultdict(set)
     for one in programs():
         if one.folder:
@@ -71,7 +71,7 @@ def _executable(name: str) -> str:
 
 
 def _adapter(words: list[bytes], names: dict[str, str]) -> str:
-    """Return whose program the command line runs, "" if none of ours."""
+    """Return the adapter whose program the command line runs; "" if there is none."""
     first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
     name = os.path.basename(first)  # noqa: PTH119 - a text
     if name in names or name.rstrip("0123456789.") not in _INTERPRETERS:

@@ -1,6 +1,6 @@
-"""Who is at work now: the processes of agent CLIs, and the sessions that they are in.
+"""The running processes of agent CLIs, and their sessions.
 
-A session lives by its process, never by the age of its file.
+Whether a session is alive depends on its process, never on the age of its file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Standing(Struct, kw_only=True):
     team: str = ""
 
     def take(self, event: Event) -> None:
-        """Take in one event of its session."""
+        """Apply one event of its session."""
         match event:
             case events.SessionPrompted():
                 self._now("working", event.ts)
@@ -144,7 +144,8 @@ def _take_rows(line: Standing, program: Program, tail: Tail) -> None:
 
 
 def _candidates(program: Program, where: Place) -> Iterator[Tail]:
-    """Yield the files that the process may have written, the newest first, each to be read from near its end."""
+    """Yield tails of the files that the process may have written, the newest first. Each starts near the end of its
+    file."""
     since_ns = program.since_ns - _SLACK_NS
     since_ms = max(0, since_ns // 1_000_000)
     found = [(status.st_mtime_ns, status.st_size, path) for path, status in where.paths()]
@@ -156,7 +157,7 @@ def _candidates(program: Program, where: Place) -> Iterator[Tail]:
 
 
 def _registered(where: Place, pid: int) -> Registered | None:
-    """Return what the CLI's own register says of the process."""
+    """Return the session that the CLI's own register gives for the process."""
     sessions, below = where.sessions, where.sessions.files.below
     if not isinstance(sessions, HasRegister):
         return None

@@ -1,7 +1,7 @@
-"""What one session's file gained since it was last read, as events.
+"""Reads the new content of one session's file as events.
 
-Reading is bounded and leaves no trace: no links are followed, nothing but plain files of this user is opened, and a
-line or document over its limit is left out and reported.
+Reading is limited and leaves no trace: no links are followed, only plain files of this user are opened, and a line or
+document over its limit is skipped and reported.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Found = tuple[Session, Event]
 
 
 class Tail:
-    """One file of a place. `offset`: bytes that are known already."""
+    """One file of a place. `offset`: the number of bytes already read."""
 
     def __init__(self, place: Place, path: str, offset: int = 0, *, since_ms: int = 0, is_cut: bool = False) -> None:
         self.place = place
@@ -48,7 +48,7 @@ class Tail:
 
     @property
     def reader(self) -> SessionReader:
-        """Return the reader of this file; the first time, it is told what the head of the file says."""
+        """Return the reader of this file; the first call gives it the head of the file."""
         if self._reader is None:
             self._reader = self.place.reader(self.path)
             if self.offset and self.place.shape == "lines":
@@ -59,7 +59,7 @@ class Tail:
         return self._reader
 
     def who(self) -> Session:
-        """Return what the head of the file says of its session, without reading on."""
+        """Return the session that the head of the file names, without reading further."""
         reader = self.place.reader(self.path)
         self._read_beside(reader)
         self._is_beside_read = False
@@ -71,7 +71,7 @@ class Tail:
         return reader.session
 
     def read(self) -> Iterator[Found]:
-        """Yield what is new, in order."""
+        """Yield the new events, in order."""
         match self.place.shape:
             case "lines":
                 yield from self._lines()
@@ -82,14 +82,14 @@ class Tail:
 
     @property
     def written(self) -> str:
-        """Return when the file was last written, for what has no time of its own."""
+        """Return when the file was last written, as the time of events without one."""
         try:
             return rfc3339(os.lstat(self.path).st_mtime_ns)
         except OSError:
             return rfc3339(0)
 
     def know(self) -> None:
-        """Take all that the file has now as known."""
+        """Skip everything that is in the file now."""
         if self.place.shape == "document":
             for _ in self._document():
                 pass

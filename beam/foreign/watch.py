@@ -1,6 +1,6 @@
-"""`Foreign`: what happens in sessions that beam did not start, one list of events after the other.
+"""`Foreign`: the events of sessions that beam did not start, in lists.
 
-Everything is only read. Does not know which sessions are beam's own: who shows them leaves those out.
+Everything is only read. It also returns beam's own sessions; its callers filter them out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ForeignEvent(Struct, frozen=True):
 
 
 class Foreign:
-    """The sessions of the CLIs on this machine, as far as they keep files.
+    """The sessions of this machine's agent CLIs that keep files.
 
     `poll` returns what happened since the last call, and never waits; `wake` is set when it is worth calling. Events
     from before `since_ns` (default: now) are left out. `running` returns the folders of running processes by adapter,
@@ -80,7 +80,7 @@ class Foreign:
 
     @property
     def known(self) -> dict[str, Tail]:
-        """Return the files that are there, by path."""
+        """Return the existing files, by path."""
         return self._tails
 
     def poll(self) -> list[ForeignEvent]:
@@ -123,7 +123,7 @@ class Foreign:
         return next((one for one in self.places if one.fits(path)), None)
 
     def _begin(self, one: Place) -> None:
-        """Follow the files that are there: from their end, or from their beginning if they have what is wanted."""
+        """Follow the existing files: from their end, or from their beginning if they contain wanted events."""
         since_ms = self._since_ns // 1_000_000 - _MARGIN_MS
         for path, status in one.paths():
             is_wanted = self._has_history and status.st_mtime_ns >= self._since_ns
@@ -135,7 +135,7 @@ class Foreign:
                 tail.know()
 
     def _grown(self) -> list[str]:
-        """Return the files that are new or have another size than what was read of them."""
+        """Return the files that are new, or whose size differs from what was read."""
         found = []
         for one in self.places:
             for path, status in one.paths():
@@ -145,7 +145,7 @@ class Foreign:
         return found
 
     def _look_for_folders(self, *, is_first: bool) -> None:
-        """Take in the folders of running processes, for CLIs that keep their sessions there."""
+        """Add the folders of running processes, for CLIs that keep their sessions there."""
         now = time.monotonic()
         if self._running is None or (now - self._running_s < _RUNNING_S and not is_first):
             return

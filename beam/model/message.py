@@ -247,9 +247,8 @@ def reply_id(agent: str, message_id: str, attempt: int) -> str:
 
 
 def sent_id(agent: str, turn_key: str, name: str) -> str:
-    """Return the id of a message that a turn sends to `agent` by the request of that name, which makes putting it
-    idempotent.
-    """
+    """Return the id of a message that a turn sends to `agent`. It follows from the name of the request, so putting
+    the message is idempotent."""
     return f"{agent}-s{_hashed(f'{turn_key} {name}')}"
 
 

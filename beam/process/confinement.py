@@ -39,9 +39,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def reaches_into(protected: str, folder: str) -> bool:
-    """Return whether protecting that path would close the folder (a real path), or something below it, for
-    new entries.
-    """
+    """Return whether protecting the path would also prevent new entries in the folder (a real path) or below it."""
     folders, ends = landlock.way_to([os.fsencode(protected)])
     return any(is_within(os.fsdecode(path), folder) for path in (*folders, *ends))
 

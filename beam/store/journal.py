@@ -245,7 +245,7 @@ class Journal:
         return self._try_append(body, turn, message_id, sync=sync)
 
     def _has_made_room(self, body: Event) -> bool:
-        """Free the reserve for an ending that fits into it; return whether that was possible."""
+        """Free the reserve so that the event, an outcome, fits on the disk; return whether that was possible."""
         if self.reserve is None or self._suspect or not isinstance(body, _ENDINGS):
             return False
         return len(events.encode(body)) <= FITS_BYTES and self.reserve.give_up()

@@ -129,7 +129,8 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
 
 def inbox_name(name: str) -> str:
-    """Return a member's name as its inbox's file has it; a team's as its task list's directory has it."""
+    """Return a name in the form that Claude Code uses in paths: a member's for its inbox, a team's for its task
+    list."""
     return _UNSAFE.sub("-", name)
 
 

@@ -1,6 +1,6 @@
-"""What a process of Claude Code does on request that is no turn: its MCP servers, and files as they were before.
+"""Actions of a Claude Code process besides turns: managing MCP servers and restoring files.
 
-Each is one control request. What it tells of MCP servers is shown without their configuration, which holds keys.
+Each is one control request. MCP servers are shown without their configuration, which contains secrets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Action(Struct, frozen=True):
-    """One control request, and what is shown of its answer; a text that `show` returns says why it failed."""
+    """One control request. `show` converts its answer for display; a text that it returns says why the action
+    failed."""
 
     subtype: str
     given: Object
@@ -34,7 +35,7 @@ def nothing(result: Object) -> object:
 
 
 def of(intent: Act) -> Action | str:
-    """Return the request that does this, or why there is none."""
+    """Return the control request for this action, or why there is none."""
     given = json_object(bytes(intent.given)) or {}
     server = string(given, "server")
     match intent.name:
@@ -58,7 +59,7 @@ def of(intent: Act) -> Action | str:
 
 
 def servers(result: Object) -> list[Object]:
-    """Return what is shown of its MCP servers."""
+    """Return the MCP servers for display."""
     return [
         {
             "name": string(each, "name"),

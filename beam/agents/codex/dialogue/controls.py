@@ -93,7 +93,7 @@ class Controls:
         return self._calls.call("thread/settings/update", params, then, now + CALL_S)
 
     def _set_effort(self, intent: Set, now: float) -> list[Step]:
-        """Return the step that asks which efforts the model has: Codex takes any word."""
+        """Return the step that asks for the model's efforts, because Codex itself accepts any word."""
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
@@ -109,7 +109,7 @@ class Controls:
         return [self._calls.call("model/list", {}, then, now + CALL_S)]
 
     def act(self, intent: Act, now: float) -> list[Step]:
-        """Return the step that has it do something that is no turn."""
+        """Return the step for an action that is no turn."""
         given = json_object(bytes(intent.given)) or {}
         server, tool = string(given, "server"), string(given, "tool")
         match intent.name:
@@ -150,7 +150,7 @@ class Controls:
 
 
 def _servers(result: Object) -> list[Object]:
-    """Return what is shown of its MCP servers."""
+    """Return the MCP servers for display."""
     return [
         {
             "name": string(each, "name"),

@@ -1,6 +1,7 @@
-"""Takes back the turns of a thread that came after one of them; can be done again without a further effect.
+"""Removes the last turns of a thread. Idempotent.
 
-Codex takes back all from one turn on, so the turn after the last one that stays is looked up first, newest turns first.
+Codex removes a given turn and all later ones. So the turn after the last remaining one is looked up first, from the
+newest turn backwards.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ _PAGE, _PAGES = 100, 100
 
 
 def revert(calls: Calls, thread_id: str, upto: str, then: Callable[[str], list[Step]], until: float) -> list[Step]:
-    """Return the steps that make `upto` the last turn of the thread; `then` gets why that failed, "" if it did not."""
+    """Return the steps that make `upto` the last turn of the thread; `then` gets the reason of a failure, "" if
+    there is none."""
     return [_look(calls, thread_id, upto, then, until, newer="", cursor=None, pages=0)]
 
 
