@@ -29,19 +29,19 @@ class Attached:
     """A connection to an agent's terminal. `picture` is the newest picture; `why` is the reason once the terminal is
     gone."""
 
-    def __init__(self, agent: str, line: socket.socket) -> None:
+    def __init__(self, agent: str, connection: socket.socket) -> None:
         self.agent = agent
         self.picture: Picture | None = None
         self.why: str | None = None
-        self._line = line
-        self._line.setblocking(False)
+        self._connection = connection
+        self._connection.setblocking(False)
         self._rest = b""
         self._keys = b""
         self._rows: list[Runs] = []
 
     def fileno(self) -> int:
         """Return the descriptor for `select`: it is readable when `look` has something to read."""
-        return self._line.fileno()
+        return self._connection.fileno()
 
     @property
     def has_keys(self) -> bool:
@@ -52,7 +52,7 @@ class Attached:
         """Read what the holder sent, without waiting. Raises BeamError if that can't be understood."""
         while self.why is None:
             try:
-                data = self._line.recv(1 << 18)
+                data = self._connection.recv(1 << 18)
             except BlockingIOError:
                 return
             except OSError:
@@ -101,7 +101,7 @@ class Attached:
         """Send the keys that wait, as many as can be sent without waiting."""
         try:
             while self._keys:
-                self._keys = self._keys[self._line.send(self._keys) :]
+                self._keys = self._keys[self._connection.send(self._keys) :]
         except BlockingIOError:
             return
         except OSError:  # what it said last is still there to be read
@@ -109,7 +109,7 @@ class Attached:
 
     def close(self) -> None:
         """Close the connection; the agent's terminal stays."""
-        self._line.close()
+        self._connection.close()
 
 
 def attach(context: RootContext, paths: AgentPaths) -> Attached:
@@ -122,9 +122,9 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
     while True:
         here = [paths, *paths.lanes()]
         for each in here:
-            line = _connected(each.dir)
-            if line is not None:
-                return Attached(paths.agent, line)
+            connection = _connected(each.dir)
+            if connection is not None:
+                return Attached(paths.agent, connection)
         turns = [
             turn for each in here if (turn := read_state(each.journal).open_turn) is not None and not turn.finished
         ]
@@ -145,19 +145,19 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
 
 
 def _connected(directory: Path) -> socket.socket | None:
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with near(directory) as short:
-            line.connect(str(short / "terminal.sock"))
+            connection.connect(str(short / "terminal.sock"))
     except PermissionError as error:
-        line.close()
+        connection.close()
         raise LimitError(
             f"the terminal in {directory} is another user's", "ask them", subject=str(directory)
         ) from error
     except OSError:
-        line.close()
+        connection.close()
         return None
-    return line
+    return connection
 
 
 def picture_of(attached: Attached, *, seconds: float = 5.0) -> Picture:

@@ -46,7 +46,7 @@ class ForwardedCalls:
         self._turn = turn
         self._waiting: dict[str, Call] = {}
         self._answers: dict[str, CallAnswer] = {}
-        self.on_answer: Callable[[], None] = _nobody
+        self.on_answer: Callable[[], None] = _do_nothing
 
     def carry_out(self, request: Control) -> CallAnswer | None:
         """Forward the request, once, and return its answer; None while there is none.
@@ -131,5 +131,5 @@ def _call_of(request: Control) -> Call:
     return Set(id=request.id, name=name, value=value)
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing."""

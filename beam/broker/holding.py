@@ -60,7 +60,7 @@ class Holder:
             return await self._serve()
         finally:
             self._wake.close()
-            lease.keeper.on_exit = _nobody
+            lease.keeper.on_exit = _do_nothing
             await lease.end_kept("its holder ends", hard=lambda: self._stop.hard)
 
     async def _serve(self) -> bool:
@@ -195,5 +195,5 @@ def _says_nothing(text: str) -> None:
     """Do nothing: what is wrong with a configuration is said by the next command."""
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing."""

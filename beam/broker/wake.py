@@ -45,7 +45,7 @@ class Wake:
         self._directories: dict[int, Path] = {}
         self._changed: set[Path] = set()
         self._overflowed = False
-        self.on_change: Callable[[], None] = _nobody
+        self.on_change: Callable[[], None] = _do_nothing
         if not poll_only:
             with contextlib.suppress(OSError):  # another system, or this user's instances are used up
                 self._inotify = Inotify()
@@ -115,5 +115,5 @@ class Wake:
             self._changed.add(directory)
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing."""

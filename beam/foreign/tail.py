@@ -89,7 +89,7 @@ class Tail:
             return rfc3339(0)
 
     def know(self) -> None:
-        """Skip everything that is in the file now."""
+        """Mark everything that is in the file now as read."""
         if self.place.shape == "document":
             for _ in self._document():
                 pass

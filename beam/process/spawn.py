@@ -281,7 +281,7 @@ class Child:
             self._process.send_signal(signals.SIGCONT)  # somebody may have stopped it
 
     def _expect_end(self, grace: float) -> None:
-        """Give the guard that long, and a little more, to be done."""
+        """Wait for the guard to end within that many seconds and a margin."""
         if self._lifeline < 0:
             return
         when = self._loop.time() + grace + WEDGED_SECONDS

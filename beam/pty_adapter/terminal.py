@@ -33,7 +33,7 @@ def typable(text: str) -> str:
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _nobody(data: bytes) -> None:
+def _do_nothing(data: bytes) -> None:
     """Ignore the data: no viewer is attached."""
 
 
@@ -43,8 +43,8 @@ class Terminal:
     def __init__(self, screen: Screen, on_output: Callable[[], None]) -> None:
         self.screen = screen
         self.child: spawn.Child
-        self.on_data: Callable[[bytes], None] = _nobody  # gets what the agent writes, as it comes
-        self.on_keys: Callable[[bytes], None] = _nobody  # gets what beam types; no answers to queries
+        self.on_data: Callable[[bytes], None] = _do_nothing  # gets what the agent writes, as it comes
+        self.on_keys: Callable[[bytes], None] = _do_nothing  # gets what beam types; no answers to queries
         self._on_output = on_output
         self._waiting: list[bytes] = []
         self._more = asyncio.Event()

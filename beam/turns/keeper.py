@@ -90,7 +90,7 @@ class ProcessKeeper:
         self.process: AgentProcess | None = None  # between turns only
         self.key: ReuseKey | None = None
         self.unwanted = ""  # why it has to go, if somebody said so
-        self.on_exit: Callable[[], None] = _nobody
+        self.on_exit: Callable[[], None] = _do_nothing
         self._note = note
         self._seconds = 0.0
         self._since = 0.0
@@ -251,5 +251,5 @@ class ProcessKeeper:
             process.drop()
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing."""

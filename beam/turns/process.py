@@ -41,7 +41,7 @@ class AgentProcess:
         self.fresh_session_id = input.turn.fresh_session_id
         self.scratch = input.scratch
         self.owns_scratch = False
-        self.notice: Callable[[str], None] = _nobody
+        self.notice: Callable[[str], None] = _do_nothing
 
     def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
         """Pass a call to the process between two turns; `settle` gets its answer. Only if `takes_calls`."""
@@ -119,5 +119,5 @@ class AgentProcess:
         asyncio.get_running_loop().create_task(self.close("its holder let it go"))
 
 
-def _nobody(text: str) -> None:
+def _do_nothing(text: str) -> None:
     """Record nothing, because no turn's journal is open."""

@@ -36,7 +36,7 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """Return what the request's body asks; `size` is its bytes."""
+    """Return the parsed body of a request; `size` is its size in bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)

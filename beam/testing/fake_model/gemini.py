@@ -40,7 +40,7 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """Return what a request to this path with this body asks; `size` is the body's bytes."""
+    """Return the parsed request with this path and body; `size` is the body's size in bytes."""
     found = _PATH.match(path)
     contents = items(body.get("contents"))
     prompts = [text for content in contents if (text := _prompt(content))]

@@ -28,7 +28,7 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
-    """Return what the request's body asks; `size` is its bytes."""
+    """Return the parsed body of a request; `size` is its size in bytes."""
     given = body.get("input")
     sent = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
     prompts = [text for item in sent if (text := _prompt(item))]
