@@ -28,8 +28,23 @@ __all__ = [
     "errors",
     "BeamError",
     "ExitCode",
+    "RunResult",
+    "StepResult",
+    "TurnResult",
+    "CheckResult",
 ]
-__all__ += ["conformance", "messages", "outcomes", "pictures", "recordings", "screens", "team_hook", "team_views"]
+__all__ += [
+    "conformance",
+    "messages",
+    "outcomes",
+    "pictures",
+    "recordings",
+    "recordings_of_turns",
+    "scenario_language",
+    "screens",
+    "team_hook",
+    "team_views",
+]
 
 _LAZY = {
     "beam.agents.base": "Capabilities Exit",
@@ -58,6 +73,10 @@ _LAZY = {
     "beam.base.surrogates": "escape_surrogates",
     "beam.base.version": "__version__",
     "beam.config.resolve": "settled",
+    "beam.conversations.machine": "PlanStep",
+    "beam.conversations.play": "RunProgress StepBegan Warned",
+    "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
+    "beam.conversations.scenario": "Scenario",
     "beam.model.events": "AnyEvent Event",
     "beam.model.limits": "Limits",
     "beam.model.message": "Access Message OptionFields Options",
@@ -81,11 +100,16 @@ _LAZY_MODULES = {
     "errors": "beam.base.errors",
     "events": "beam.model.events",
     "fake_model": "beam.testing.fake_model",
+    "github": "beam.conversations.github",
+    "gitlab": "beam.conversations.gitlab",
+    "junit": "beam.conversations.junit",
     "messages": "beam.model.message",
     "moments": "beam.base.moments",
     "outcomes": "beam.model.outcome",
     "pictures": "beam.pty_adapter.picture",
     "recordings": "beam.testing.replay",
+    "recordings_of_turns": "beam.conversations.recording",
+    "scenario_language": "beam.conversations.language",
     "screens": "beam.pty_adapter.replay",
     "team_hook": "beam.teams.hook",
     "team_views": "beam.api.teams",
@@ -144,6 +168,23 @@ if TYPE_CHECKING:
     from beam.base.surrogates import escape_surrogates as escape_surrogates
     from beam.base.version import __version__ as __version__
     from beam.config.resolve import settled as settled
+    from beam.conversations import github as github
+    from beam.conversations import gitlab as gitlab
+    from beam.conversations import junit as junit
+    from beam.conversations import language as scenario_language
+    from beam.conversations import recording as recordings_of_turns
+    from beam.conversations.machine import PlanStep as PlanStep
+    from beam.conversations.play import RunProgress as RunProgress
+    from beam.conversations.play import StepBegan as StepBegan
+    from beam.conversations.play import Warned as Warned
+    from beam.conversations.result import CheckResult as CheckResult
+    from beam.conversations.result import ReplayCounts as ReplayCounts
+    from beam.conversations.result import RunResult as RunResult
+    from beam.conversations.result import StepResult as StepResult
+    from beam.conversations.result import TurnResult as TurnResult
+    from beam.conversations.result import Verdict as Verdict
+    from beam.conversations.result import WorktreeResult as WorktreeResult
+    from beam.conversations.scenario import Scenario as Scenario
     from beam.model import events as events
     from beam.model import message as messages
     from beam.model import outcome as outcomes

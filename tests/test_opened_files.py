@@ -24,6 +24,8 @@ REASONS = {
     ("cli/prompt.py", "open"): "a person names it in this command, and may mean a pipe",
     ("cli/queue.py", "read_text"): "what the person's own editor left in a directory made for it",
     ("cli/queue.py", "write_text"): "in a directory made for it a line before",
+    ("cli/reporter.py", "open"): "the CI system names it for this step",
+    ("cli/run.py", "write_bytes"): "a person names it in this command, and may mean a pipe",
     ("cli/streams.py", "open"): "the standard streams, by their numbers",
     ("cli/streams.py", "os.open"): "/dev/null",
     ("config/resolve.py", "read_bytes"): "beam.config.file's own, which takes plain files only",

@@ -7,12 +7,24 @@ from beam.api.verbs.following import FollowVerbs
 from beam.api.verbs.keeping import KeepVerbs
 from beam.api.verbs.looking import LookVerbs
 from beam.api.verbs.ruling import RuleVerbs
+from beam.api.verbs.running import RunVerbs
 from beam.api.verbs.sending import SendVerbs
 from beam.api.verbs.serving import BrokerVerbs
 from beam.api.verbs.setup import SetupVerbs
 
 
-class Beam(KeepVerbs, SendVerbs, FollowVerbs, LookVerbs, AgentVerbs, ControlVerbs, RuleVerbs, BrokerVerbs, SetupVerbs):
+class Beam(
+    KeepVerbs,
+    SendVerbs,
+    RunVerbs,
+    FollowVerbs,
+    LookVerbs,
+    AgentVerbs,
+    ControlVerbs,
+    RuleVerbs,
+    BrokerVerbs,
+    SetupVerbs,
+):
     """One root of beam, as one process sees it: `Beam().send("claude", "hi").reply`.
 
     `root` is a root directory. By default it is found as the command line finds it: `$BEAM_ROOT`, else the root of the

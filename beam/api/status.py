@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from beam.api import turns_now
 from beam.api.find import queue_of
 from beam.api.turns_now import KeptProcess, OnceTurn, Running
-from beam.base.errors import BeamError, DiskError
+from beam.base.errors import BeamError, DiskError, NotFoundError
 from beam.base.surrogates import escape_surrogates
 from beam.broker.context import RootContext
 from beam.broker.failure import circuit_state
@@ -79,7 +79,10 @@ def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
         settings = context.config.resolve(paths.agent).settings
         adapter, works_in = settings.adapter, folder_of(context, settings)
     except BeamError as trouble:
-        error = trouble.message
+        if isinstance(trouble, NotFoundError) and "@" in paths.agent and state.turn:
+            adapter = state.session.adapter if state.session is not None else ""  # a scenario alone declares it
+        else:
+            error = trouble.message
     queue = queue_of(paths)
     waiting = queue.entries("new")
     once = turns_now.once(paths)

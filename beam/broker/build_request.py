@@ -87,6 +87,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
         from_agent=message.hops > 0,
         at_most=lowest("read" if context.exposed else None, message.at_most),
         rules=rules_for(resolved, message, is_exposed=context.exposed),
+        recorded=context.recordings.take(message) if context.recordings is not None else None,
     )
 
 

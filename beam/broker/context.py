@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from beam.base.steps import Steps
     from beam.broker.sender import Sender
     from beam.store.outbox import Answer, Request
+    from beam.turns.replay import Recordings
 
     # context, request, its name, who asks, and what takes an answer that comes before the last one
     CarryOut = Callable[["RootContext", Request, str, Sender, Callable[[Answer], None]], Steps[Answer]]
@@ -30,6 +31,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     `exposed`: whether the root lies where agents may write, so that what it holds may be anybody's; it was looked at
     when this was made, and `at_once` looks again.
+    `recordings`: turns that are replayed in the place of the agents' own; None: every turn is the agent's.
     """
 
     home: RootPaths
@@ -38,6 +40,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     carry_out: CarryOut
     exposed: bool
+    recordings: Recordings | None = None
 
     @classmethod
     def of(cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut) -> RootContext:

@@ -51,7 +51,8 @@ def find_receiver(
     looked_at = context.clock.monotonic()
     stands = check_trusted(context, resolved, access)
     adapter = registry.adapter(settings.adapter)
-    if adapter.card.executable or settings.executable:
+    is_replayed = context.recordings is not None and not context.recordings.needs_agents
+    if not is_replayed and (adapter.card.executable or settings.executable):
         find_executable(adapter, settings, context.environ, context.home.project)
     return Receiver(resolved=resolved, adapter=adapter, stands=stands, looked_at=looked_at)
 

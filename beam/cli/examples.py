@@ -17,6 +17,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send claude --via dialogue --keep 10m "Read src/parse.py"',
         'beam send claude --steer "Only the tests, please"',
     ),
+    "beam run": (
+        "beam run review.yaml",
+        "beam run review.yaml --dry-run",
+        "beam run review.yaml --set topic=parser --junit report.xml --budget-usd 2",
+        "beam run review.yaml --record turns/",
+        "beam run review.yaml --replay turns/ --ci",
+    ),
     "beam wait": (
         "beam wait claude-7k2m codex-9q4x",
         "beam wait --any claude-7k2m codex-9q4x",

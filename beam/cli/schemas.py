@@ -11,7 +11,20 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct
 
-from beam import DURATIONS, AgentSettings, AskLine, Limits, Message, Outcome, Policy, UsageError, events, nearest
+from beam import (
+    DURATIONS,
+    AgentSettings,
+    AskLine,
+    Limits,
+    Message,
+    Outcome,
+    Policy,
+    RunResult,
+    UsageError,
+    events,
+    nearest,
+    scenario_language,
+)
 from beam.cli.errors import ErrorObject
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -61,12 +74,21 @@ def _beam_yaml() -> dict[str, Any]:
     return made
 
 
+def _scenario() -> dict[str, Any]:
+    made = scenario_language.json_schema()
+    settings = _beam_yaml()["$defs"]
+    names = ("AgentSettings", "RuleLists")
+    return {**made, "$defs": {**made["$defs"], **{name: settings[name] for name in names}}}  # type: ignore[dict-item]
+
+
 _VALUES: dict[str, Callable[[], dict[str, Any]]] = {
     "outcome": lambda: _made(Outcome),
     "error": lambda: _made(ErrorObject),
     "ask": lambda: _made(AskLine),
     "message": _message,
     "beam.yaml": _beam_yaml,
+    "scenario": _scenario,
+    "run": lambda: _made(RunResult),
     "event": lambda: _made(events.AnyEvent),
 }
 

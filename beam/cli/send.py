@@ -74,6 +74,16 @@ def send(
     ),
     max_turns: int | None = option(None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."),
     budget: float | None = option(None, "--budget", metavar="USD", min=0, help="Limit the turn's cost."),
+    record: str | None = option(None, "--record", metavar="DIR", help="Add the turn to this folder of recorded turns."),
+    replay: str | None = option(
+        None, "--replay", metavar="DIR", help="Answer from these recorded turns: no agent runs, and no tool."
+    ),
+    replay_mode: str | None = option(
+        None,
+        "--replay-mode",
+        metavar="WORD",
+        help="strict, lenient or fill: what answers a prompt that is not recorded.",
+    ),
     as_json: bool = option(False, "--json", help="Print the outcome as one JSON object."),
     as_events: bool = option(False, "--events", help="Print events as JSON Lines, ending with turn.finished."),
 ) -> int:
@@ -107,6 +117,8 @@ def send(
         _check_alone(given)
         call.note(beam.steer(agent, prompt_text))
         return 0
+    if record is not None or replay is not None or replay_mode is not None:
+        _use_recording(call, record, replay, replay_mode, no_wait=no_wait)
     asked = prompt.access(access)
     if asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr):
         asked = beam.default_access(agent, via)
@@ -167,6 +179,20 @@ def send(
             printer.outcome(error.outcome)
         raise
     return printer.outcome(outcome)
+
+
+def _use_recording(call: Context, record: str | None, replay: str | None, mode: str | None, *, no_wait: bool) -> None:
+    from beam import recordings_of_turns
+
+    if no_wait:
+        raise UsageError("--no-wait and a recording don't go together", "nobody would be there to record or answer")
+    if mode is not None and replay is None:
+        raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
+    call.beam.use_recording(
+        record=call.path(record) if record is not None else None,
+        replay=call.path(replay) if replay is not None else None,
+        replay_mode=recordings_of_turns.mode_of(mode),
+    )
 
 
 def _check_alone(given: Mapping[str, object]) -> None:

@@ -22,17 +22,28 @@ app = App()
 @app.verb()
 def trust(
     call: Context,
-    folder: str | None = argument(None, metavar="[DIR]", help="The folder; default: the project folder."),
+    folder: str | None = argument(
+        None, metavar="[PATH]", help="The folder, or a scenario; default: the project folder."
+    ),
     diff: bool = option(False, "--diff", help="Only show what is new or changed since the folder was trusted."),
     no: bool = option(False, "--no", help="Revoke the trust."),
 ) -> None:
-    """Let this folder's files run code, as they are now.
+    """Let this folder's files, or one scenario, run code, as they are now.
 
     Everything that could run code or raise rights takes effect only after this: commands, environment, scripts and
     access in beam.yaml, and files that an agent CLI obeys (.env, .claude/settings.json, .qwen/, .aider.conf.yml …). The
     command shows all of it first. If one of them changes, you are asked again.
     """
     beam = call.beam
+    if folder is not None and call.path(folder).is_file():
+        if no or diff:
+            raise UsageError("--diff and --no are for folders", f"a changed file is not trusted any more: {folder}")
+        scenario = beam.scenario(folder)
+        for line in beam.scenario_wants(scenario):
+            call.note(line)
+        beam.trust_scenario(scenario)
+        call.note(f"trusted: {scenario.path}")
+        return
     if folder is not None:
         from beam import Beam
 

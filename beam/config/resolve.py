@@ -36,6 +36,7 @@ AGENT_JSON_VERSION = 1  # one without a number is of an earlier beam, and has th
 USER_CONFIG = "user config"
 BUILT_IN = "built in"
 DEFAULT = "default"
+SCENARIO = "the scenario"  # of `beam run`: its own settings win over every file, for the run alone
 
 DISABLE = "BEAM_DISABLE"  # names of adapters, with commas between them
 
@@ -130,6 +131,10 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         declared = {name for _, file in self.files for name in file.agents}
         return sorted(declared.union(name for name in self.home.agents() if _agent_json(self.home, name).is_file()))
 
+    def with_scenario(self, path: Path, agents: Mapping[str, Fields]) -> Config:
+        """Return the same with the settings of a scenario's agents, which win over every file."""
+        return structs.replace(self, files=(*self.files, (SCENARIO, ConfigFile(path=path, agents=agents))))
+
     @property
     def agents(self) -> dict[str, AgentSettings]:
         """Return the settings of every declared agent. Raises ConfigError at the first that is wrong."""
@@ -195,7 +200,8 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return _Layers([*layers, (AGENT_JSON, fields)], (AgentFile(path, sha256(data).hexdigest()),))
 
     def _strength(self, layer: tuple[str, Fields]) -> int:
-        return [*(origin for origin, _ in self.files), AGENT_JSON].index(layer[0])
+        origins = [origin for origin, _ in self.files]
+        return [*(each for each in origins if each != SCENARIO), AGENT_JSON, SCENARIO].index(layer[0])
 
     def _with_adapter(self, name: str, fields: dict[str, object], origin: Mapping[str, str], said_by: str) -> Fields:
         places = {AGENT_JSON: str(_agent_json(self.home, name)), **{who: str(file.path) for who, file in self.files}}

@@ -11,15 +11,31 @@ from beam.base.near import nearest as near_word
 
 
 class Source(Struct, frozen=True):
-    """Where values come from, for errors: a file's or a variable's name, and the lines of its keys (from 1)."""
+    """Where values come from, for errors: a file's or a variable's name, and the lines of its keys (from 1).
+
+    With `columns` (from 1) an error begins like a compiler's, `FILE:LINE:COLUMN:`, which editors and CI systems read.
+    """
 
     name: str
     lines: Mapping[tuple[str, ...], int] = {}
+    columns: Mapping[tuple[str, ...], int] | None = None
 
     def error(self, keys: tuple[str, ...], what: str, hint: str = "") -> ConfigError:
         """Return the error about the value at `keys`."""
-        line = next((self.lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
-        position = self.name + (f", line {line}" if line else "") + (f": {'.'.join(keys)}" if keys else "")
+        known = next((keys[:n] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
+        line = self.lines[known] if known is not None else None
+        if self.columns is not None:
+            column = self.columns.get(known, 1) if known is not None else 1
+            position = f"{self.name}:{line or 1}:{column}"
+        else:
+            position = self.name + (f", line {line}" if line else "")
+        return ConfigError(
+            f"{position}: {'.'.join(keys)}: {what}" if keys else f"{position}: {what}", hint, subject=self.name
+        )
+
+    def at(self, line: int, column: int, what: str, hint: str = "") -> ConfigError:
+        """Return the error about what begins at that line and column."""
+        position = f"{self.name}, line {line}" if self.columns is None else f"{self.name}:{line}:{column}"
         return ConfigError(f"{position}: {what}", hint, subject=self.name)
 
 

@@ -23,39 +23,50 @@ _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "b
 
 
 def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
+    """Return the value that the file holds, and the line of each of its keys. Raises ConfigError."""
+    walk, value = _walked(data, Source(str(path)))
+    return value, walk.lines
+
+
+def parse_placed(data: bytes, name: str) -> tuple[object, Source]:
+    """Return the value that a file of that name holds, and the line and column of each of its keys. Raises
+    ConfigError.
+    """
+    walk, value = _walked(data, Source(name, columns={}))
+    return value, Source(name, walk.lines, walk.columns)
+
+
+def _walked(data: bytes, source: Source) -> tuple[_Walk, object]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    source = Source(str(path))
     try:
         text = data.decode("utf-8-sig")
         yaml_bounds.check(text)
         node = yaml.compose(text, Loader=loader)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}, line {line}: not UTF-8", "save the file as UTF-8", subject=str(path)) from error
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise source.at(line, column, "not UTF-8", "save the file as UTF-8") from error
     except yaml.MarkedYAMLError as error:
-        raise _bad_yaml(error, data, path) from error
+        raise _bad_yaml(error, data, source) from error
     except (yaml.YAMLError, RecursionError) as error:
         reason = getattr(error, "reason", "nested too deeply")
-        raise ConfigError(f"{path}: not YAML: {reason}", subject=str(path)) from error
+        raise source.error((), f"not YAML: {reason}") from error
     except ValueError as error:
-        raise ConfigError(
-            f"{path}: {error}", "settings are small; check that this is the right file", subject=str(path)
-        ) from error
+        raise source.error((), str(error), "settings are small; check that this is the right file") from error
     walk = _Walk(source)
-    value = walk.value(node, ()) if node is not None else None
-    return value, walk.lines
+    return walk, walk.value(node, ()) if node is not None else None
 
 
-def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, path: Path) -> ConfigError:
+def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     number = mark.line + 1 if mark else 1
     lines = data.splitlines()
     line = lines[number - 1] if number <= len(lines) else b""
     hint = "YAML is indented with spaces, not tabs" if b"\t" in line[: len(line) - len(line.lstrip())] else ""
     problem = error.problem or error.context or "not YAML"
-    return ConfigError(f"{path}, line {number}: {problem}", hint, subject=str(path))
+    return source.at(number, mark.column + 1 if mark else 1, problem, hint)
 
 
 class _Walk:
@@ -65,6 +76,7 @@ class _Walk:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.lines: dict[tuple[str, ...], int] = {}
+        self.columns: dict[tuple[str, ...], int] = {}
         self.nodes = 0
 
     def value(self, node: yaml.Node, at: tuple[str, ...]) -> object:
@@ -75,8 +87,10 @@ class _Walk:
             return self.mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
             for number, item in enumerate(node.value):
-                self.lines[(*at, str(number))] = item.start_mark.line + 1
+                self.mark((*at, str(number)), item)
             return [self.value(item, (*at, str(n))) for n, item in enumerate(node.value)]
+        if node.tag == "tag:yaml.org,2002:str":
+            return str(node.value)
         if at[-2:-1] == ("env",) and node.tag in _SCALARS:
             return str(node.value)  # a variable is text, so `1` is "1" and `010` is "010"
         if len(node.value) > _LONGEST_NUMBER and node.tag != "tag:yaml.org,2002:str":
@@ -85,6 +99,11 @@ class _Walk:
             return yaml.constructor.SafeConstructor().construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             raise self.error(node, at, "not a value that beam reads") from error
+
+    def mark(self, at: tuple[str, ...], node: yaml.Node) -> None:
+        """Remember where in the file this key or item begins."""
+        self.lines[at] = node.start_mark.line + 1
+        self.columns[at] = node.start_mark.column + 1
 
     def count(self, node: yaml.Node, at: tuple[str, ...]) -> None:
         """Count one more node, because a few lines of aliases can expand to any number of nodes."""
@@ -111,9 +130,10 @@ class _Walk:
             key = key_node.value
             if key in own:
                 raise self.error(key_node, (*at, key), "said twice")
-            self.lines[(*at, key)] = key_node.start_mark.line + 1
+            self.mark((*at, key), key_node)
             own[key] = self.value(value_node, (*at, key))
         return {**merged, **own}
 
     def error(self, node: yaml.Node, at: tuple[str, ...], what: str) -> ConfigError:
-        return Source(self.source.name, {at: node.start_mark.line + 1}).error(at, what)
+        columns = None if self.source.columns is None else {at: node.start_mark.column + 1}
+        return Source(self.source.name, {at: node.start_mark.line + 1}, columns).error(at, what)

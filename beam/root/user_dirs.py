@@ -24,6 +24,11 @@ def config_dir(environ: Mapping[str, str]) -> Path:
     return _xdg(environ, "XDG_CONFIG_HOME", ".config")
 
 
+def data_dir(environ: Mapping[str, str]) -> Path:
+    """Return `$XDG_DATA_HOME/beam`: work trees of scenarios, which their agents may write."""
+    return _xdg(environ, "XDG_DATA_HOME", ".local/share")
+
+
 def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
     named = environ.get(variable, "")
     if named.startswith("/"):  # the XDG specification has relative paths ignored

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from beam.config.resolve import AGENT_JSON, BEAM_YAML, Config, Resolved
+from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, Resolved
 from beam.model.autoloaded import Finding
 from beam.model.limits import DEFAULT
 from beam.model.message import PLAIN, base_of
@@ -77,6 +77,22 @@ def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: C
         *(_of_policy(config) if BEAM_YAML not in vouched else ()),
         *(_of_limits(config) if BEAM_YAML not in vouched else ()),
     ]
+
+
+def of_scenario(resolved: Resolved, facts: AdapterFacts) -> list[Finding]:
+    """Return everything that the scenario's own settings of this agent need trust for."""
+    return list(_of_settings(resolved, facts, frozenset({SCENARIO})))
+
+
+def files_named(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
+    """Yield the programs of a folder that these words of a command name: their content is run."""
+    for word in words:
+        path = folder / word
+        if _is_file(path) and _is_code(path):
+            for seen in scan.look_at(path.parent, path.name):
+                yield Finding(
+                    name=scan.named(seen.path, folder), digest=seen.digest, text=seen.text, by=(by,), runs=True
+                )
 
 
 def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:

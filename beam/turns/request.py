@@ -29,6 +29,7 @@ from beam.process.environment import absolute_folders
 from beam.rules.ruleset import Ruleset
 from beam.turns.confine import Own
 from beam.turns.envelope import enveloped
+from beam.turns.replay import RecordedTurn
 
 
 class Record(Protocol):
@@ -47,7 +48,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     agent never was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
     continues in a copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all;
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
-    denied, asked about and allowed beside that."""
+    denied, asked about and allowed beside that; `recorded` is the turn that is replayed in its place."""
 
     message: Message
     turn: int
@@ -76,6 +77,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     upto: str | None = None
     carried: Total | None = None
     rules: Ruleset = Ruleset()
+    recorded: RecordedTurn | None = None
 
     @property
     def timeout(self) -> float:

@@ -37,6 +37,7 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.pieces import Pieces
+from beam.turns.replay import VIA, replayed
 from beam.turns.request import (
     Record,
     TurnRequest,
@@ -75,7 +76,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             owner=order.owner,
             turn_key=order.turn_key,
             adapter=order.adapter_name,
-            via=face,
+            via=_via(order, face) or face,
             why=why_not_better(order.adapter, face, order.message.options.via),
             at_most=most_of(order),
             rules=_rules_told(order),
@@ -111,6 +112,8 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
 
 async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
     try:
+        if order.recorded is not None:
+            return replayed(order.recorded, services.record)
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
         if order.left_out:
@@ -256,13 +259,17 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
     return events.turn_finished(
         verdict,
         attempt=order.message.attempt,
-        via=face,
+        via=_via(order, face),
         duration_s=round(duration_s, 3),
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
         denials=denied.reported(verdict.denials, can, access),
         at_most=access,
         rules=_rules_told(order),
     )
+
+
+def _via(order: TurnRequest, face: Face | None) -> str | None:
+    return face if order.recorded is None else VIA
 
 
 def _rules_told(order: TurnRequest) -> RuleLists | msgspec.UnsetType:

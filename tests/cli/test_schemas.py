@@ -37,7 +37,17 @@ def test_each_schema_is_json_whose_references_lead_somewhere(name: str):
 
 
 def test_there_is_a_schema_for_each_value_and_each_type_of_event():
-    assert schemas.names() == ["outcome", "error", "ask", "message", "beam.yaml", "event", *events.types()]
+    assert schemas.names() == [
+        "outcome",
+        "error",
+        "ask",
+        "message",
+        "beam.yaml",
+        "scenario",
+        "run",
+        "event",
+        *events.types(),
+    ]
 
 
 def test_the_schema_of_an_event_has_the_fields_that_are_written():

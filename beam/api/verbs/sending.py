@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from beam.api.progress import Progress, Watched
     from beam.broker.put import Receiver
+    from beam.conversations.recording import Recorder, ReplayMode
     from beam.model.events import Event
     from beam.model.message import OptionFields
     from beam.model.outcome import Outcome
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 class SendVerbs(OpenedRoot):
     """Send messages to agents."""
 
+    _recorder: Recorder | None = None  # of `use_recording`
     _fold: Fold  # what `notes` read of an agent's journal, for the `deliver` that follows
 
     def message(
@@ -148,6 +150,12 @@ class SendVerbs(OpenedRoot):
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
         paths = self._paths(message)
+        if self._recorder is not None:
+            seen = self._recorder.beside(seen or ignore)
+        if self.context.recordings is not None:
+            from beam.conversations.alone import deliver_here
+
+            return await deliver_here(self.context, paths, message, seen or ignore)
         fold = self.__dict__.pop("_fold", None)
         if fold is not None and fold.directory != paths.journal:
             fold = None
@@ -155,6 +163,23 @@ class SendVerbs(OpenedRoot):
         receiver = self._receivers.pop(message.id, None)
         looked_at = receiver.looked_at if receiver is not None else None
         return await send(self.context, paths, message, seen or ignore, fold, looked_at=looked_at, hold=hold)
+
+    def use_recording(
+        self, *, record: Path | None = None, replay: Path | None = None, replay_mode: ReplayMode = "strict"
+    ) -> None:
+        """Write the turns that are sent from now on into the folder `record`, or answer from the folder `replay`.
+
+        No agent runs in a replay, and no tool; its CLI need not be there. `strict`: only the same prompt is answered;
+        `lenient`: else the agent's next turn; `fill`: else the agent runs, and its turn is added.
+        """
+        from beam.conversations.recording import Recorder, Replay
+
+        self.check_person("records and replays turns")
+        if replay is not None:
+            self.__dict__["context"] = structs.replace(self.context, recordings=Replay(replay, replay_mode))
+        if record is not None or replay_mode == "fill":
+            folder = record or replay
+            self._recorder = Recorder(folder, adds=True) if folder is not None else None
 
     @waiting_verb
     def put(self, message: Message) -> Steps[str]:

@@ -1,0 +1,115 @@
+"""Running a scenario: the file checked, its trust, its agents held until it is over, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.api.both import coroutine_verb
+from beam.api.verbs.opened import OpenedRoot
+
+if TYPE_CHECKING:
+    from beam.conversations.machine import PlanStep
+    from beam.conversations.play import RunProgress
+    from beam.conversations.recording import ReplayMode
+    from beam.conversations.result import RunResult
+    from beam.conversations.scenario import Scenario
+
+
+class RunVerbs(OpenedRoot):
+    """Run scenarios."""
+
+    def scenario(
+        self, file: str | Path, *, variables: Mapping[str, str] | None = None, name: str | None = None
+    ) -> Scenario:
+        """Return the scenario in a file, with these values for its variables. `name` replaces its own.
+
+        Raises ConfigError with line and column, NotFoundError, UsageError for a variable that it does not have.
+        """
+        from msgspec.structs import replace
+
+        from beam.conversations.language import FILE
+        from beam.conversations.read import read
+
+        found = read((self._cwd / file).absolute(), variables or {}, shown=str(file))
+        if name is None:
+            return found
+        return replace(found, name=str(FILE.fields["name"].read(name, ("--name",), found.source)))
+
+    def plan(self, scenario: Scenario, *, replay: bool = False) -> list[PlanStep]:
+        """Check a scenario against this machine and return the steps that would be run. Nothing is run or changed.
+
+        With `replay` the agents' CLIs need not be there. Raises NotFoundError, ConfigError, UsageError.
+        """
+        from beam.conversations.machine import check_machine, plan
+
+        check_machine(scenario, self.context, needs_agents=not replay)
+        return plan(scenario, self.context)
+
+    def scenario_wants(self, scenario: Scenario) -> list[str]:
+        """Return what of the scenario counts only once a person trusts the file, a sentence each."""
+        from beam.conversations.trusted import wants
+
+        return [each.name if each.says else f"it runs {each.name}" for each in wants(scenario, self.context)]
+
+    def trust_scenario(self, scenario: Scenario) -> None:
+        """Trust a scenario's file, and the programs of this folder that it names, as they are now."""
+        from beam.conversations.trusted import trust
+
+        self.check_person("trusts a scenario")
+        trust(scenario, self.context)
+
+    @coroutine_verb
+    async def run(
+        self,
+        scenario: Scenario | str | Path,
+        *,
+        variables: Mapping[str, str] | None = None,
+        ci: bool | None = None,
+        fail_fast: bool = False,
+        budget_usd: float | None = None,
+        max_tokens: int | None = None,
+        repeat: int | None = None,
+        pass_rate: float | None = None,
+        record: Path | None = None,
+        replay: Path | None = None,
+        replay_mode: ReplayMode = "strict",
+        seen: Callable[[RunProgress], None] | None = None,
+    ) -> RunResult:
+        """Run a scenario, or the one in a file, and return what it came to. A failed check is a result, not an error.
+
+        `variables` are for a file. `ci`: count what nobody may miss where nobody watches (None: as `$CI` says).
+        `record` and `replay` are folders of recorded turns. `seen` gets each step when it begins and when it is over.
+
+        Raises ConfigError with line and column, NotFoundError (no such agent; its CLI is missing), UntrustedError,
+        UsageError; SignalledError after a signal, whose `outcome` is the result so far.
+        """
+        from beam.conversations.machine import check_machine
+        from beam.conversations.play import RunOptions, play
+        from beam.conversations.scenario import Spending
+        from beam.conversations.trusted import check_trusted
+        from beam.root import discovery
+
+        self.check_person("runs a scenario")
+        if isinstance(scenario, (str, Path)):
+            scenario = self.scenario(scenario, variables=variables)
+        discovery.check_folder(self.home, self.environ)
+        needs_agents = replay is None or replay_mode == "fill"
+        check_machine(scenario, self.context, needs_agents=needs_agents)
+        check_trusted(scenario, self.context)
+        options = RunOptions(
+            ci=self.environ.get("CI", "") not in ("", "0", "false") if ci is None else ci,
+            fail_fast=fail_fast,
+            limits=Spending(cost_usd=budget_usd, tokens=max_tokens),
+            repeat=repeat,
+            pass_rate=pass_rate,
+            record=record,
+            replay=replay,
+            replay_mode=replay_mode,
+        )
+        return await play(scenario, self.context, options, seen or _nobody)
+
+
+def _nobody(progress: RunProgress) -> None:
+    """Do nothing with the progress of a run: nobody looks at it."""

@@ -1,0 +1,151 @@
+"""`beam run`: a scenario is checked, run and reported; its result becomes stdout, files for CI and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+from beam import SignalledError, UntrustedError, UsageError
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument, option
+from beam.cli.streams import is_interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from beam import RunResult, Scenario
+
+T = TypeVar("T")
+
+app = App()
+
+
+@app.verb()
+def run(
+    call: Context,
+    file: str = argument(..., metavar="FILE", help="The scenario: a YAML file."),
+    set_: list[str] = option([], "--set", metavar="K=V", help="Give a variable of the file this value."),
+    name: str | None = option(None, "--name", metavar="NAME", help="Run it under another name: AGENT@NAME."),
+    dry_run: bool = option(False, "--dry-run", help="Check everything, print the plan and run nothing."),
+    ci: bool = option(False, "--ci", help="Fail a turn with a denial or without an answer; as with CI=true."),
+    no_ci: bool = option(False, "--no-ci", help="Leave that to the file's checks, also with CI=true."),
+    fail_fast: bool = option(False, "--fail-fast", help="End the run at the first step that fails."),
+    budget: float | None = option(None, "--budget-usd", metavar="USD", min=0, help="Stop the run at this cost (7)."),
+    max_tokens: int | None = option(None, "--max-tokens", metavar="N", min=1, help="Stop the run at so many (7)."),
+    repeat: int | None = option(None, "--repeat", metavar="N", min=1, help="Run it N times."),
+    pass_rate: float | None = option(
+        None, "--pass-rate", metavar="R", min=0, max=1, help="How many of them must pass, 0 to 1; default 1."
+    ),
+    record: str | None = option(None, "--record", metavar="DIR", help="Write each turn into this folder."),
+    replay: str | None = option(
+        None, "--replay", metavar="DIR", help="Answer from these recorded turns: no agent runs, and no tool."
+    ),
+    replay_mode: str | None = option(
+        None,
+        "--replay-mode",
+        metavar="WORD",
+        help="strict: the same prompts only; lenient: else the next turn; fill: else the agent runs.",
+    ),
+    junit: str | None = option(None, "--junit", metavar="FILE", help="Write the result as JUnit XML."),
+    style: str | None = option(
+        None, "--format", metavar="WORD", help="text, github or gitlab; default: as the environment says."
+    ),
+    as_json: bool = option(False, "--json", help="Print the result, or the plan, as one JSON object."),
+) -> int:
+    """Run a scenario: several agents, in one file, with checks.
+
+    Everything in the file is checked before anything runs. The exit code is 0 if all steps passed, 13 if a check
+    failed, 7 at a budget, else that of the first turn that failed: docs/scenarios.md, docs/exit-codes.md.
+    """
+    from beam import recordings_of_turns
+    from beam.cli.render.run import plan_lines
+    from beam.cli.render.text import write_json, write_line
+    from beam.cli.reporter import Reporter
+
+    mode = recordings_of_turns.mode_of(replay_mode)
+    if ci and no_ci:
+        raise UsageError("--ci and --no-ci don't go together", "leave one out")
+    if replay_mode is not None and replay is None:
+        raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
+    beam = call.beam
+    scenario = beam.scenario(file, variables=_variables(set_), name=name)
+    is_answered = replay is not None and mode != "fill"
+    if dry_run:
+        steps = beam.plan(scenario, replay=is_answered)
+        if as_json:
+            write_json({"v": 1, "name": scenario.name, "steps": steps})
+        for line in () if as_json else plan_lines(scenario.name, steps):
+            write_line(line)
+        return 0
+    reporter = Reporter(call, scenario.source.name, style, as_json=as_json)
+
+    def play() -> RunResult:
+        return beam.run(
+            scenario,
+            ci=True if ci else False if no_ci else None,
+            fail_fast=fail_fast,
+            budget_usd=budget,
+            max_tokens=max_tokens,
+            repeat=repeat,
+            pass_rate=pass_rate,
+            record=call.path(record) if record is not None else None,
+            replay=call.path(replay) if replay is not None else None,
+            replay_mode=mode,
+            seen=reporter.seen,
+        )
+
+    try:
+        result = _trusting(call, scenario, play)
+    except SignalledError as error:
+        reporter.stopped(error.outcome)
+        _write_junit(call, junit, error.outcome)
+        raise
+    _write_junit(call, junit, result)
+    reporter.result(result)
+    return result.exit_code
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set {each[:80]!r} has no value", "write NAME=VALUE", subject=each[:80])
+        found[name] = value
+    return found
+
+
+def _write_junit(call: Context, path: str | None, result: object) -> None:
+    from beam import RunResult
+
+    if path is None or not isinstance(result, RunResult):
+        return
+    from beam import DiskError
+    from beam import junit as reports
+
+    target = call.path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(reports.junit(result))
+    except OSError as error:
+        raise DiskError(f"can't write {path}: {error.strerror}", "check the path", subject=path) from error
+
+
+def _trusting(call: Context, scenario: Scenario, act: Callable[[], T]) -> T:
+    """Call `act`; if the file must be trusted first and a terminal is there, ask once and call it again."""
+    try:
+        return act()
+    except UntrustedError as error:
+        wants = call.beam.scenario_wants(scenario)
+        if error.subject != scenario.source.name or not is_interactive(sys.stdin, sys.stderr):
+            raise
+        from beam.cli.render.text import escape_controls
+
+        listed = "".join(f"  {line}\n" for line in wants)
+        sys.stderr.write(escape_controls(f"beam: {error.message}\n{listed}Trust {scenario.path} with this? [y/N] "))
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise
+        call.beam.trust_scenario(scenario)
+        return act()

@@ -1,0 +1,34 @@
+"""Delivers one message in this process alone: what answers it is here (a recording), and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from beam.base.errors import SignalledError
+from beam.broker.context import RootContext
+from beam.conversations.held import HeldAgents, StopAll
+from beam.model.events import Event
+from beam.model.message import Message
+from beam.model.outcome import Outcome
+from beam.root.paths import AgentPaths
+from beam.turns.signals import stopping
+
+
+async def deliver_here(
+    context: RootContext, paths: AgentPaths, message: Message, seen: Callable[[Event], None]
+) -> Outcome:
+    """Hold the agent, run the message here and return its outcome. Raises UnfinishedError where somebody else holds it,
+    SignalledError after a signal.
+    """
+    agents, stop = HeldAgents(context), StopAll()
+    stop.reaches = agents.stop
+    with stopping(stop, by="human (signal)") as came:
+        await asyncio.sleep(0)
+        try:
+            outcome = await agents.deliver(message, paths, seen)
+        finally:
+            await agents.close()
+    if came:
+        raise SignalledError(came[0], outcome)
+    return outcome

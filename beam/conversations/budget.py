@@ -1,0 +1,58 @@
+"""What a whole run may use: counted while turns run, told at 80 %, and reached at 100 %."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from beam.conversations.facts import TurnFacts
+from beam.conversations.scenario import Spending
+
+_WARN_AT = 0.8
+
+
+class Meter:
+    """Counts turns against limits. `warn` takes a sentence; `over` is called once, with the reason, at the limit."""
+
+    def __init__(self, limits: Spending, warn: Callable[[str], None], over: Callable[[str], None]) -> None:
+        self._limits = limits
+        self._warn = warn
+        self._over = over
+        self._turns: list[TurnFacts] = []
+        self._warned: set[str] = set()
+        self.reached = ""
+
+    def add(self, turn: TurnFacts) -> None:
+        """Count a turn that begins now."""
+        self._turns.append(turn)
+
+    def look(self) -> None:
+        """Compare what was used so far with the limits."""
+        if self._limits.cost_usd is None and self._limits.tokens is None:
+            return
+        cost = sum(turn.cost_usd or 0.0 for turn in self._turns)
+        tokens = sum(turn.tokens or 0 for turn in self._turns)
+        self._compare("cost", cost, self._limits.cost_usd, f"${cost:.4f} of ${self._limits.cost_usd or 0:g}")
+        self._compare("tokens", tokens, self._limits.tokens, f"{tokens} of {self._limits.tokens} tokens")
+        for turn in self._turns:
+            if turn.outcome is not None:
+                self._unknown(turn)
+
+    def _compare(self, what: str, used: float, most: float | None, said: str) -> None:
+        if most is None:
+            return
+        if used >= most and used > 0 and not self.reached:
+            self.reached = f"the run used {said}, its budget"
+            self._over(self.reached)
+        elif used >= _WARN_AT * most and used > 0:
+            self._once(what, f"the run has used {said}")
+
+    def _unknown(self, turn: TurnFacts) -> None:
+        if self._limits.cost_usd is not None and turn.cost_usd is None:
+            self._once(f"{turn.agent} cost", f"the cost of {turn.agent} is unknown, so the budget does not count it")
+        if self._limits.tokens is not None and turn.tokens is None:
+            self._once(f"{turn.agent} tokens", f"{turn.agent} tells no tokens, so the budget does not count them")
+
+    def _once(self, key: str, text: str) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            self._warn(text)

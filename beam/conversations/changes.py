@@ -1,0 +1,196 @@
+"""What became of the files of a run, by git: snapshots that change nothing, and a work tree of the run's own.
+
+No hook and no program of the repository's own configuration runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from beam.base.errors import UsageError
+from beam.conversations.expect import Changes
+from beam.conversations.result import WorktreeResult
+from beam.conversations.scenario import Worktree
+from beam.secrets.redact import redact
+
+MOST_DIFF = 1 << 20
+_TIMEOUT_S = 120.0
+_SAFE = (
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "commit.gpgSign=false"),
+    *("-c", "user.name=beam"),
+    *("-c", "user.email=beam@localhost"),
+    *("-c", "core.quotePath=false"),
+)
+
+
+class Repository:
+    """The git work tree around a folder."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._environ = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+        self._environ |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
+        self._environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        self._objects: Path | None = None
+        self._left_out: list[str] = []
+        self._one = threading.Lock()  # parallel steps take snapshots, and there is one index for them
+
+    def leave_out(self, paths: Sequence[Path]) -> None:
+        """Ignore these paths in what is compared: beam itself writes there."""
+        top = self.folder.resolve()
+        inside = [path.resolve().relative_to(top) for path in paths if path.resolve().is_relative_to(top)]
+        self._left_out = [f":(exclude,literal){path}" for path in inside]
+
+    def is_there(self) -> bool:
+        """Return whether the folder is in a git repository with a commit."""
+        try:
+            return self._git("rev-parse", "--verify", "-q", "HEAD^{commit}").returncode == 0
+        except UsageError:
+            return False
+
+    def has(self, commit: str) -> bool:
+        """Return whether there is a commit of that name."""
+        if commit.startswith("-"):
+            return False
+        return self._git("rev-parse", "--verify", "-q", f"{commit}^{{commit}}").returncode == 0
+
+    def close(self) -> None:
+        """Remove the objects of snapshots."""
+        if self._objects is not None:
+            shutil.rmtree(self._objects, ignore_errors=True)
+            self._objects = None
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> str:
+        """Return the id of a tree that is what the folder holds now, without what git ignores."""
+        with self._one:
+            env = self._apart()
+            index = Path(env["GIT_INDEX_FILE"])
+            real = Path(self._said("rev-parse", "--git-path", "index"))
+            real = real if real.is_absolute() else self.folder / real
+            if real.is_file():
+                shutil.copyfile(real, index)
+            else:
+                index.unlink(missing_ok=True)
+            self._said("add", "-A", "--", ".", *self._left_out, env=env)
+            return self._said("write-tree", env=env)
+
+    def changes(self, before: str, after: str) -> Changes:
+        """Return what is different between two snapshots. Paths are relative to the folder."""
+        text = self._said("diff", "--numstat", "-z", "--no-renames", "--relative", before, after, env=self._apart())
+        paths, added, removed = [], 0, 0
+        for entry in text.split("\0"):
+            plus, _, rest = entry.partition("\t")
+            minus, _, path = rest.partition("\t")
+            if path:
+                paths.append(path)
+                added += int(plus) if plus.isdigit() else 0
+                removed += int(minus) if minus.isdigit() else 0
+        return Changes(paths=tuple(paths), added=added, removed=removed, known=True)
+
+    def diff(self, before: str, after: str) -> str:
+        """Return the differences as a patch, without secrets, at most a mebibyte."""
+        text = self._said("diff", "--no-ext-diff", "--no-textconv", "--no-color", before, after, env=self._apart())
+        return redact(text[:MOST_DIFF])[0]
+
+    def patch(self, before: str, after: str) -> bytes:
+        """Return the differences so that `apply` can make them again."""
+        done = self._git("diff", "--binary", "--no-ext-diff", "--no-textconv", before, after, env=self._apart())
+        return done.stdout
+
+    def apply(self, patch: bytes) -> str:
+        """Make these changes; return what went wrong, "" if nothing."""
+        if not patch:
+            return ""
+        done = self._git("apply", "--whitespace=nowarn", "-", stdin=patch)
+        return "" if done.returncode == 0 else _last_line(done.stderr)
+
+    # -- a work tree of the run's own ----------------------------------------------------------------------------------
+
+    def add_worktree(self, path: Path, branch: str, start: str) -> Repository:
+        """Make a work tree with a new branch at that commit. Raises UsageError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if start.startswith("-"):
+            raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
+        self._said("worktree", "add", "-q", "-b", branch, str(path), start)
+        inside = self._said("rev-parse", "--show-prefix").rstrip("/")
+        return Repository(path / inside if inside else path, self._environ)
+
+    def end_worktree(self, tree: Repository, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
+        """Record what was changed on the branch and remove the work tree, unless it is to be kept.
+
+        The branch goes, too, if it is as it was.
+        """
+        after = tree.snapshot()
+        found = tree.changes(before, after)
+        diff = tree.diff(before, after) if found.paths else ""
+        if tree._said("status", "--porcelain"):
+            tree._said("add", "-A")
+            tree._said("commit", "-q", "--no-verify", "-m", "What the run changed")
+        is_same = not found.paths and self._said("rev-parse", branch) == self._said("rev-parse", wanted.start)
+        tree.close()
+        if wanted.keep:
+            return WorktreeResult(branch=branch, path=str(path), diff=diff, files=found.paths)
+        self._said("worktree", "remove", "--force", str(path))
+        if is_same:
+            self._said("branch", "-q", "-D", branch)
+        return WorktreeResult(branch="" if is_same else branch, diff=diff, files=found.paths)
+
+    def abandon_worktree(self, path: Path) -> None:
+        """Remove a work tree whose run could not go on; its branch stays."""
+        self._git("worktree", "remove", "--force", str(path))
+
+    # -- git -----------------------------------------------------------------------------------------------------------
+
+    def _apart(self) -> dict[str, str]:
+        """Return an environment in which git writes objects and an index beside the repository."""
+        if self._objects is None:
+            self._objects = Path(tempfile.mkdtemp(prefix="beam-changes-"))
+            self._repository_objects = self._said("rev-parse", "--git-path", "objects")
+        there = Path(self._repository_objects)
+        there = there if there.is_absolute() else self.folder / there
+        return {
+            "GIT_INDEX_FILE": str(self._objects / "index"),
+            "GIT_OBJECT_DIRECTORY": str(self._objects),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{there}"',
+        }
+
+    def _said(self, *words: str, env: Mapping[str, str] = {}) -> str:
+        done = self._git(*words, env=env)
+        if done.returncode != 0:
+            why = _last_line(done.stderr)
+            raise UsageError(f"git {words[0]} failed: {why}", "look at it with git status", subject=str(self.folder))
+        return done.stdout.decode("utf-8", "replace").rstrip("\n")
+
+    def _git(
+        self, *words: str, env: Mapping[str, str] = {}, stdin: bytes | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(
+                ["git", *_SAFE, *words],
+                cwd=self.folder,
+                env={**self._environ, **env},
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except OSError as error:
+            raise UsageError(f"can't run git: {os.strerror(error.errno or 0)}", "install git") from error
+        except subprocess.TimeoutExpired as error:
+            raise UsageError(f"git {words[0]} took longer than {_TIMEOUT_S:g} s", "look at the repository") from error
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:300] if lines else "it said nothing"

@@ -1,0 +1,84 @@
+"""Who speaks next in a chat, what is said to that agent, and when it is over. Values in, values out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from beam.conversations.scenario import Chat
+
+DONE = "DONE"
+
+
+class Line(Struct, frozen=True):
+    """What one who takes part said."""
+
+    agent: str
+    text: str
+
+
+class Floor:
+    """A chat so far: what each agent said, and what of it each has been told."""
+
+    def __init__(self, chat: Chat, opening: str) -> None:
+        self._chat = chat
+        self._opening = opening
+        self.lines: list[Line] = []
+        self._told: dict[str, int] = {}  # how many lines each has been told
+
+    def first(self) -> str:
+        """Return who speaks first, where no moderator decides."""
+        return self._chat.agents[0]
+
+    def add(self, agent: str, text: str) -> None:
+        """Add what an agent said; it has been told all up to that."""
+        self.lines.append(Line(agent, text))
+        self._told[agent] = len(self.lines)
+
+    def after(self, agent: str, text: str) -> str | None:
+        """Return who speaks after this; None where nobody was addressed."""
+        agents = self._chat.agents
+        if self._chat.order != "address":
+            return agents[(agents.index(agent) + 1) % len(agents)]
+        named: list[str] = re.findall(r"@([a-z0-9][a-z0-9_-]*)", text.lower())
+        for name in named:
+            if name in agents and name != agent:
+                return name
+        return None
+
+    def prompt(self, agent: str) -> str:
+        """Return what this agent is told now: the opening, if it has not spoken yet, and what others said since."""
+        is_new = agent not in self._told
+        since = [line for line in self.lines[self._told.get(agent, 0) :] if line.agent != agent]
+        parts = []
+        if is_new:
+            others = ", ".join(name for name in self._chat.agents if name != agent)
+            address = " Begin with @NAME to say who speaks next." if self._chat.order == "address" else ""
+            parts.append(self._opening)
+            parts.append(f"You are {agent} in a conversation with {others}.{address}")
+        parts += [f"{line.agent}:\n{line.text}" for line in since]
+        return "\n\n".join(parts)
+
+    def question(self) -> str:
+        """Return what the moderator is asked: who speaks next."""
+        names = ", ".join(self._chat.agents)
+        told = self.lines[self._told.get("", 0) :]
+        is_new = not self._told.get("", 0) and not self._told.get("moderated", 0)
+        self._told[""], self._told["moderated"] = len(self.lines), 1
+        said = "\n\n".join(f"{line.agent}:\n{line.text}" for line in told)
+        head = f"You moderate a conversation of {names}. It is about:\n\n{self._opening}\n\n" if is_new else ""
+        question = f"Who speaks next? Answer with one name of {names}, or with {DONE} if it is settled."
+        return f"{head}{said}\n\n{question}".lstrip()
+
+
+def chosen(answer: str, agents: Sequence[str]) -> str | None:
+    """Return whom a moderator named, or DONE; None if neither can be read."""
+    words: list[str] = re.findall(r"[A-Za-z0-9_-]+", answer)
+    for word in words:
+        if word.lower() in agents:
+            return word.lower()
+        if word == DONE:
+            return DONE
+    return None

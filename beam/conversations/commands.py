@@ -1,0 +1,88 @@
+"""Runs one command of a scenario: bounded in time and output, and ended with all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.conversations.expect import command_words
+from beam.conversations.scenario import Command
+from beam.process.environment import environment
+from beam.secrets.redact import redact
+
+MOST_OUTPUT = 256 << 10
+NOT_FOUND, TIMED_OUT = 127, 124
+_GRACE_S = 2.0
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """How a command ended. `output` is the end of what it wrote to stdout and stderr, without secrets."""
+
+    exit_code: int
+    output: str
+    why: str = ""
+
+
+async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], timeout: float) -> Ran:
+    """Run the command in that folder; after `timeout` seconds it is ended."""
+    words = command_words(command)
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *words,
+            cwd=cwd,
+            env=environment(environ, {}),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return Ran(exit_code=NOT_FOUND, output="", why=f"can't run {words[0][:100]}: {reason}")
+    why, output = "", b""
+    reading = asyncio.ensure_future(_tail(child))
+    try:
+        async with asyncio.timeout(timeout):
+            await child.wait()
+    except TimeoutError:
+        why = f"stopped after {timeout:g} s, its timeout"
+    finally:
+        await _end_group(child)
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                output = await reading
+        except (TimeoutError, asyncio.CancelledError):
+            reading.cancel()
+    code = TIMED_OUT if why else child.returncode if child.returncode is not None else TIMED_OUT
+    if code < 0:
+        code, why = 128 - code, why or f"ended by signal {-code}"
+    if code and not why:
+        why = f"ended with exit code {code}"
+    return Ran(exit_code=code, output=redact(output.decode("utf-8", "replace"))[0], why=why)
+
+
+async def _tail(child: asyncio.subprocess.Process) -> bytes:
+    assert child.stdout is not None
+    kept = b""
+    while piece := await child.stdout.read(1 << 16):
+        kept = (kept + piece)[-MOST_OUTPUT:]
+    return kept
+
+
+async def _end_group(child: asyncio.subprocess.Process) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, number)
+        if child.returncode is not None:
+            if number is signal.SIGTERM:
+                continue
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await child.wait()

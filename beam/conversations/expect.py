@@ -1,0 +1,357 @@
+"""Checks on what is known of turns and files: values in, results out. What needs a program or an agent is elsewhere.
+
+A check says what had to be so, and what was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from beam.base import durations
+from beam.conversations.facts import ToolUse, TurnFacts
+from beam.conversations.result import CheckResult, Verdict
+from beam.conversations.scenario import Check
+from beam.model.outcome import Status
+
+_SHOWN = 100
+_MOST_SEARCHED = 200_000  # characters: a pattern may need a time that grows with their square
+OF_FILES = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # worthless in a replay
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """What is different in the files: paths, and lines added and removed. `known`: git was asked."""
+
+    paths: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
+    known: bool = False
+
+
+class Subject(Struct, frozen=True, kw_only=True):
+    """What a check looks at: the turns of a step, what it said, how its command ended, and the files.
+
+    `look` returns a file's text, None if there is none; `changed` what became of the files. `is_replayed`: no tool ran,
+    so the files are not what they would be.
+    """
+
+    turns: Sequence[TurnFacts] = ()
+    reply: str = ""
+    exit_code: int = 0
+    duration_s: float = 0.0
+    look: Callable[[str], str | None] = lambda path: None
+    changed: Callable[[], Changes] = Changes
+    is_replayed: bool = False
+
+    @property
+    def tools(self) -> list[ToolUse]:
+        return [tool for turn in self.turns for tool in turn.tools]
+
+
+Found = tuple[bool, str]  # whether it is so, and what was
+
+
+def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
+    """Return the result of one check."""
+    name = f"{asked.kind}: {shown(asked.value)}"
+    if subject.is_replayed and asked.kind in OF_FILES:
+        why = "the turns are replayed: no tool was run again, so the files say nothing"
+        return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
+    if subject.is_replayed and asked.kind == "files_changed" and not any(turn.files for turn in subject.turns):
+        why = "the turns are replayed: no tool was run again, and the agent told of no change"
+        return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
+    is_so, detail = _CHECKS[asked.kind](asked.value, subject)
+    verdict = Verdict.PASSED if is_so else Verdict.FAILED
+    return CheckResult(name=name, kind=asked.kind, line=line, verdict=verdict, detail=detail)
+
+
+def shown(value: object) -> str:
+    """Return a check's value as one short line."""
+    if isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, tuple) and all(isinstance(each, str) for each in value):
+        return _cut(", ".join(value))
+    return _cut(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _cut(text: str, most: int = _SHOWN) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def _said(subject: Subject) -> str:
+    return f"the answer was {_cut(subject.reply)!r}" if subject.reply else "the answer was empty"
+
+
+# -- what was said -----------------------------------------------------------------------------------------------------
+
+
+def _contains(value: Any, subject: Subject) -> Found:
+    missing = [text for text in value if text not in subject.reply]
+    return not missing, "" if not missing else f"{_cut(missing[0])!r} is not in it; {_said(subject)}"
+
+
+def _not_contains(value: Any, subject: Subject) -> Found:
+    there = [text for text in value if text in subject.reply]
+    return not there, "" if not there else f"{_cut(there[0])!r} is in it; {_said(subject)}"
+
+
+def _equals(value: Any, subject: Subject) -> Found:
+    return value.strip() == subject.reply.strip(), _said(subject)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return re.search(pattern, text[:_MOST_SEARCHED]) is not None
+
+
+def _regex(value: Any, subject: Subject) -> Found:
+    missing = [pattern for pattern in value if not _matches(pattern, subject.reply)]
+    return not missing, "" if not missing else f"nothing matches {_cut(missing[0])!r}; {_said(subject)}"
+
+
+def _not_regex(value: Any, subject: Subject) -> Found:
+    there = [pattern for pattern in value if _matches(pattern, subject.reply)]
+    return not there, "" if not there else f"something matches {_cut(there[0])!r}; {_said(subject)}"
+
+
+def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
+    """Return the JSON value of an answer: what the schema gave, else the answer itself, a fenced block or the first
+    object in it. Raises ValueError where there is none.
+    """
+    outcome = turns[-1].outcome if turns else None
+    if outcome is not None and isinstance(outcome.structured, msgspec.Raw):
+        return msgspec.json.decode(outcome.structured)
+    fenced = re.findall(r"^```(?:json)?\s*\n(.*?)^```", reply, re.MULTILINE | re.DOTALL)
+    start, end = reply.find("{"), reply.rfind("}")
+    for text in (reply, *fenced, reply[start : end + 1] if 0 <= start < end else ""):
+        try:
+            return msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            continue
+    raise ValueError("the answer is no JSON")
+
+
+def _schema(value: Any, subject: Subject) -> Found:
+    import jsonschema
+
+    try:
+        found = json_in(subject.turns, subject.reply)
+    except ValueError as error:
+        return False, f"{error}; {_said(subject)}"
+    validator = jsonschema.Draft202012Validator(msgspec.json.decode(value))
+    wrong = next(iter(validator.iter_errors(found)), None)
+    if wrong is None:
+        return True, ""
+    where = "".join(f"[{part!r}]" for part in wrong.absolute_path)
+    return False, f"the answer{where} does not follow it: {_cut(wrong.message)}"
+
+
+# -- how it ended ------------------------------------------------------------------------------------------------------
+
+
+def _status(value: Any, subject: Subject) -> Found:
+    found = [turn.outcome.status for turn in subject.turns if turn.outcome is not None]
+    return bool(found) and all(each == value for each in found), f"it was {', '.join(found) or 'no turn'}"
+
+
+def _exit_code(value: Any, subject: Subject) -> Found:
+    return subject.exit_code == value, f"it was {subject.exit_code}"
+
+
+def _cost(value: Any, subject: Subject) -> Found:
+    known = [turn.cost_usd for turn in subject.turns]
+    if any(cost is None for cost in known):
+        return False, "nobody knows what it cost: the agent's CLI tells no cost, and its model has no known price"
+    used = sum(cost or 0.0 for cost in known)
+    return used <= value, f"it cost ${used:.4f}"
+
+
+def _tokens(value: Any, subject: Subject) -> Found:
+    known = [turn.tokens for turn in subject.turns]
+    if any(tokens is None for tokens in known):
+        return False, "nobody knows how many it used: the agent's CLI tells none"
+    used = sum(tokens or 0 for tokens in known)
+    return used <= value, f"it used {used}"
+
+
+def _time(value: Any, subject: Subject) -> Found:
+    return subject.duration_s <= value, f"it took {durations.show(subject.duration_s)}"
+
+
+# -- tools -------------------------------------------------------------------------------------------------------------
+
+
+def is_tool(pattern: str, tool: ToolUse) -> bool:
+    """Return whether the pattern names this tool: by the CLI's own name for it, or by the word that rules have."""
+    return any(fnmatchcase(name.lower(), pattern.lower()) for name in (tool.name, tool.word) if name)
+
+
+def _tools_called(subject: Subject) -> str:
+    names = list(dict.fromkeys(tool.name for tool in subject.tools))
+    return f"it called {_cut(', '.join(names))}" if names else "it called no tool"
+
+
+def _tool_used(value: Any, subject: Subject) -> Found:
+    missing = [pattern for pattern in value if not any(is_tool(pattern, tool) for tool in subject.tools)]
+    return not missing, "" if not missing else f"{missing[0]} was not called; {_tools_called(subject)}"
+
+
+def _tool_sequence(value: Any, subject: Subject) -> Found:
+    left = list(value)
+    for tool in subject.tools:
+        if left and is_tool(left[0], tool):
+            left.pop(0)
+    order = " → ".join(tool.name for tool in subject.tools)
+    return not left, "" if not left else f"{left[0]} did not follow; the calls were {_cut(order) or 'none'}"
+
+
+def _tool_args(value: Any, subject: Subject) -> Found:
+    for wanted in value:
+        called = [tool for tool in subject.tools if is_tool(wanted["tool"], tool)]
+        if not called:
+            return False, f"{wanted['tool']} was not called; {_tools_called(subject)}"
+        if not any(_has_args(wanted["args"], tool) for tool in called):
+            inputs = msgspec.json.encode(called[-1].input).decode()
+            return False, f"no call of {wanted['tool']} has them; the last one had {_cut(inputs)}"
+    return True, ""
+
+
+def _has_args(patterns: Mapping[str, str], tool: ToolUse) -> bool:
+    given: Mapping[str, object] = tool.input if isinstance(tool.input, dict) else {}
+    return all(name in given and _matches(pattern, _text(given[name])) for name, pattern in patterns.items())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _no_tool(value: Any, subject: Subject) -> Found:
+    patterns = ("*",) if value is True else () if value is False else (value,) if isinstance(value, str) else value
+    called = [tool.name for tool in subject.tools if any(is_tool(pattern, tool) for pattern in patterns)]
+    return not called, "" if not called else f"it called {_cut(', '.join(dict.fromkeys(called)))}"
+
+
+def _max_steps(value: Any, subject: Subject) -> Found:
+    return len(subject.tools) <= value, f"it called tools {len(subject.tools)} times"
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def _file_exists(value: Any, subject: Subject) -> Found:
+    missing = [path for path in value if subject.look(path) is None]
+    return not missing, "" if not missing else f"there is no {_cut(missing[0])}"
+
+
+def _file_absent(value: Any, subject: Subject) -> Found:
+    there = [path for path in value if subject.look(path) is not None]
+    return not there, "" if not there else f"there is {_cut(there[0])}"
+
+
+def _file_contains(value: Any, subject: Subject) -> Found:
+    for path, texts in value.items():
+        content = subject.look(path)
+        if content is None:
+            return False, f"there is no {_cut(path)}"
+        for text in texts:
+            if text not in content:
+                return False, f"{_cut(path)} does not contain {_cut(text)!r}"
+    return True, ""
+
+
+def _files_changed(value: Any, subject: Subject) -> Found:
+    found = subject.changed()
+    paths = list(dict.fromkeys([*found.paths, *(file.path for turn in subject.turns for file in turn.files)]))
+    said = f"changed: {_cut(', '.join(paths))}" if paths else "no file was changed"
+    if value is True or value is False:
+        return bool(paths) is value, said
+    if not isinstance(value, dict):
+        return len(paths) >= value, said
+    if len(paths) < value.get("least", 0) or len(paths) > value.get("most", len(paths)):
+        return False, f"{len(paths)} files; {said}"
+    only, never = value.get("only"), value.get("never", ())
+    for path in paths:
+        if only is not None and not _is_one(path, only):
+            return False, f"{_cut(path)} was changed, too"
+        if _is_one(path, never):
+            return False, f"{_cut(path)} was changed"
+    return True, said
+
+
+def _is_one(path: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/") for pattern in patterns)
+
+
+def _diff(value: Any, subject: Subject) -> Found:
+    found = subject.changed()
+    if not found.known:
+        return False, "this is no git repository, so nobody knows what was changed"
+    figures = {
+        "files": len(found.paths),
+        "lines": found.added + found.removed,
+        "added": found.added,
+        "removed": found.removed,
+    }
+    over = [f"{figures[name]} {name}" for name, most in value.items() if figures[name] > most]
+    return not over, f"{', '.join(over)} in the diff" if over else f"+{found.added} -{found.removed}"
+
+
+_CHECKS: dict[str, Callable[[Any, Subject], Found]] = {
+    "contains": _contains,
+    "not_contains": _not_contains,
+    "equals": _equals,
+    "regex": _regex,
+    "not_regex": _not_regex,
+    "schema": _schema,
+    "status": _status,
+    "exit_code": _exit_code,
+    "file_exists": _file_exists,
+    "file_absent": _file_absent,
+    "file_contains": _file_contains,
+    "files_changed": _files_changed,
+    "diff": _diff,
+    "tool_used": _tool_used,
+    "tool_sequence": _tool_sequence,
+    "tool_args": _tool_args,
+    "no_tool": _no_tool,
+    "max_steps": _max_steps,
+    "cost_usd": _cost,
+    "tokens": _tokens,
+    "time": _time,
+}
+
+
+# -- what CI demands of every turn -------------------------------------------------------------------------------------
+
+
+def demanded(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[CheckResult]:
+    """Return what is wrong with these turns where nobody watches: a green check must mean that something happened."""
+    found: list[CheckResult] = []
+    for turn in turns:
+        outcome = turn.outcome
+        if outcome is None:
+            continue
+        wrong = {
+            "denied": f"a request was denied: {', '.join(one.tool for one in outcome.denials)}"
+            if outcome.denials
+            else "",
+            "empty": "the answer is empty" if outcome.status is Status.COMPLETED and not turn.reply.strip() else "",
+            "truncated": "the answer was cut off" if outcome.status is Status.TRUNCATED else "",
+            "no_calls": "the model was not called" if turn.calls == 0 else "",
+            "unfinished": "the answer leaves work undone" if outcome.unfinished else "",
+        }
+        for word, detail in wrong.items():
+            if detail and word not in allow:
+                hint = f"{turn.agent}: {detail} (if that is right: `allow: [{word}]`)"
+                found.append(CheckResult(name=f"ci: not {word}", kind="ci", verdict=Verdict.FAILED, detail=hint))
+    return found
+
+
+def command_words(value: object) -> list[str]:
+    """Return the words of a command; a text is for the shell."""
+    return ["sh", "-c", value] if isinstance(value, str) else list(cast(Sequence[str], value))

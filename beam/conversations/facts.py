@@ -1,0 +1,122 @@
+"""What is known of turns after they ran: folded from the events of journals, alike for every agent CLI."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.agents.base import HasRules
+from beam.base.errors import BeamError
+from beam.model import events
+from beam.model.events import Event
+from beam.model.outcome import Outcome, Usage
+from beam.model.prices import estimated_usd
+
+_MOST_CALLS = 20_000
+_LONGEST_OUTPUT = 4000  # characters of a tool's output that are kept
+
+
+class ToolUse(Struct, kw_only=True):
+    """One call of a tool. `word` is what rules call it (`Bash`, `Edit` …), "" for a tool that they don't know."""
+
+    name: str
+    call_id: str = ""
+    input: object = None
+    word: str = ""
+    output: str = ""
+    is_error: bool = False
+
+
+class FileChange(Struct, frozen=True):
+    """A file that an agent says it changed. `kind`: add, update, delete."""
+
+    path: str
+    kind: str
+
+
+class TurnFacts:
+    """What one turn did, as its events come."""
+
+    def __init__(self, agent: str, prompt: str) -> None:
+        self.agent = agent
+        self.prompt = prompt
+        self.adapter = ""
+        self.turn: int | None = None
+        self.tools: list[ToolUse] = []
+        self.files: list[FileChange] = []
+        self.so_far = Usage()
+        self.cost_so_far: float | None = None
+        self.replayed = ""  # exact, minor or major, if the turn was answered from a recording
+        self.outcome: Outcome | None = None
+
+    def take(self, event: Event) -> None:
+        """Take one event of the turn."""
+        match event:
+            case events.TurnStarted():
+                self.adapter, self.turn = event.adapter, event.turn
+                self.tools, self.files = [], []  # an earlier attempt's don't count
+            case events.ToolCalled() if len(self.tools) < _MOST_CALLS:
+                given = _decoded(event.input)
+                word = _word(self.adapter, event.name, given)
+                self.tools.append(ToolUse(name=event.name, call_id=event.call_id, input=given, word=word))
+            case events.ToolReturned():
+                for tool in reversed(self.tools):
+                    if tool.call_id == event.call_id:
+                        tool.output, tool.is_error = event.output[:_LONGEST_OUTPUT], event.is_error
+                        break
+            case events.FileChanged() if len(self.files) < _MOST_CALLS:
+                self.files.append(FileChange(event.path, event.kind))
+            case events.UsageSeen():
+                self.so_far, self.cost_so_far = event.usage, event.cost_usd
+            case events.Notice(code="replayed"):
+                self.replayed = event.text.partition(":")[0]
+
+    @property
+    def reply(self) -> str:
+        return (self.outcome.reply or "") if self.outcome is not None else ""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return the cost: the CLI's own figure, else an estimate from the table of prices; None if nobody knows."""
+        if self.outcome is None:
+            return self.cost_so_far
+        if self.outcome.cost_usd is not None:
+            return self.outcome.cost_usd
+        return None if self.outcome.model is None else estimated_usd(self.outcome.model, self.outcome.usage)
+
+    @property
+    def tokens(self) -> int | None:
+        """Return the tokens in and out, those from a cache included; None if the CLI tells none."""
+        usage = self.outcome.usage if self.outcome is not None else self.so_far
+        known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+        return None if all(each is None for each in known) else sum(each or 0 for each in known)
+
+    @property
+    def calls(self) -> int | None:
+        """Return the number of model calls; None if nobody knows."""
+        if self.outcome is None:
+            return None
+        if self.outcome.usage.calls is not None:
+            return self.outcome.usage.calls
+        return 0 if self.tokens == 0 else None
+
+
+def _decoded(raw: msgspec.Raw) -> object:
+    try:
+        return msgspec.json.decode(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _word(adapter: str, name: str, given: object) -> str:
+    """Return what rules call a tool of that CLI; "" where they have no word for it."""
+    if not adapter:
+        return ""
+    with contextlib.suppress(BeamError, ValueError, TypeError, AttributeError, KeyError):
+        found = registry.adapter(adapter)
+        call = found.tool_rules.call(name, given) if isinstance(found, HasRules) else None
+        return call.tool if call is not None else ""
+    return ""

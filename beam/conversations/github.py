@@ -1,0 +1,146 @@
+"""A run as GitHub Actions reads it: groups, annotations and a step summary. Values in, text out.
+
+What an agent said can't become a command of the workflow: its lines stand behind a mark, inside of `stop-commands`.
+"""
+
+from __future__ import annotations
+
+from beam.base import durations
+from beam.base.digest import sha256
+from beam.conversations.plain import cut, plain
+from beam.conversations.result import RunResult, StepResult, Verdict
+
+_MOST_OUTPUT = 20_000
+_MOST_ANNOTATION = 4000
+_MOST_SUMMARY = 900_000  # GitHub takes a mebibyte
+_SIGNS = {Verdict.PASSED: "✅", Verdict.FAILED: "❌", Verdict.SKIPPED: "⚪"}
+
+
+def escape_data(text: str) -> str:
+    """Return the text as the message of a workflow command."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    """Return the text as the value of a property of a workflow command."""
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def command(name: str, message: str, **properties: str | int | None) -> str:
+    """Return a workflow command. Properties without a value are left out."""
+    given = [f"{key}={escape_property(str(value))}" for key, value in properties.items() if value]
+    return f"::{name}{' ' + ','.join(given) if given else ''}::{escape_data(message)}"
+
+
+def step_lines(result_file: str, step: StepResult) -> list[str]:
+    """Return what the log shows of a step that is over: a group with its output, then its failures as annotations."""
+    head = f"{step.verdict} {step.id} ({step.kind}) {durations.show(step.duration_s)}"
+    lines = [command("group", plain(head)), *quoted(said(step)), "::endgroup::"]
+    failed = [check for check in step.checks if check.verdict is Verdict.FAILED]
+    if step.verdict is Verdict.FAILED and not failed:
+        lines.append(_annotation("error", f"step {step.id}", step.why, result_file, step.line))
+    lines += [
+        _annotation("error", f"step {step.id}: {check.name}", check.detail, result_file, check.line or step.line)
+        for check in failed
+    ]
+    return lines
+
+
+def said(step: StepResult) -> str:
+    """Return what a step's turns or command said, and how its checks ended, as text."""
+    lines = [step.why] if step.why else []
+    for turn in step.turns:
+        tools = f", called {', '.join(turn.tools)}" if turn.tools else ""
+        lines += [f"{turn.agent}: {turn.outcome.status}{tools}", turn.outcome.reply or turn.outcome.reason or ""]
+    lines += [step.output] if step.output else []
+    lines += [f"{check.verdict} {check.name}{f': {check.detail}' if check.detail else ''}" for check in step.checks]
+    return cut("\n".join(lines), _MOST_OUTPUT)
+
+
+def quoted(text: str) -> list[str]:
+    """Return the lines of a text that anybody may have written, so that none of them is a command."""
+    token = f"beam-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+    safe = plain(text).replace("##[", "##\u200b[")
+    lines = [f"| {line}" for line in safe.split("\n")]
+    return [f"::stop-commands::{token}", *lines, f"::{token}::"] if text else []
+
+
+def warning(text: str, file: str) -> str:
+    """Return a warning of the run as an annotation."""
+    return _annotation("warning", "beam run", text, file, None)
+
+
+def failure(result: RunResult) -> str | None:
+    """Return why the whole run failed, as an annotation, where no step says it."""
+    if result.passed or any(step.verdict is Verdict.FAILED for step in result.steps):
+        return None
+    return _annotation("error", "beam run", result.why, result.file, None)
+
+
+def _annotation(kind: str, title: str, text: str, file: str, line: int | None) -> str:
+    return command(kind, plain(text)[:_MOST_ANNOTATION], title=plain(title)[:200], file=plain(file), line=line)
+
+
+# -- the step summary --------------------------------------------------------------------------------------------------
+
+
+def summary(result: RunResult) -> str:
+    """Return the run as Markdown: what it came to, then its steps, its agents and its checks as tables."""
+    spent = result.spent
+    head = f"## {_SIGNS[result.verdict]} {_cell(result.name)}: {result.verdict}"
+    figures = [
+        f"{len(result.steps)} steps",
+        f"{spent.turns} turns",
+        f"{spent.tokens} tokens",
+        f"${spent.cost_usd:.4f}{f' ({spent.unpriced} turns without a known price)' if spent.unpriced else ''}",
+        durations.show(result.duration_s),
+    ]
+    lines = [head, "", f"{', '.join(figures)}; exit code {result.exit_code}"]
+    if result.why:
+        lines += ["", f"**{_cell(result.why)}**"]
+    if result.repeats > 1:
+        lines += ["", f"{result.passes} of {result.repeats} runs passed."]
+    if result.replay is not None:
+        counts = result.replay
+        told = f"{counts.exact} exact, {counts.minor} minor, {counts.major} major, {counts.unmatched} unmatched"
+        lines += ["", f"Replayed: {told}, {counts.live} live. {_cell(result.note)}".rstrip()]
+    for tree in result.worktrees:
+        if tree.branch:
+            lines += ["", f"Branch `{_cell(tree.branch)}`: {len(tree.files)} files changed"]
+    lines += ["", "| step | | agents | time | cost | checks |", "|---|---|---|---|---|---|"]
+    lines += [_row(step) for step in result.steps]
+    lines += ["", "| agent | turns | tokens | cost |", "|---|---|---|---|", *_agents(result)]
+    failed = [(step, check) for step in result.steps for check in step.checks if check.verdict is Verdict.FAILED]
+    if failed:
+        lines += ["", "| step | check | what was |", "|---|---|---|"]
+        lines += [f"| {_cell(step.id)} | {_cell(check.name)} | {_cell(check.detail)} |" for step, check in failed]
+    return cut("\n".join(lines) + "\n", _MOST_SUMMARY)
+
+
+def _row(step: StepResult) -> str:
+    who = ", ".join(dict.fromkeys(turn.agent for turn in step.turns))
+    known = [turn.cost_usd for turn in (*step.turns, *step.judged) if turn.cost_usd is not None]
+    cost = f"${sum(known):.4f}" if known else ""
+    passed = sum(check.verdict is Verdict.PASSED for check in step.checks)
+    checks = f"{passed} of {len(step.checks)}" if step.checks else ""
+    name = f"{step.id} [{step.repeat}]" if step.repeat > 1 else step.id
+    time = durations.show(step.duration_s)
+    return f"| {_cell(name)} | {_SIGNS[step.verdict]} | {_cell(who)} | {time} | {cost} | {checks} |"
+
+
+def _agents(result: RunResult) -> list[str]:
+    turns = [turn for step in result.steps for turn in (*step.turns, *step.judged)]
+    rows = []
+    for name in dict.fromkeys(turn.agent for turn in turns):
+        own = [turn for turn in turns if turn.agent == name]
+        known = [turn.cost_usd for turn in own if turn.cost_usd is not None]
+        tokens = sum(turn.tokens or 0 for turn in own)
+        rows.append(f"| {_cell(name)} | {len(own)} | {tokens} | {f'${sum(known):.4f}' if known else ''} |")
+    return rows
+
+
+def _cell(text: str) -> str:
+    """Return the text as a cell of a table: one line, in which nothing is markup."""
+    line = " ".join(plain(text).split())[:500]
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{char}" if char in "\\`*_[]|!#~@" else char for char in line)

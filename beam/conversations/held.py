@@ -1,0 +1,226 @@
+"""The agents of a run: each has a session of its own, is held by this process until the run is over, and answers.
+
+Its process stays from turn to turn where it can. Other processes see an ordinary agent that somebody holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable
+
+import msgspec
+
+from beam.agents import registry
+from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
+from beam.base.steps import sleeping
+from beam.broker import duty
+from beam.broker import registry as brokers
+from beam.broker.compose import Caller, compose
+from beam.broker.context import RootContext
+from beam.broker.lease import AgentLease
+from beam.broker.put import put
+from beam.broker.requests import request
+from beam.broker.turn import run
+from beam.broker.wake import told_at_once
+from beam.model.events import Event
+from beam.model.message import Message, Options
+from beam.model.outcome import Outcome, Status
+from beam.process import tree
+from beam.process.environment import fingerprint
+from beam.root import discovery
+from beam.root.paths import AgentPaths
+from beam.store.journal import read_state
+from beam.turns.request import face_of
+from beam.turns.stop import Reason, Stop
+
+_MOMENT_S, _LOOK_S = 2.0, 0.05
+_LONGEST_PAUSE_S = 0.2
+Seen = Callable[[Event], None]
+
+
+class HeldAgent:
+    """One agent of a run."""
+
+    def __init__(self, lease: AgentLease) -> None:
+        self.lease = lease
+        self.turns = asyncio.Lock()  # one at a time
+        self.is_new = True
+
+
+class StopAll(Stop):
+    """The wish that a run end: it reaches all its turns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reaches: Callable[[str], None] = lambda by: None
+
+    def ask(self, reason: Reason, *, by: str | None = None) -> None:
+        super().ask(reason, by=by)
+        self.reaches(by or "a signal")
+
+
+class HeldAgents:
+    """The agents of one run, by their own names; each speaks in the session AGENT@NAME."""
+
+    def __init__(self, context: RootContext, name: str = "") -> None:
+        self.context = context
+        self._name = name
+        self._held: dict[AgentPaths, HeldAgent] = {}
+        self._opening = asyncio.Lock()
+        self._stops: set[Stop] = set()
+        self._why_stopped: tuple[str, bool] | None = None
+
+    def session(self, agent: str) -> str:
+        """Return the name that this agent has in queues and journals."""
+        return f"{agent}@{self._name}" if self._name else agent
+
+    def stop(self, by: str) -> None:
+        """End all turns, and refuse new ones; called again, end them at once."""
+        self._why_stopped = (by, self._why_stopped is not None)
+        for stop in self._stops:
+            stop.ask("cancelled", by=by)
+
+    @property
+    def stopped_by(self) -> str:
+        """Return why no turn is run any more; "" while turns are."""
+        return self._why_stopped[0] if self._why_stopped is not None else ""
+
+    async def say(self, agent: str, text: str, options: Options, seen: Seen) -> Outcome:
+        """Send a text to the agent, run its turn here and return the outcome; its events go to `seen`.
+
+        Raises what a message may be refused with: NotFoundError, UntrustedError, LimitError, UsageError; DiskError.
+        """
+        context, paths = self.context, self.context.agent_paths(self.session(agent))
+        held = await self._hold(paths)
+        async with held.turns:
+            state = held.lease.log.state
+            is_new = held.is_new and (state.session is not None or state.fork is not None)
+            message = compose(
+                paths.agent,
+                text,
+                caller=Caller(),
+                wait=True,
+                clock=context.clock,
+                limits=context.config.limits,
+                options=msgspec.structs.replace(options, new=is_new),
+            )
+            message = msgspec.structs.replace(message, environment=fingerprint(context.environ, message.id))
+            return await self._run(held, message, seen)
+
+    async def deliver(self, message: Message, paths: AgentPaths, seen: Seen) -> Outcome:
+        """Send a message that is made already, run its turn here and return the outcome."""
+        held = await self._hold(paths)
+        async with held.turns:
+            return await self._run(held, message, seen)
+
+    async def close(self) -> None:
+        """End the processes that are kept, and let all agents go."""
+        held, self._held = list(self._held.values()), {}
+        for each in held:
+            with contextlib.suppress(BeamError):
+                await each.lease.end_kept("the run is over")
+        for each in held:
+            each.lease.hand_over()
+
+    async def _hold(self, paths: AgentPaths) -> HeldAgent:
+        async with self._opening:
+            if paths not in self._held:
+                lease = await self._lease(paths)
+                tree.become_subreaper()
+                self._held[paths] = HeldAgent(lease)
+            return self._held[paths]
+
+    async def _lease(self, paths: AgentPaths) -> AgentLease:
+        context = self.context
+        discovery.create(context.home, paths)
+        discovery.remember(context.home, context.environ)
+        until = context.clock.monotonic() + _MOMENT_S
+        while (lease := AgentLease.acquire(context, paths)) is None:
+            if brokers.serves_here(context.home):
+                with contextlib.suppress(UnfinishedError):
+                    await sleeping(request(context, paths, "release", by="human"))
+            if context.clock.monotonic() > until:
+                raise UnfinishedError(
+                    f"{paths.agent} is held by another process",
+                    "wait for it; a scenario that runs already can be run under another name: --name NAME",
+                    subject=paths.agent,
+                )
+            await asyncio.sleep(_LOOK_S)
+        if lease.blocked is not None:
+            why = lease.blocked
+            lease.close()
+            raise UnfinishedError(f"{paths.agent} is blocked: {why}", f"beam agent unblock {paths.agent}")
+        return lease
+
+    async def _run(self, held: HeldAgent, message: Message, seen: Seen) -> Outcome:
+        lease, stop = held.lease, Stop()
+        self._stops.add(stop)
+        if self._why_stopped is not None:
+            stop.ask("cancelled", by=self._why_stopped[0])
+
+        def watch(event: Event) -> None:
+            if event.message_id == message.id:
+                seen(event)
+
+        lease.log.watcher = watch
+        try:
+            put(self.context, lease.log.paths, message)
+            held.is_new = False
+            with told_at_once(lease):
+                return await self._until_over(lease, message.id, stop, via=message.options.via)
+        finally:
+            self._stops.discard(stop)
+            lease.log.watcher = _ignore
+
+    async def _until_over(self, lease: AgentLease, message_id: str, stop: Stop, *, via: str | None) -> Outcome:
+        """Run the message until it has an outcome: the policy may have it tried again."""
+        agent = lease.log.paths.agent
+        while True:
+            due = duty.step(lease)
+            if due.blocked is not None or due.untrusted is not None:
+                why = due.untrusted or due.blocked or ""
+                raise UntrustedError(f"{agent}: {why}", "beam trust", subject=agent)
+            entry = next((each for each in due.entries if each.id == message_id), None)
+            if entry is not None:
+                if self._keeps(agent, via):
+                    lease.keeper.grant(math.inf)
+                claimed = lease.waiting.claim(entry)
+                outcome = await run(lease, *claimed, stop) if claimed is not None else None
+                if outcome is not None:
+                    return outcome
+            from beam.broker.follow import outcome_in
+
+            found = outcome_in(lease.log.paths, read_state(lease.log.paths.journal), message_id)
+            if found is not None:
+                return found
+            if lease.log.state.paused:
+                raise UnfinishedError(f"the queue of {agent} is paused", f"beam queue resume {agent}", subject=agent)
+            if lease.log.queue.find(message_id) is None:
+                raise NotFoundError(f"{message_id} is gone: somebody removed it", "run the scenario again")
+            if stop.reason is not None:
+                return Outcome(
+                    message_id=message_id,
+                    agent=agent,
+                    turn=None,
+                    attempt=1,
+                    status=Status.CANCELLED,
+                    reason=f"stopped by {stop.by}, while it waited to be tried again",
+                    exit_code=9,
+                )
+            await stop.wait(min(due.pause_s or _LONGEST_PAUSE_S, _LONGEST_PAUSE_S))
+
+    def _keeps(self, agent: str, via: str | None) -> bool:
+        """Return whether the agent's process can stay for the next turn."""
+        if self.context.recordings is not None and not self.context.recordings.needs_agents:
+            return False
+        adapter = registry.adapter(self.context.config.resolve(agent).settings.adapter)
+        try:
+            return face_of(adapter, via) in ("dialogue", "terminal")
+        except BeamError:
+            return False
+
+
+def _ignore(event: Event) -> None:
+    """Do nothing with an event that belongs to no message of the run."""

@@ -1,0 +1,102 @@
+"""A run as JUnit XML: one case for each step, one for each check. Values in, bytes out."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from beam.conversations.plain import cut, plain
+from beam.conversations.result import CheckResult, ReplayCounts, RunResult, StepResult, Verdict
+
+_MOST_OUTPUT = 64 << 10  # characters of a step's output
+_MOST_MESSAGE = 1000
+
+
+def junit(result: RunResult) -> bytes:
+    """Return the run as JUnit XML, as CI systems read it."""
+    suite = ET.Element("testsuite", name=plain(result.name))
+    _properties(suite, result)
+    for step in result.steps:
+        _step(suite, result, step)
+    cases = suite.findall("testcase")
+    figures = {
+        "tests": str(len(cases)),
+        "failures": str(len(suite.findall("testcase/failure"))),
+        "errors": str(len(suite.findall("testcase/error"))),
+        "skipped": str(len(suite.findall("testcase/skipped"))),
+        "time": f"{result.duration_s:.3f}",
+    }
+    top = ET.Element("testsuites", {"name": plain(result.name), **figures})
+    for name, figure in figures.items():
+        suite.set(name, figure)
+    top.append(suite)
+    ET.indent(top)
+    data: bytes = ET.tostring(top, encoding="utf-8", xml_declaration=True)
+    return data + b"\n"
+
+
+def _properties(suite: ET.Element, result: RunResult) -> None:
+    spent = result.spent
+    told = {
+        "file": result.file,
+        "verdict": result.verdict,
+        "exit_code": str(result.exit_code),
+        "turns": str(spent.turns),
+        "tokens": str(spent.tokens),
+        "cost_usd": f"{spent.cost_usd:.6f}",
+        "repeats": str(result.repeats),
+        "passes": str(result.passes),
+    }
+    if result.replay is not None:
+        told |= {f"replay_{name}": str(getattr(result.replay, name)) for name in ReplayCounts.__struct_fields__}
+    if result.note:
+        told["note"] = result.note
+    properties = ET.SubElement(suite, "properties")
+    for name, value in told.items():
+        ET.SubElement(properties, "property", name=name, value=plain(value))
+
+
+def _step(suite: ET.Element, result: RunResult, step: StepResult) -> None:
+    again = f" [{step.repeat}]" if result.repeats > 1 else ""
+    who = " ".join(dict.fromkeys(turn.agent for turn in step.turns))
+    name = f"{step.id} ({step.kind}{f' {who}' if who else ''}){again}"
+    case = ET.SubElement(
+        suite, "testcase", classname=plain(result.name), name=plain(name), time=f"{step.duration_s:.3f}"
+    )
+    failed = [each for each in step.checks if each.verdict is Verdict.FAILED]
+    if step.verdict is Verdict.SKIPPED:
+        ET.SubElement(case, "skipped", message=_line(step.why))
+    elif step.verdict is Verdict.FAILED and not failed:
+        outcome = next((turn.outcome for turn in step.turns if turn.outcome.exit_code), None)
+        kind = str(outcome.class_ or outcome.status) if outcome is not None else "error"
+        error = ET.SubElement(case, "error", message=_line(step.why), type=kind)
+        error.text = plain(f"{step.why}\nexit code {step.exit_code}, {result.file}, line {step.line}")
+    output = plain(cut(_output(step), _MOST_OUTPUT))
+    if output:
+        ET.SubElement(case, "system-out").text = output
+    for number, check in enumerate(step.checks, 1):
+        _check(suite, f"{result.name}.{step.id}", f"{number}. {check.name}{again}", check, result.file)
+
+
+def _check(suite: ET.Element, classname: str, name: str, check: CheckResult, file: str) -> None:
+    case = ET.SubElement(suite, "testcase", classname=plain(classname), name=_line(name), time="0.000")
+    if check.verdict is Verdict.SKIPPED:
+        ET.SubElement(case, "skipped", message=_line(check.detail))
+    elif check.verdict is Verdict.FAILED:
+        failure = ET.SubElement(case, "failure", message=_line(check.detail or check.name), type=check.kind)
+        where = f"\n{file}, line {check.line}" if check.line is not None else ""
+        failure.text = plain(f"{check.name}\n{check.detail}{where}")
+
+
+def _line(text: str) -> str:
+    return plain(" ".join(text.split()))[:_MOST_MESSAGE]
+
+
+def _output(step: StepResult) -> str:
+    parts = []
+    for turn in step.turns:
+        tools = f" [called {', '.join(turn.tools)}]" if turn.tools else ""
+        replayed = f" [replayed: {turn.replayed}]" if turn.replayed else ""
+        parts.append(f"{turn.agent}, turn {turn.outcome.turn}: {turn.outcome.status}{tools}{replayed}")
+        parts.append(turn.outcome.reply or turn.outcome.reason or "")
+    parts.append(step.output)
+    return "\n".join(part for part in parts if part)

@@ -1,0 +1,192 @@
+"""The language of scenario files: every key, what its value must look like, and the JSON Schema of it all."""
+
+from __future__ import annotations
+
+from beam.conversations.shape import (
+    Cases,
+    Either,
+    Flag,
+    JsonSchema,
+    Later,
+    Many,
+    Named,
+    Nothing,
+    Number,
+    Regex,
+    Schema,
+    Seconds,
+    Settings,
+    Shape,
+    Table,
+    Text,
+    Word,
+)
+from beam.model.outcome import Status
+
+VERSION = 1
+AGENT = Text(r"[a-z0-9][a-z0-9_-]{0,39}", "an agent's name")
+ID = Text(r"[a-z][a-z0-9_-]{0,39}", "the name of a step")
+VARIABLE = r"[a-z][a-z0-9_]{0,39}"
+ALLOWED = ("denied", "empty", "truncated", "no_calls", "unfinished")  # what CI would call a failure
+MOST_STEPS = 2000
+
+_SEVERAL = Many(Text())
+_COMMAND = Either("a command", {"str": Text(), "list": Many(Text(), alone=False)})
+_SCHEMA = Either("a schema", {"str": Text(), "dict": JsonSchema()})
+_COUNT = Number(0, 10**9, whole=True)
+_TURN: dict[str, Shape] = {
+    "model": Text(),
+    "access": Word(("read", "ask", "edit", "full")),
+    "via": Word(("auto", "exec", "dialogue", "terminal")),
+    "timeout": Seconds(),
+    "max_turns": Number(1, 10**6, whole=True),
+    "budget_usd": Number(0, 10**6),
+}
+_JUDGE: dict[str, Shape] = {"rubric": Text(), "score": Number(0, 10), **_TURN}
+_CHECK = Table(
+    {
+        "contains": _SEVERAL,
+        "not_contains": _SEVERAL,
+        "equals": Text(),
+        "regex": Many(Regex()),
+        "not_regex": Many(Regex()),
+        "schema": _SCHEMA,
+        "status": Word(tuple(Status)),
+        "exit_code": Number(0, 255, whole=True),
+        "file_exists": _SEVERAL,
+        "file_absent": _SEVERAL,
+        "file_contains": Named(_SEVERAL, r"[^\0]{1,400}", "the path of a file"),
+        "files_changed": Either(
+            "true, a number, or keys and values",
+            {
+                "bool": Flag(),
+                "number": _COUNT,
+                "dict": Table({"least": _COUNT, "most": _COUNT, "only": _SEVERAL, "never": _SEVERAL}),
+            },
+        ),
+        "diff": Table({"files": _COUNT, "lines": _COUNT, "added": _COUNT, "removed": _COUNT}),
+        "tool_used": _SEVERAL,
+        "tool_sequence": Many(Text(), alone=False),
+        "tool_args": Many(
+            Table(
+                {"tool": Text(), "args": Named(Regex(), r"[^\0]{1,80}", "the name of an argument")},
+                required=("tool", "args"),
+            )
+        ),
+        "no_tool": Either("true, a tool or a list", {"bool": Flag(), "str": Text(), "list": Many(Text())}),
+        "max_steps": _COUNT,
+        "cost_usd": Number(0, 10**6),
+        "tokens": _COUNT,
+        "time": Seconds(),
+        "command": _COMMAND,
+        "judge": Table({"agent": AGENT, **_JUDGE}, required=("agent", "rubric")),
+    },
+    description="What must be so. `cost_usd`, `tokens`, `time` and `max_steps` are the most that is allowed.",
+)
+_EXPECT = Many(_CHECK)
+_PART = Either(
+    "a part of a prompt",
+    {
+        "str": Text(),
+        "dict": Table(
+            {"text": Text(), "template": Text(), "file": Text(), "reply": ID, "diff": Flag()},
+            one_of=("text", "template", "file", "reply", "diff"),
+        ),
+    },
+)
+_PROMPT = Either("a prompt", {"str": Text(), "dict": _PART, "list": Many(_PART, alone=False)})
+_ALLOW = Many(Word(ALLOWED))
+_ANY_STEP: dict[str, Shape] = {"id": ID, "expect": _EXPECT, "allow": _ALLOW}
+_SHAPES: dict[str, Shape] = {}
+_STEPS = Many(Later("step", _SHAPES), alone=False, most=MOST_STEPS)
+_SHAPES["step"] = Cases(
+    "step",
+    {
+        "send": Table(
+            {"send": Many(AGENT), "prompt": _PROMPT, "schema": _SCHEMA, **_TURN, **_ANY_STEP},
+            required=("send", "prompt"),
+            description="Sends a prompt to one agent, or to several at the same time.",
+        ),
+        "chat": Table(
+            {
+                "chat": Many(AGENT, alone=False),
+                "prompt": _PROMPT,
+                "order": Word(("round_robin", "moderator", "address")),
+                "moderator": AGENT,
+                "until": Table(
+                    {
+                        "phrase": Text(),
+                        "check": _CHECK,
+                        "turns": Number(1, 10_000, whole=True),
+                        "cost_usd": Number(0, 10**6),
+                        "tokens": _COUNT,
+                        "time": Seconds(),
+                    }
+                ),
+                **_TURN,
+                **_ANY_STEP,
+            },
+            required=("chat", "prompt"),
+            description="Has agents talk with each other.",
+        ),
+        "judge": Table(
+            {"judge": AGENT, "of": ID, **_JUDGE, **_ANY_STEP},
+            required=("judge", "rubric"),
+            description="Has an agent score an earlier step from 0 to 10; `score` is the least that passes.",
+        ),
+        "run": Table(
+            {"run": _COMMAND, "timeout": Seconds(), **_ANY_STEP},
+            required=("run",),
+            description="Runs a command: a list of words, or a text for the shell.",
+        ),
+        "check": Table(
+            {"check": _EXPECT, "of": ID, "id": ID},
+            required=("check",),
+            description="Checks an earlier step, or the files.",
+        ),
+        "parallel": Table(
+            {"parallel": _STEPS, "id": ID}, required=("parallel",), description="Runs these steps at the same time."
+        ),
+    },
+)
+FILE = Table(
+    {
+        "beam": Number(1, 10**6, whole=True),
+        "name": Text(r"[a-z0-9][a-z0-9_-]{0,20}", "the name of a scenario"),
+        "description": Text(),
+        "variables": Named(
+            Either(
+                "text, a number, or nothing",
+                {"str": Text(), "number": Number(-(10**12)), "bool": Flag(), "none": Nothing()},
+            ),
+            VARIABLE,
+            "the name of a variable",
+        ),
+        "agents": Named(Settings(), AGENT.pattern, AGENT.rule),
+        "defaults": Table(_TURN),
+        "worktree": Either(
+            "true, or keys and values",
+            {
+                "bool": Flag(),
+                "dict": Table(
+                    {"keep": Flag(), "from": Text(), "branch": Text(r"[A-Za-z0-9][\w./-]{0,80}", "a branch")}
+                ),
+            },
+        ),
+        "limits": Table({"cost_usd": Number(0, 10**6), "tokens": _COUNT, "time": Seconds()}),
+        "allow": _ALLOW,
+        "repeat": Table({"times": Number(1, 1000, whole=True), "pass_rate": Number(0, 1)}, required=("times",)),
+        "steps": _STEPS,
+    },
+    required=("beam", "steps"),
+    description="A scenario of beam: what agents are to do, and what must be so afterwards.",
+)
+
+
+def json_schema() -> Schema:
+    """Return the JSON Schema of a scenario file, but for that of an agent's settings (`#/$defs/AgentSettings`)."""
+    made = FILE.schema()
+    properties = made["properties"]
+    assert isinstance(properties, dict)
+    properties["beam"] = {"const": VERSION, "description": "The version of the language."}
+    return {**made, "$defs": {"step": _SHAPES["step"].schema()}}

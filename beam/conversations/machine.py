@@ -1,0 +1,196 @@
+"""Checks a scenario against this machine before anything runs: agents, CLIs, what they can do, git; and the plan."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.agents.options import check as check_options
+from beam.base.errors import BeamError, UsageError
+from beam.broker.context import RootContext
+from beam.config.fields import check_adapter
+from beam.conversations.changes import Repository
+from beam.conversations.scenario import (
+    At,
+    Chat,
+    CheckStep,
+    Judge,
+    Judging,
+    Parallel,
+    Run,
+    Scenario,
+    Send,
+    Step,
+    TurnOptions,
+    agents_of,
+    checks_of,
+)
+from beam.turns.request import face_of, find_executable
+
+
+class PlanStep(Struct, frozen=True, kw_only=True):
+    """A step as `beam run --dry-run` shows it. `agents` have their adapter and mode; `does` says what it does."""
+
+    id: str
+    kind: str
+    line: int
+    does: str
+    agents: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    parallel_in: str | None = None
+
+
+def placed(scenario: Scenario, at: At, error: BeamError) -> BeamError:
+    """Return the error with the place in the file before its message; its kind and exit code stay."""
+    made = scenario.source.error(at, error.message, error.hint)
+    return type(error)(
+        made.message, made.hint or "beam agent list", subject=error.subject, kind=error.kind, exit_code=error.exit_code
+    )
+
+
+def with_scenario(context: RootContext, scenario: Scenario) -> RootContext:
+    """Return the context in which the scenario's own settings of agents count."""
+    from msgspec.structs import replace
+
+    agents = {name: dict(fields) for name, fields in scenario.agents.items()}
+    return replace(context, config=context.config.with_scenario(scenario.path, agents))
+
+
+def check_machine(scenario: Scenario, context: RootContext, *, needs_agents: bool = True) -> None:
+    """Raise the first thing on this machine that would keep a step from running, with its place in the file.
+
+    Without `needs_agents` the turns are replayed, and the agents' CLIs need not be there.
+    """
+    context = with_scenario(context, scenario)
+    for name, fields in scenario.agents.items():
+        check_adapter(name, fields, ("agents", name), source=scenario.source, adapters=registry.NAMES)
+    for step in scenario.all_steps():
+        for name, at in agents_of(step):
+            options, schema = _asked_of(step, name)
+            try:
+                _check_agent(context, name, options, schema=schema, needs_agents=needs_agents)
+            except BeamError as error:
+                raise placed(scenario, at, error) from error
+            if context.exposed and options.access not in (None, "read"):
+                hint = "keep the root elsewhere (no --root, or one outside), or leave `access` out"
+                raise scenario.source.error((*step.at, "access"), "the root lies where agents may write", hint)
+    _check_git(scenario, context)
+
+
+def _asked_of(step: Step, name: str) -> tuple[TurnOptions, bool]:
+    match step:
+        case Send() if name in step.agents:
+            return step.options, step.schema is not None
+        case Chat() if name in (*step.agents, step.moderator):
+            return step.options, False
+        case Judge() if name == step.judging.agent:
+            return step.judging.options, False
+    for each in checks_of(step):
+        if isinstance(each.value, Judging) and each.value.agent == name:
+            return each.value.options, False
+    return TurnOptions(), False
+
+
+def _check_agent(context: RootContext, name: str, options: TurnOptions, *, schema: bool, needs_agents: bool) -> None:
+    resolved = context.config.resolve(name)
+    adapter = registry.adapter(resolved.settings.adapter)
+    if "mailbox" in adapter.card.faces:
+        raise UsageError(f"{name} is a mailbox: nobody knows when it answers", "name an agent that runs", subject=name)
+    if not needs_agents:
+        return
+    find_executable(adapter, resolved.settings, context.environ, context.home.project)
+    can = adapter.card.faces[face_of(adapter, options.via)]
+    asked = {
+        "schema": schema,
+        "max_turns": options.max_turns is not None,
+        "budget": options.budget_usd is not None,
+        "model": options.model is not None,
+    }
+    check_options(resolved.settings.adapter, can, [each for each, is_asked in asked.items() if is_asked])
+    if can.access and options.access is not None and options.access not in can.access:
+        raise UsageError(
+            f"{name} can't enforce access {options.access}", f"it can: {', '.join(can.access)}", subject=name
+        )
+
+
+def _check_git(scenario: Scenario, context: RootContext) -> None:
+    if scenario.worktree is None:
+        return
+    repository = Repository(context.home.project, context.environ)
+    if not repository.is_there():
+        raise scenario.source.error(
+            ("worktree",),
+            f"{context.home.project} is no git repository with a commit",
+            "git init, then commit something",
+        )
+    if not repository.has(scenario.worktree.start):
+        start = scenario.worktree.start
+        raise scenario.source.error(("worktree", "from"), f"there is no commit {start!r}", "git log shows them")
+    if scenario.worktree.branch and repository.has(f"refs/heads/{scenario.worktree.branch}"):
+        branch = scenario.worktree.branch
+        raise scenario.source.error(
+            ("worktree", "branch"), f"there is a branch {branch} already", "give it another name"
+        )
+
+
+# -- the plan ----------------------------------------------------------------------------------------------------------
+
+
+def plan(scenario: Scenario, context: RootContext) -> list[PlanStep]:
+    """Return the steps that would be run, in the order of the file."""
+    context = with_scenario(context, scenario)
+    known: dict[str, str] = {}
+    found = []
+    for step in scenario.steps:
+        found.append(_planned(scenario, step, context, known, None))
+        if isinstance(step, Parallel):
+            found += [_planned(scenario, each, context, known, step.id) for each in step.steps]
+    return found
+
+
+def _planned(
+    scenario: Scenario, step: Step, context: RootContext, known: dict[str, str], inside: str | None
+) -> PlanStep:
+    names = list(dict.fromkeys(name for name, _ in agents_of(step)))
+    for name in names:
+        if name not in known:
+            known[name] = _described(context, name)
+    return PlanStep(
+        id=step.id,
+        kind="check" if isinstance(step, CheckStep) else type(step).__name__.lower(),
+        line=scenario.source.lines.get(step.at, 1),
+        does=_does(step),
+        agents=tuple(known[name] for name in names),
+        checks=tuple(each.kind for each in step.expect),
+        parallel_in=inside,
+    )
+
+
+def _described(context: RootContext, name: str) -> str:
+    try:
+        settings = context.config.resolve(name).settings
+        face = face_of(registry.adapter(settings.adapter), None)
+    except BeamError:
+        return name
+    model = f", {settings.model}" if settings.model else ""
+    return f"{name} ({settings.adapter}, {face}{model})"
+
+
+def _does(step: Step) -> str:
+    match step:
+        case Send():
+            size = sum(len(part.value) for part in step.prompt if part.kind == "text")
+            parts = [f"{part.kind} {part.value}" for part in step.prompt if part.kind not in ("text", "diff")]
+            parts += ["the diff" for part in step.prompt if part.kind == "diff"]
+            return f"sends {' and '.join([f'{size} characters' if size else '', *parts]).strip(' and') or 'a prompt'}"
+        case Chat():
+            return f"talk {step.order.replace('_', ' ')}, at most {step.until.turns} turns"
+        case Judge():
+            return f"scores step {step.of}; {step.judging.score:g} of 10 passes"
+        case Run():
+            return step.command if isinstance(step.command, str) else " ".join(step.command)
+        case CheckStep():
+            return f"checks step {step.of}" if step.of else "checks the files"
+        case Parallel():
+            return f"runs {len(step.steps)} steps at the same time"
+    return ""

@@ -1,0 +1,27 @@
+"""Text of agents on its way into a report: no character of it may end what holds it, or be obeyed by what reads it."""
+
+from __future__ import annotations
+
+import re
+
+# C0 but newline and tab, DEL, C1, what turns the direction of text around, and what XML has no place for.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def plain(text: str) -> str:
+    """Return the text with a picture of each control character (`␛`), but for line breaks and tabs."""
+    return _UNSAFE.sub(_picture, text.replace("\r\n", "\n"))
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else f"<U+{code:04X}>"
+
+
+def cut(text: str, most: int) -> str:
+    """Return at most so many characters of the text, its beginning and its end."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}\n… {len(text) - most} characters are left out …\n{text[-(most // 2) :]}"

@@ -1,0 +1,330 @@
+"""Runs a scenario: its steps in order, each repeat with agents, files and recordings of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from beam.base.errors import BeamError, ExitCode, SignalledError
+from beam.broker.context import RootContext
+from beam.conversations.budget import Meter
+from beam.conversations.changes import Repository
+from beam.conversations.held import HeldAgents, StopAll
+from beam.conversations.recording import Recorder, Replay, ReplayMode
+from beam.conversations.result import (
+    ReplayCounts,
+    RunResult,
+    StepResult,
+    Verdict,
+    WorktreeResult,
+    code_of,
+    total,
+)
+from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, checks_of
+from beam.conversations.steps import StepRunner
+from beam.root.user_dirs import data_dir
+from beam.turns.signals import stopping
+
+_NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
+_NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """How a scenario is run. `ci`: what CI demands of each turn counts. `limits` are over those of the file; `repeat`
+    and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recordings.
+    """
+
+    ci: bool = False
+    fail_fast: bool = False
+    limits: Spending = Spending()
+    repeat: int | None = None
+    pass_rate: float | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    replay_mode: ReplayMode = "strict"
+
+
+class StepBegan(Struct, frozen=True, kw_only=True):
+    """A step began: its name, what kind it is, and with whom. `repeat` counts from 1."""
+
+    id: str
+    kind: str
+    agents: tuple[str, ...] = ()
+    repeat: int = 1
+
+
+class Warned(Struct, frozen=True):
+    """Something a person should know while the run goes on."""
+
+    text: str
+
+
+RunProgress = StepBegan | StepResult | Warned
+Watch = Callable[[RunProgress], None]
+
+
+async def play(scenario: Scenario, context: RootContext, options: RunOptions, watch: Watch) -> RunResult:
+    """Run the scenario and return what it came to. Each step goes to `watch` when it begins and when it is over, those
+    at the same time in the order of the file.
+
+    Raises SignalledError after a signal, once all turns are over; its outcome is the result so far.
+    """
+    run = _Run(scenario, context, options, watch)
+    stop = StopAll()
+    with stopping(stop, by="human (signal)") as came:
+        await asyncio.sleep(0)
+        result = await run.all(stop)
+    if came:
+        raise SignalledError(came[0], result, message="the run was stopped", hint="its turns are in `beam log`")
+    return result
+
+
+class _Run:
+    def __init__(self, scenario: Scenario, context: RootContext, options: RunOptions, watch: Watch) -> None:
+        self.scenario = scenario
+        self.context = context
+        self.options = options
+        self.watch = watch
+        own, given = scenario.limits, options.limits
+        limits = Spending(**{
+            name: getattr(own, name) if getattr(given, name) is None else getattr(given, name)
+            for name in Spending.__struct_fields__
+        })  # fmt: skip
+        self.limits = limits
+        self.meter = Meter(limits, lambda text: watch(Warned(text)), self._reached)
+        self.agents: HeldAgents | None = None
+        self.stopped = ""  # why nothing more is begun
+        self.steps: list[StepResult] = []
+        self.counts = ReplayCounts()
+        self.worktrees: list[WorktreeResult] = []
+
+    def _reached(self, why: str) -> None:
+        self.meter.reached = self.meter.reached or why
+        self._stop(why)
+
+    def _stop(self, why: str) -> None:
+        self.stopped = self.stopped or why
+        if self.agents is not None:
+            self.agents.stop(why)
+
+    async def all(self, stop: StopAll) -> RunResult:
+        """Run all repeats."""
+        stop.reaches = self._stop
+        began = self.context.clock.monotonic()
+        times = self.options.repeat or self.scenario.times
+        passes = done = 0
+        timer = None
+        if self.limits.time is not None:
+            why = f"the run took longer than {self.limits.time:g} s, its limit"
+            timer = asyncio.get_running_loop().call_later(self.limits.time, self._reached, why)
+        try:
+            for number in range(1, times + 1):
+                if self.stopped and number > 1:
+                    break
+                steps = await self._once(number, times)
+                done += 1
+                is_good = not any(step.verdict is Verdict.FAILED for step in steps) and not self.stopped
+                passes += is_good
+                if not is_good and self.options.fail_fast:
+                    break
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return self._result(times, passes, round(self.context.clock.monotonic() - began, 3))
+
+    def _result(self, times: int, passes: int, duration_s: float) -> RunResult:
+        steps = tuple(self.steps)
+        rate = self.scenario.pass_rate if self.options.pass_rate is None else self.options.pass_rate
+        is_good = passes >= rate * times and not self.stopped
+        code, why = code_of(steps), ""
+        if is_good:
+            code = 0
+        elif self.stopped:
+            code = int(ExitCode.LIMIT) if self.meter.reached else int(ExitCode.CANCELLED)
+            why = self.stopped
+        else:
+            failed = next((step for step in steps if step.verdict is Verdict.FAILED), None)
+            why = f"step {failed.id}: {failed.why}" if failed is not None else ""
+            if times > 1:
+                why = f"{passes} of {times} runs passed, and {rate:.0%} had to; {why}"
+                code = int(ExitCode.CHECK_FAILED)
+        turns = [turn for step in steps for turn in (*step.turns, *step.judged)]
+        is_replay = self.options.replay is not None
+        return RunResult(
+            name=self.scenario.name,
+            file=self.scenario.source.name,
+            verdict=Verdict.PASSED if is_good else Verdict.FAILED,
+            exit_code=code,
+            why=why,
+            steps=steps,
+            spent=total(turns),
+            duration_s=duration_s,
+            repeats=times,
+            passes=passes,
+            replay=self.counts if is_replay else None,
+            worktrees=tuple(self.worktrees),
+            note=_NOTE if is_replay and any(turn.replayed for turn in turns) else "",
+        )
+
+    # -- one repeat ----------------------------------------------------------------------------------------------------
+
+    async def _once(self, number: int, times: int) -> list[StepResult]:
+        replay = self._replay(number)
+        record = self.options.record
+        if record is None and replay is not None and replay.mode == "fill":
+            record = self.options.replay
+        recorder = None
+        if record is not None:
+            folder = record / str(number) if times > 1 else record
+            recorder = Recorder(folder, adds=replay is not None)
+        context = msgspec.structs.replace(self.context, recordings=replay)
+        project = Repository(context.home.project, context.environ)
+        tree = await self._worktree(project)
+        folder = tree.repository.folder if tree is not None else context.home.project
+        repository = tree.repository if tree is not None else project
+        context = _with_agents(context, self.scenario, folder if tree is not None else None)
+        self.agents = HeldAgents(context, self.scenario.name)
+        own = [path for path in (self.options.record, self.options.replay) if path is not None]
+        repository.leave_out(own)
+        runner = StepRunner(
+            self.scenario,
+            self.agents,
+            self.meter,
+            folder=folder,
+            repository=repository,
+            recorder=recorder,
+            replay=replay,
+            ci=self.options.ci,
+            restores=tree is not None,
+        )
+        found: list[StepResult] = []
+        try:
+            if tree is not None or self._needs_snapshots():
+                await runner.begin()
+            await self._steps(runner, self.scenario.steps, number, found)
+        finally:
+            await self.agents.close()
+            if tree is not None:
+                self.worktrees.append(await asyncio.to_thread(tree.end, runner.before))
+            await asyncio.to_thread(project.close)
+            if replay is not None:
+                self.counts = _added(self.counts, replay.counts)
+        return found
+
+    def _replay(self, number: int) -> Replay | None:
+        if self.options.replay is None:
+            return None
+        own = self.options.replay / str(number)
+        return Replay(own if own.is_dir() else self.options.replay, self.options.replay_mode)
+
+    def _needs_snapshots(self) -> bool:
+        steps = list(self.scenario.all_steps())
+        return any(check.kind in _NEEDS_SNAPSHOTS for step in steps for check in checks_of(step)) or any(
+            part.kind == "diff" for step in steps for part in getattr(step, "prompt", ())
+        )
+
+    async def _worktree(self, project: Repository) -> _Tree | None:
+        wanted = self.scenario.worktree
+        if wanted is None:
+            return None
+        mark = self.context.clock.random(4).hex()
+        branch = wanted.branch or f"beam/{self.scenario.name}-{mark}"
+        path = data_dir(self.context.environ) / "worktrees" / f"{self.scenario.name}-{mark}"
+        repository = await asyncio.to_thread(project.add_worktree, path, branch, wanted.start)
+        return _Tree(project, repository, path, branch, self.scenario)
+
+    async def _steps(self, runner: StepRunner, steps: tuple[Step, ...], number: int, found: list[StepResult]) -> None:
+        for step in steps:
+            if isinstance(step, Parallel):
+                results = await self._at_once(runner, step, number)
+            else:
+                self.watch(_began(step, number))
+                results = [await self._step(runner, step, number)]
+                self.watch(results[0])
+            found += results
+            self.steps += results
+            if self.options.fail_fast and any(result.verdict is Verdict.FAILED for result in results):
+                runner.skip_rest("an earlier step failed, and --fail-fast ends the run there")
+
+    async def _at_once(self, runner: StepRunner, step: Parallel, number: int) -> list[StepResult]:
+        """Run these steps at the same time; each is shown when all those before it are over."""
+        before = await runner.snapshot_to_keep()
+        if runner.is_answered:
+            await runner.keep_files(step.id, before)
+        runner.is_parallel = True
+        tasks = [asyncio.ensure_future(self._step(runner, each, number)) for each in step.steps]
+        results = []
+        try:
+            for each, task in zip(step.steps, tasks, strict=True):
+                self.watch(_began(each, number))
+                results.append(await task)
+                self.watch(results[-1])
+        finally:
+            for task in tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks, return_exceptions=True)
+            runner.is_parallel = False
+        if not runner.is_answered:
+            await runner.keep_files(step.id, before)
+        return results
+
+    async def _step(self, runner: StepRunner, step: Step, number: int) -> StepResult:
+        if self.stopped:
+            runner.skip_rest(self.stopped)
+        result = await runner.run(step)
+        return msgspec.structs.replace(result, repeat=number)
+
+
+class _Tree:
+    """The work tree of one repeat."""
+
+    def __init__(
+        self, project: Repository, repository: Repository, path: Path, branch: str, scenario: Scenario
+    ) -> None:
+        self._project = project
+        self.repository = repository
+        self._path = path
+        self._branch = branch
+        self._scenario = scenario
+
+    def end(self, before: str) -> WorktreeResult:
+        """Take the changes over into the branch, and remove the folder."""
+        wanted = self._scenario.worktree
+        assert wanted is not None
+        if not before:
+            self._project.abandon_worktree(self._path)
+            return WorktreeResult(branch=self._branch)
+        try:
+            return self._project.end_worktree(self.repository, self._path, self._branch, wanted, before)
+        except BeamError as error:
+            return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")
+
+
+def _began(step: Step, number: int) -> StepBegan:
+    from beam.conversations.scenario import agents_of
+
+    names = tuple(dict.fromkeys(name for name, _ in agents_of(step)))
+    kind = "check" if isinstance(step, CheckStep) else type(step).__name__.lower()
+    return StepBegan(id=step.id, kind=kind, agents=names, repeat=number)
+
+
+def _with_agents(context: RootContext, scenario: Scenario, folder: Path | None) -> RootContext:
+    """Return the context in which the scenario's own settings count, and its agents work in that folder."""
+    agents = {name: dict(fields) for name, fields in scenario.agents.items()}
+    if folder is not None:
+        plain = context.config.with_scenario(scenario.path, agents)
+        for name in scenario.speakers():
+            own = plain.resolve(name).settings.cwd
+            agents[name] = {**agents.get(name, {}), "cwd": str(folder / own) if own else str(folder)}
+    return msgspec.structs.replace(context, config=context.config.with_scenario(scenario.path, agents))
+
+
+def _added(one: ReplayCounts, other: ReplayCounts) -> ReplayCounts:
+    names = ReplayCounts.__struct_fields__
+    return ReplayCounts(**{name: getattr(one, name) + getattr(other, name) for name in names})

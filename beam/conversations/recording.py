@@ -1,0 +1,220 @@
+"""Recordings of turns: a file of journal lines for each agent, written as turns end, read to answer instead of agents.
+
+`strict`: a turn is answered only by a recorded one with the same prompt. `lenient`: else by the next one of the agent.
+`fill`: else the agent runs, and its turn is added. Prompts are compared as journals have them: without secrets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.errors import ConfigError, CorruptError, DiskError, NotFoundError, UsageError
+from beam.conversations.result import ReplayCounts
+from beam.model import events
+from beam.model.events import Event, MessageQueued, TurnFinished
+from beam.model.message import Message, base_of
+from beam.secrets.redact import redact
+from beam.turns.replay import RecordedTurn, without_source
+
+ReplayMode = Literal["strict", "lenient", "fill"]
+_LARGEST = 256 << 20
+_MOST_TURNS = 100_000
+_SHOWN = 40
+
+
+class _Kept(Struct):
+    """One recorded turn, and whether it has answered already."""
+
+    number: int
+    prompt: str
+    turn: RecordedTurn
+    is_used: bool = False
+
+
+def file_of(folder: Path, agent: str) -> Path:
+    """Return the file of an agent's turns in a recording."""
+    return folder / f"{base_of(agent)}.jsonl"
+
+
+class Recorder:
+    """Writes the turns that it is shown into a folder. The agents' files begin afresh with their first turn, unless it
+    `adds` to what is there.
+    """
+
+    def __init__(self, folder: Path, *, adds: bool = False) -> None:
+        self.folder = folder
+        self._adds = adds
+        self._open: dict[str, list[Event]] = {}
+        self._begun: set[str] = set()
+
+    def take(self, event: Event) -> None:
+        """Take an event of a message; with the turn's end it is written. Raises DiskError."""
+        if event.message_id is None:
+            return
+        if isinstance(event, MessageQueued):
+            self._open[event.message_id] = [event]
+            return
+        known = self._open.get(event.message_id)
+        if known is None:
+            return
+        if isinstance(event, events.TurnStarted):
+            del known[1:]  # an earlier attempt
+        known.append(event)
+        if isinstance(event, TurnFinished):
+            self._write(event.agent, self._open.pop(event.message_id))
+
+    def beside(self, seen: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return a function that shows an event to the recorder, and then to `seen`."""
+
+        def both(event: Event) -> None:
+            self.take(event)
+            seen(event)
+
+        return both
+
+    def _write(self, agent: str, turn: list[Event]) -> None:
+        if any(isinstance(event, events.Notice) and event.code == "replayed" for event in turn):
+            return
+        path = file_of(self.folder, agent)
+        lines = b"".join(events.encode(without_source(event)) + b"\n" for event in turn)
+        is_first = path.name not in self._begun and not self._adds
+        self._begun.add(path.name)
+        files.make_directory(self.folder)
+        if is_first:
+            files.replace(path, lines)
+            return
+        with files.disk("write", path):
+            handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                files.write_all(handle, lines)
+            finally:
+                os.close(handle)
+
+
+class Replay:
+    """Recorded turns of a folder, which answer in the place of agents. `counts` says how well they fit."""
+
+    def __init__(self, folder: Path, mode: ReplayMode) -> None:
+        self.folder = folder
+        self.mode = mode
+        self.counts = ReplayCounts()
+        self._turns: dict[str, list[_Kept]] = {}
+        if not folder.is_dir():
+            raise NotFoundError(f"there is no recording {folder}", "make one: --record DIR", subject=str(folder))
+
+    @property
+    def needs_agents(self) -> bool:
+        return self.mode == "fill"
+
+    def take(self, message: Message) -> RecordedTurn | None:
+        agent, prompt = base_of(message.to), redact(message.text)[0]
+        turns = self._turns_of(agent)
+        position = next((place for place, kept in enumerate(turns) if not kept.is_used), len(turns))
+        same = next((kept for kept in turns if not kept.is_used and kept.prompt == prompt), None)
+        if same is not None:
+            return self._use(same, "exact" if same is turns[position] else "minor")
+        if self.mode == "lenient" and position < len(turns):
+            return self._use(turns[position], "major")
+        if self.mode == "fill":
+            self._count("live")
+            return None
+        self._count("unmatched")
+        raise NotFoundError(_miss(agent, prompt, turns, self.folder), _HINT, subject=agent, kind="no_recording")
+
+    def _use(self, kept: _Kept, fit: str) -> RecordedTurn:
+        kept.is_used = True
+        self._count(fit)
+        return msgspec.structs.replace(kept.turn, fit=fit)
+
+    def _count(self, name: str) -> None:
+        self.counts = msgspec.structs.replace(self.counts, **{name: getattr(self.counts, name) + 1})
+
+    def _turns_of(self, agent: str) -> list[_Kept]:
+        if agent not in self._turns:
+            self._turns[agent] = _read(file_of(self.folder, agent), agent)
+        return self._turns[agent]
+
+
+_HINT = "record it again (--record), or let it fit less well: --replay-mode lenient or fill"
+
+
+def _miss(agent: str, prompt: str, turns: list[_Kept], folder: Path) -> str:
+    """Return what a prompt that was not recorded differs in from the nearest one that was."""
+    left = [kept for kept in turns if not kept.is_used]
+    if not left:
+        what = f"all {len(turns)} are used" if turns else "there is none of it"
+        return f"no recorded turn of {agent} is left in {folder.name}: {what}"
+    nearest = max(left, key=lambda kept: _common(kept.prompt, prompt))
+    at = _common(nearest.prompt, prompt)
+    line = prompt.count("\n", 0, at) + 1
+    start = max(0, at - _SHOWN // 2)
+    was, now = nearest.prompt[start : start + _SHOWN], prompt[start : start + _SHOWN]
+    return (
+        f"no recorded turn of {agent} has this prompt; the nearest is turn {nearest.number}, which differs from "
+        f"character {at + 1} (line {line}) on: recorded {was!r}, now {now!r}"
+    )
+
+
+def _common(one: str, other: str) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count
+
+
+def _read(path: Path, agent: str) -> list[_Kept]:
+    """Return the turns in a file of journal lines; those that did not end are left out. Raises ConfigError."""
+    try:
+        data = files.read(path, _LARGEST, follow=True)
+    except FileNotFoundError:
+        return []
+    except DiskError as error:
+        raise ConfigError(error.message, "a recording is a folder of JSON Lines", subject=str(path)) from error
+    found: list[_Kept] = []
+    prompts: dict[str, str] = {}
+    turn: list[Event] = []
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            event = events.decode(line)
+        except CorruptError as error:
+            raise ConfigError(f"{path}:{number}:1: {error.message}", "record it again", subject=str(path)) from error
+        if isinstance(event, MessageQueued):
+            prompts[event.message_id or ""] = event.text
+        elif isinstance(event, events.TurnStarted):
+            turn = []
+        elif isinstance(event, TurnFinished):
+            prompt = prompts.get(event.message_id or "")
+            if prompt is not None and len(found) < _MOST_TURNS:
+                where = f"turn {len(found) + 1} of {agent} in {path.parent.name}"
+                found.append(
+                    _Kept(len(found) + 1, prompt, RecordedTurn(events=tuple(turn), finished=event, where=where))
+                )
+        else:
+            turn.append(event)
+    return found
+
+
+def mode_of(word: str | None) -> ReplayMode:
+    """Return the mode of that name (None: strict). Raises UsageError."""
+    if word in (None, "strict"):
+        return "strict"
+    if word == "lenient":
+        return "lenient"
+    if word == "fill":
+        return "fill"
+    raise UsageError(f"--replay-mode {word}: no such mode", "strict, lenient or fill")
+
+
+def with_recorder(recorder: Recorder | None, event: Event) -> None:
+    """Show the event to the recorder, if there is one."""
+    if recorder is not None:
+        recorder.take(event)

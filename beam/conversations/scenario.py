@@ -1,0 +1,199 @@
+"""A scenario: the values that a file of that language stands for. They say what is to happen, and hold no state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.config.source import Source
+from beam.model.message import Access
+
+At = tuple[str, ...]
+Command = str | tuple[str, ...]  # a text for the shell, or words
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of a prompt. `kind`: text, file (a path), reply (of a step) or diff (of all files so far)."""
+
+    kind: str
+    value: str
+    at: At = ()
+
+
+class TurnOptions(Struct, frozen=True, kw_only=True):
+    """What is asked of a turn; None leaves it to the agent's settings. Times are seconds."""
+
+    model: str | None = None
+    access: Access | None = None
+    via: str | None = None
+    timeout: float | None = None
+    max_turns: int | None = None
+    budget_usd: float | None = None
+
+    def over(self, general: TurnOptions) -> TurnOptions:
+        """Return these, and where they say nothing the general ones."""
+        names = self.__struct_fields__
+        own = {name: getattr(self, name) for name in names}
+        return TurnOptions(**{name: getattr(general, name) if own[name] is None else own[name] for name in names})
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One thing that must be so: its kind (a key of `expect:`), and the value that was written there."""
+
+    kind: str
+    value: object
+    at: At = ()
+
+
+class Judging(Struct, frozen=True, kw_only=True):
+    """How an agent scores something. `score` is the least that passes, of 10."""
+
+    agent: str
+    rubric: str
+    score: float = 7.0
+    options: TurnOptions = TurnOptions()
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What all steps have. `id` is its name in the results; `allow` is what does not count as a failure in CI."""
+
+    id: str
+    at: At = ()
+    expect: tuple[Check, ...] = ()
+    allow: frozenset[str] = frozenset()
+
+
+class Send(Step, frozen=True, kw_only=True):
+    """Sends one prompt to each of these agents, at the same time. `schema` is a JSON Schema as text."""
+
+    agents: tuple[str, ...]
+    prompt: tuple[Part, ...]
+    options: TurnOptions = TurnOptions()
+    schema: str | None = None
+
+
+class Until(Struct, frozen=True, kw_only=True):
+    """What ends a chat. `turns` counts those of all who take part."""
+
+    phrase: str | None = None
+    check: tuple[Check, ...] = ()
+    turns: int = 20
+    cost_usd: float | None = None
+    tokens: int | None = None
+    time: float | None = None
+
+
+class Chat(Step, frozen=True, kw_only=True):
+    """Has agents talk with each other. `order`: round_robin, moderator or address."""
+
+    agents: tuple[str, ...]
+    prompt: tuple[Part, ...]
+    order: str = "round_robin"
+    moderator: str | None = None
+    until: Until = Until()
+    options: TurnOptions = TurnOptions()
+
+
+class Judge(Step, frozen=True, kw_only=True):
+    """Has an agent score what an earlier step said."""
+
+    judging: Judging
+    of: str
+
+
+class Run(Step, frozen=True, kw_only=True):
+    """Runs a command."""
+
+    command: Command
+    timeout: float = 600.0
+
+
+class CheckStep(Step, frozen=True, kw_only=True):
+    """Checks an earlier step (`of`; "" for the files alone)."""
+
+    of: str = ""
+
+
+class Parallel(Step, frozen=True, kw_only=True):
+    """Runs these steps at the same time."""
+
+    steps: tuple[Step, ...]
+
+
+class Worktree(Struct, frozen=True, kw_only=True):
+    """A git work tree of the run's own. `start` is the commit; `branch` is "" for a name that beam makes."""
+
+    keep: bool = False
+    start: str = "HEAD"
+    branch: str = ""
+
+
+class Spending(Struct, frozen=True, kw_only=True):
+    """What the whole run may use; None bounds nothing."""
+
+    cost_usd: float | None = None
+    tokens: int | None = None
+    time: float | None = None
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """What a file says, checked as far as it can be without looking at this machine. `folder` is the file's own: paths
+    in it start there. `agents` are settings that count for this run alone.
+    """
+
+    name: str
+    path: Path
+    folder: Path
+    source: Source
+    digest: str = ""
+    description: str = ""
+    variables: Mapping[str, str] = {}
+    agents: Mapping[str, Mapping[str, object]] = {}
+    worktree: Worktree | None = None
+    limits: Spending = Spending()
+    allow: frozenset[str] = frozenset()
+    times: int = 1
+    pass_rate: float = 1.0
+    steps: tuple[Step, ...] = ()
+
+    def all_steps(self) -> Iterator[Step]:
+        """Yield each step in the order of the file, and those inside of a parallel one after it."""
+        return _each(self.steps)
+
+    def speakers(self) -> dict[str, At]:
+        """Return each agent that takes part, and where the file names it first."""
+        found: dict[str, At] = {}
+        for step in self.all_steps():
+            for name, at in agents_of(step):
+                found.setdefault(name, at)
+        return found
+
+
+def _each(steps: tuple[Step, ...]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        if isinstance(step, Parallel):
+            yield from _each(step.steps)
+
+
+def agents_of(step: Step) -> Iterator[tuple[str, At]]:
+    """Yield the agents that a step names, and where."""
+    match step:
+        case Send() | Chat():
+            key = "send" if isinstance(step, Send) else "chat"
+            for number, name in enumerate(step.agents):
+                yield name, (*step.at, key, str(number))
+            if isinstance(step, Chat) and step.moderator is not None:
+                yield step.moderator, (*step.at, "moderator")
+        case Judge():
+            yield step.judging.agent, (*step.at, "judge")
+    for check in checks_of(step):
+        if isinstance(check.value, Judging):
+            yield check.value.agent, check.at
+
+
+def checks_of(step: Step) -> tuple[Check, ...]:
+    """Return the checks of a step, those that end a chat included."""
+    return (*step.expect, *step.until.check) if isinstance(step, Chat) else step.expect

@@ -1,0 +1,363 @@
+"""The shapes of values in a scenario file: each reads a value or says what is wrong with it, and has a JSON Schema.
+
+One declaration serves both, so that an editor refuses what `beam run` refuses. Does not depend on what a value is for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from beam.base import durations
+from beam.base.errors import UsageError
+from beam.config.source import Source, nearest
+
+At = tuple[str, ...]
+Schema = dict[str, object]
+_LARGEST = 10**12
+
+
+class Shape(Protocol):
+    """What a value must look like."""
+
+    def read(self, value: object, at: At, source: Source) -> object:
+        """Return the value, checked and in its usual form. Raises ConfigError."""
+
+    def schema(self) -> Schema:
+        """Return the JSON Schema of what `read` takes."""
+
+
+def kind_of(value: object) -> str:
+    """Return in words what a value is."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case dict():
+            return "keys and values"
+    return "a date"
+
+
+def expected(what: str, value: object, at: At, source: Source, hint: str = "") -> Exception:
+    """Return the error about a value of the wrong kind."""
+    if not hint and isinstance(value, (bool, int, float)) and ("text" in what or "prompt" in what or "command" in what):
+        hint = "write it in quotes if it is meant as text"
+    return source.error(at, f"expected {what}, got {kind_of(value)}", hint)
+
+
+class Text(Struct, frozen=True):
+    """A text that is not empty. With a `pattern` it must match it whole; `rule` says in words what that is."""
+
+    pattern: str = ""
+    rule: str = ""
+
+    def read(self, value: object, at: At, source: Source) -> str:
+        if not isinstance(value, str):
+            raise expected("text", value, at, source)
+        if not value.strip():
+            raise source.error(at, "is empty", "write a text, or leave the key out")
+        if "\0" in value:
+            raise source.error(at, "holds a NUL character, which no program can be given", "take it out")
+        if self.pattern and re.fullmatch(self.pattern, value) is None:
+            raise source.error(at, f"{value[:60]!r} is not {self.rule}", f"it must match {self.pattern}")
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^(?:{self.pattern})$" if self.pattern else r"\S"}
+
+
+class Regex(Struct, frozen=True):
+    """A regular expression, as a text."""
+
+    def read(self, value: object, at: At, source: Source) -> str:
+        text = Text().read(value, at, source)
+        try:
+            re.compile(text)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise source.error(at, f"not a regular expression: {error}", "for plain text use `contains`") from error
+        return text
+
+    def schema(self) -> Schema:
+        return {"type": "string", "format": "regex", "pattern": r"\S"}
+
+
+class Number(Struct, frozen=True):
+    """A number in a range. `whole`: without a fraction."""
+
+    least: float = 0
+    most: float = _LARGEST
+    whole: bool = False
+
+    def read(self, value: object, at: At, source: Source) -> int | float:
+        what = "a whole number" if self.whole else "a number"
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or (self.whole and not isinstance(value, int))
+        ):
+            raise expected(what, value, at, source, f"write {what} without quotes")
+        if not math.isfinite(value) or not self.least <= value <= self.most:
+            raise source.error(at, f"{value} is out of range", f"give a number from {self.least:g} to {self.most:g}")
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "integer" if self.whole else "number", "minimum": self.least, "maximum": self.most}
+
+
+class Flag(Struct, frozen=True):
+    """true or false."""
+
+    def read(self, value: object, at: At, source: Source) -> bool:
+        if not isinstance(value, bool):
+            raise expected("true or false", value, at, source, "write true or false, without quotes")
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+
+class Seconds(Struct, frozen=True):
+    """A duration: seconds, or a text like 90s or 5m."""
+
+    def read(self, value: object, at: At, source: Source) -> float:
+        if isinstance(value, str):
+            try:
+                value = durations.parse(value)
+            except UsageError as error:
+                raise source.error(at, error.message, error.hint) from error
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise expected("a duration", value, at, source, "write it like 90s, 5m or 1h30m")
+        if not 0 < value <= durations.LONGEST:
+            raise source.error(at, f"{value} seconds are out of range", "write it like 90s, 5m or 1h30m")
+        return float(value)
+
+    def schema(self) -> Schema:
+        units = "".join(rf"(\d+(\.\d+)? ?{unit})? ?" for unit in ("d", "h", "m", "s", "ms"))
+        text = rf"^ *(?=.*\d)(\d+(\.\d+)?|{units}) *$"
+        return {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "maximum": durations.LONGEST},
+                {"type": "string", "pattern": text},
+            ]
+        }
+
+
+class Word(Struct, frozen=True):
+    """One of these words."""
+
+    words: tuple[str, ...]
+
+    def read(self, value: object, at: At, source: Source) -> str:
+        if not isinstance(value, str):
+            raise expected(f"one of {', '.join(self.words)}", value, at, source, nearest(str(value), self.words))
+        if value not in self.words:
+            raise source.error(at, f"{value[:60]!r} is not one of {', '.join(self.words)}", nearest(value, self.words))
+        return value
+
+    def schema(self) -> Schema:
+        return {"enum": list(self.words)}
+
+
+class Many(Struct, frozen=True):
+    """One such value, or a list of them; read as a tuple."""
+
+    each: Shape
+    alone: bool = True  # whether one may stand without a list
+    most: int = 10_000
+
+    def read(self, value: object, at: At, source: Source) -> tuple[object, ...]:
+        if not isinstance(value, list):
+            if not self.alone:
+                raise expected("a list", value, at, source, "begin each item on a line of its own, with a dash")
+            return (self.each.read(value, at, source),)
+        if not value:
+            raise source.error(at, "the list is empty", "write at least one item, or leave the key out")
+        if len(value) > self.most:
+            raise source.error((*at, str(self.most)), f"more than {self.most} items", "split the list")
+        return tuple(self.each.read(item, (*at, str(number)), source) for number, item in enumerate(value))
+
+    def schema(self) -> Schema:
+        several: Schema = {"type": "array", "items": self.each.schema(), "minItems": 1, "maxItems": self.most}
+        return {"anyOf": [self.each.schema(), several]} if self.alone else several
+
+
+class Table(Struct, frozen=True):
+    """Keys and values, each key at most once. `required` keys must be there; of `one_of` exactly one."""
+
+    fields: Mapping[str, Shape]
+    required: tuple[str, ...] = ()
+    one_of: tuple[str, ...] = ()
+    description: str = ""
+
+    def read(self, value: object, at: At, source: Source) -> dict[str, object]:
+        if not isinstance(value, dict):
+            raise expected("keys and values", value, at, source, f"the keys are {', '.join(self.fields)}")
+        for key in value:
+            if key not in self.fields:
+                raise source.error((*at, key), "unknown key", nearest(key, tuple(self.fields)))
+        for key in self.required:
+            if key not in value:
+                raise source.error(at, f"has no `{key}`", f"write `{key}:`")
+        if self.one_of:
+            there = [key for key in self.one_of if key in value]
+            if len(there) != 1:
+                what = f"has {' and '.join(f'`{key}`' for key in there)}" if there else "has none of its keys"
+                raise source.error((*at, *there[1:2]), what, f"write exactly one of {', '.join(self.one_of)}")
+        return {key: self.fields[key].read(given, (*at, key), source) for key, given in value.items()}
+
+    def schema(self) -> Schema:
+        made: Schema = {"type": "object", "additionalProperties": False}
+        if self.description:
+            made["description"] = self.description
+        made["properties"] = {key: shape.schema() for key, shape in self.fields.items()}
+        if self.required:
+            made["required"] = list(self.required)
+        if self.one_of:
+            made["oneOf"] = [{"required": [key]} for key in self.one_of]
+        return made
+
+
+class Named(Struct, frozen=True):
+    """Values by name."""
+
+    each: Shape
+    pattern: str
+    rule: str
+
+    def read(self, value: object, at: At, source: Source) -> dict[str, object]:
+        if not isinstance(value, dict):
+            raise expected("names and values", value, at, source, "write `NAME: VALUE`, a line each")
+        for name in value:
+            if re.fullmatch(self.pattern, name) is None:
+                raise source.error((*at, name), f"{name[:60]!r} is not {self.rule}", f"it must match {self.pattern}")
+        return {name: self.each.read(given, (*at, name), source) for name, given in value.items()}
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "propertyNames": {"pattern": f"^(?:{self.pattern})$"},
+            "additionalProperties": self.each.schema(),
+        }
+
+
+class Either(Struct, frozen=True):
+    """Another shape for each kind of value: `shapes` are by str, bool, number, list, dict and none."""
+
+    what: str
+    shapes: Mapping[str, Shape]
+
+    def read(self, value: object, at: At, source: Source) -> object:
+        shape = self.shapes.get(_KINDS.get(type(value), ""))
+        if shape is None:
+            raise expected(self.what, value, at, source)
+        return shape.read(value, at, source)
+
+    def schema(self) -> Schema:
+        return {"anyOf": [shape.schema() for shape in self.shapes.values()]}
+
+
+_KINDS: dict[type, str] = {
+    str: "str", bool: "bool", int: "number", float: "number", list: "list", dict: "dict", type(None): "none"
+}  # fmt: skip
+
+
+class Nothing(Struct, frozen=True):
+    """A key without a value."""
+
+    def read(self, value: object, at: At, source: Source) -> None:
+        if value is not None:
+            raise expected("nothing", value, at, source, "leave the value out")
+
+    def schema(self) -> Schema:
+        return {"type": "null"}
+
+
+class Cases(Struct, frozen=True):
+    """One of several tables, told apart by the key that only it has; read as (that key, the table)."""
+
+    what: str
+    cases: Mapping[str, Table]
+
+    def read(self, value: object, at: At, source: Source) -> tuple[str, dict[str, object]]:
+        keys = ", ".join(self.cases)
+        if not isinstance(value, dict):
+            raise expected(self.what, value, at, source, f"it begins with one of {keys}")
+        there = [key for key in self.cases if key in value]
+        if len(there) > 1:
+            raise source.error(
+                (*at, there[1]), f"has `{there[0]}` and `{there[1]}`", f"make two of it: one of {keys} each"
+            )
+        if not there:
+            wrong = next(iter(value), None)
+            if wrong is None:
+                raise source.error(at, "is empty", f"it begins with one of {keys}")
+            raise source.error(
+                (*at, str(wrong)), f"no {self.what} begins with `{wrong}`", nearest(str(wrong), tuple(self.cases))
+            )
+        return there[0], self.cases[there[0]].read(value, at, source)
+
+    def schema(self) -> Schema:
+        return {"oneOf": [case.schema() for case in self.cases.values()]}
+
+
+class Later(Struct, frozen=True):
+    """A shape that is defined somewhere else in the schema, under a name: for those that contain themselves."""
+
+    name: str
+    shapes: Mapping[str, Shape]
+
+    def read(self, value: object, at: At, source: Source) -> object:
+        return self.shapes[self.name].read(value, at, source)
+
+    def schema(self) -> Schema:
+        return {"$ref": f"#/$defs/{self.name}"}
+
+
+class Settings(Struct, frozen=True):
+    """The settings of an agent, as in beam.yaml."""
+
+    def read(self, value: object, at: At, source: Source) -> dict[str, object]:
+        from beam.config.fields import settings_fields
+
+        if not isinstance(value, dict) or not value:
+            raise expected("an agent's settings", value, at, source, "write at least `adapter:` or `model:`")
+        return settings_fields(value, at, source)
+
+    def schema(self) -> Schema:
+        return {"$ref": "#/$defs/AgentSettings"}
+
+
+class JsonSchema(Struct, frozen=True):
+    """A JSON Schema, written out."""
+
+    def read(self, value: object, at: At, source: Source) -> object:
+        import jsonschema
+
+        if not isinstance(value, dict):
+            raise expected("a JSON Schema", value, at, source, "a schema is keys and values")
+        try:
+            jsonschema.Draft202012Validator.check_schema(value)
+        except jsonschema.SchemaError as error:
+            raise source.error(
+                at, f"not a JSON Schema: {error.message[:120]}", "look it up at json-schema.org"
+            ) from error
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
+
+def words_of(values: Sequence[object]) -> tuple[str, ...]:
+    """Return texts that were read as such."""
+    return tuple(str(value) for value in values)

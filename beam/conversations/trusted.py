@@ -1,0 +1,137 @@
+"""What of a scenario counts only once a person trusts the file: commands, programs, more rights, files from elsewhere.
+
+Who clones a folder did not write its scenarios. Trust is of the file's content, and of the programs that it names.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from beam.agents import registry
+from beam.base.digest import sha256
+from beam.base.errors import BeamError, UntrustedError
+from beam.broker.context import RootContext
+from beam.conversations.machine import with_scenario
+from beam.conversations.scenario import (
+    Chat,
+    Command,
+    Judge,
+    Judging,
+    Run,
+    Scenario,
+    Send,
+    Step,
+    TurnOptions,
+    checks_of,
+)
+from beam.model.autoloaded import Finding
+from beam.trust import ledger, scan
+from beam.trust.declarations import AdapterFacts, files_named, of_scenario
+
+_SHOWN = 120
+_NAMED = 3
+
+
+def wants(scenario: Scenario, context: RootContext) -> list[Finding]:
+    """Return everything in the scenario that needs trust; nothing if it needs none."""
+    found = [*_of_agents(scenario, context), *_of_steps(scenario, context)]
+    return list({each.name: each for each in found}.values())
+
+
+def check_trusted(scenario: Scenario, context: RootContext) -> None:
+    """Raise UntrustedError where the scenario needs trust and nobody trusts the file as it is."""
+    found = wants(scenario, context)
+    if not found or context.environ.get(ledger.VARIABLE) == "1":
+        return
+    if ledger.is_remembered(_real(scenario), digest_of(scenario, found), context.environ):
+        return
+    said = [each.name if each.says else f"it runs {each.name}" for each in found]
+    more = f"; and {len(said) - _NAMED} more" if len(said) > _NAMED else ""
+    raise UntrustedError(
+        f"nobody trusts {scenario.source.name} as it is: {'; '.join(said[:_NAMED])}{more}",
+        f"look at it, then: beam trust {shlex.quote(scenario.source.name)}",
+        subject=scenario.source.name,
+    )
+
+
+def trust(scenario: Scenario, context: RootContext) -> None:
+    """Trust the file as it is now."""
+    found = wants(scenario, context)
+    ledger.remember(_real(scenario), digest_of(scenario, found), context.environ)
+
+
+def digest_of(scenario: Scenario, found: list[Finding]) -> str:
+    """Return what is trusted: the file's bytes, and those of the programs that it names."""
+    parts = [scenario.digest, *(f"{each.name}={each.digest}" for each in found if each.runs)]
+    return sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _real(scenario: Scenario) -> Path:
+    return Path(os.path.realpath(scenario.path))
+
+
+def _of_agents(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+    context = with_scenario(context, scenario)
+    for name in scenario.agents:
+        try:
+            resolved = context.config.resolve(name)
+            card = registry.adapter(resolved.settings.adapter).card
+        except BeamError:
+            continue  # an agent that can't run needs no trust
+        yield from of_scenario(resolved, AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text))
+
+
+def _of_steps(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+    for step in scenario.all_steps():
+        if isinstance(step, Run):
+            yield from _of_command(step.command, context)
+        for each in checks_of(step):
+            if each.kind == "command" and isinstance(each.value, (str, tuple)):
+                yield from _of_command(each.value, context)
+        for options in _options_of(step):
+            if options.access not in (None, "read"):
+                yield _sentence(f"it gives {_who(step)} {options.access} access")
+        for part in getattr(step, "prompt", ()):
+            if part.kind == "file" and not _is_inside(Path(part.value), context.home.project):
+                yield _sentence(f"it puts {part.value[:_SHOWN]}, which is outside of this folder, into a prompt")
+
+
+def _of_command(command: Command, context: RootContext) -> Iterator[Finding]:
+    words = _words(command) if isinstance(command, str) else command
+    shown = command if isinstance(command, str) else " ".join(command)
+    yield _sentence(f"it runs {shown.strip()[:_SHOWN]!r}")
+    yield from files_named(words, context.home.project, "the scenario")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text, comments=True))
+    except ValueError:
+        return tuple(text.split())
+
+
+def _options_of(step: Step) -> Iterator[TurnOptions]:
+    if isinstance(step, (Send, Chat)):
+        yield step.options
+    if isinstance(step, Judge):
+        yield step.judging.options
+    for each in checks_of(step):
+        if isinstance(each.value, Judging):
+            yield each.value.options
+
+
+def _who(step: Step) -> str:
+    if isinstance(step, (Send, Chat)):
+        return ", ".join(step.agents)
+    return step.judging.agent if isinstance(step, Judge) else "its judge"
+
+
+def _is_inside(path: Path, base: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(base))
+
+
+def _sentence(text: str) -> Finding:
+    return Finding(name=text, digest=scan.digest_of(text), says=True)

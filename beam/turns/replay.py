@@ -1,0 +1,80 @@
+"""A recorded turn in the place of an agent's own: its events again, and its outcome. No program runs.
+
+Does not depend on where recordings are, or on which one fits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from beam.model import events
+from beam.model.events import Event, TurnFinished
+from beam.model.outcome import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from beam.model.message import Message
+
+VIA = "replay"  # in the place of a mode
+CODE = "replayed"  # of the notice
+SHOWN_AGAIN = (
+    events.SessionStarted,
+    events.SessionResumed,
+    events.TextDelta,
+    events.Text,
+    events.Thinking,
+    events.ToolCalled,
+    events.ToolProgress,
+    events.ToolReturned,
+    events.FileChanged,
+    events.PlanUpdated,
+    events.UsageSeen,
+    events.StatusChanged,
+)
+
+
+class RecordedTurn(Struct, frozen=True, kw_only=True):
+    """A turn as it was recorded, and how well it fits: `exact` (the same prompt), `minor`, `major` (another prompt).
+    `where` says in words where it is from.
+    """
+
+    events: tuple[Event, ...]
+    finished: TurnFinished
+    fit: str = "exact"
+    where: str = ""
+
+
+class Recordings(Protocol):
+    """Recorded turns, which are used up one by one."""
+
+    @property
+    def needs_agents(self) -> bool:
+        """Return whether turns may be run by the agents themselves, so that their CLIs have to be there."""
+
+    def take(self, message: Message) -> RecordedTurn | None:
+        """Return the recorded turn that answers the message; None where the agent itself runs it.
+
+        Raises NotFoundError where none fits.
+        """
+
+
+def replayed(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict:
+    """Record the events of a recorded turn once more, and return its verdict."""
+    text = f"{turn.fit}: answered from {turn.where}; the agent did not run, and no tool was run again"
+    record(events.Notice(code=CODE, text=text))
+    record(events.PromptSent(bytes=0))
+    for event in turn.events:
+        if isinstance(event, SHOWN_AGAIN):
+            record(event)
+    finished = turn.finished
+    fields = {name: getattr(finished, name) for name in Verdict.__struct_fields__ if hasattr(finished, name)}
+    return Verdict(**{**fields, "denials": finished.denials or (), "lossy": UNSET})
+
+
+def without_source(event: Event) -> Event:
+    """Return the event without the CLI's own line, which a recording does not need."""
+    return msgspec.structs.replace(event, raw=UNSET) if hasattr(event, "raw") else event
