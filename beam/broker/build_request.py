@@ -49,6 +49,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
     place_key = escape_surrogates(str(paths.dir))
     adapter = registry.adapter(settings.adapter)
     is_held = any(can.access for can in adapter.card.faces.values())  # a program has all the rights of its user
+    scratch = context.home.turns_of(paths) / turn_key
     return TurnRequest(
         message=message,
         turn=log.state.turn + 1,
@@ -68,7 +69,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
             "BEAM_PROJECT": str(context.home.project),
             "BEAM_AGENT": message.to,
             "BEAM_LANE": paths.lane or "",
-            "BEAM_OUTBOX": str(context.home.turns_of(paths) / turn_key / "outbox"),
+            "BEAM_OUTBOX": str(scratch / "outbox"),
             "BEAM_BIN": program(),
             "BEAM_MESSAGE_ID": message.id,
             "BEAM_THREAD": message.thread,
@@ -76,7 +77,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
             "BEAM_CHAIN": ",".join((*message.chain, message.to)),
         },
         base=context.home.project,
-        scratch=context.home.turns_of(paths) / turn_key,
+        scratch=scratch,
         owner=tree.this_process(),
         own=Own.of(context.home.root, context.environ) if is_held else None,
         unstarted=paths.unstarted(turn_key),

@@ -61,7 +61,7 @@ class OpenedRoot:
         """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
         return RootContext.of(self.home, environ=self.environ, clock=self._clock, carry_out=carry_out)
 
-    @property
+    @cached_property
     def is_agent(self) -> bool:
         """Return whether the caller is an agent inside its turn."""
         return self.turn is not None or bool(self.environ.get("BEAM_AGENT"))
