@@ -108,7 +108,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """The agent waits for a decision. `Decide` refers to it by `key`; the other fields are for whoever decides, as
     in `events.PermissionAsked`. `allow`, `always`, `message` and `changes` (of the input) say which answers are
     possible besides a plain denial. `call` is the requested call in the terms of rules; None if it is unknown, and
-    then no rule decides."""
+    then no rule decides. `granted`: the access allows it, so it is allowed unless a rule says otherwise."""
 
     key: str
     tool: str
@@ -121,6 +121,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     message: bool = False
     changes: bool = False
     call: ToolCall | None = None
+    granted: bool = False
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):

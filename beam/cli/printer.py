@@ -104,7 +104,10 @@ class Printer:
             self._trouble = error
 
     def _asked(self, event: Event) -> None:
-        """Ask the person here what the agent asks; else print how to answer it."""
+        """Ask the person here what the agent asks; else print how to answer it. What beam decides itself at once is not
+        asked."""
+        if isinstance(event, events.PermissionAsked) and event.expires is None:
+            return
         match event:
             case events.PermissionAsked() if self._asking is not None:
                 self._open_asks.add(event.ask_id)

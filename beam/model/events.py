@@ -487,7 +487,7 @@ class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
 
 
 class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
-    """The agent waits for a decision."""
+    """The agent waits for a decision. `expires`: when it is denied if nobody decides; None: beam decides at once."""
 
     ask_id: str
     tool: str

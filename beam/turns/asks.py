@@ -108,8 +108,9 @@ class Asks:
         call_id: str | None = None,
         suggestions: Raw = NONE,
         takes: Takes = Takes(),
+        waits: bool = True,
     ) -> Ask:
-        """Create an ask on disk and return it."""
+        """Create an ask on disk and return it. `waits`: a person may decide it; otherwise beam does so at once."""
         now = self._clock.now_ns()
         until = now + int(self._limit * _NS)
         body = events.PermissionAsked(
@@ -119,7 +120,7 @@ class Asks:
             description=description,
             call_id=call_id,
             suggestions=suggestions,
-            expires=rfc3339(until),
+            expires=rfc3339(until) if waits else None,
         )
         ask = Ask(body, takes, until)
         self._open[ask.id] = ask

@@ -262,3 +262,36 @@ def test_the_adapters_of_claude_and_codex_are_agents_by_their_command(
         assert cli("approve", first_ask(cli)["id"]).code == 0
         out, _ = running.communicate(timeout=240)
         assert json.loads(out)["status"] == "completed" and (cli.project / "made").exists(), out
+
+
+@pytest.mark.soak
+def test_a_rule_decides_what_the_agent_asks_about_or_is_refused(agent: Agent) -> None:
+    access = "ask" if "ask" in _card(agent).access else "edit"
+    made = agent.shell(f"touch {agent.cli.project}/made")
+    allowed = agent.send(made, "--allow", "Bash(touch *)", access=access)
+    if agent.name == "gemini":
+        assert allowed.code == 10 and agent.events("agent.started") == []
+    else:
+        assert (allowed.code, agent.made) == (0, ["made"]), allowed
+        (decided,) = agent.events("permission.decided")
+        assert (decided["by"], decided["decision"]) == ("rule", "allow")
+    denied = agent.send(agent.shell("touch made2"), "--deny", "Bash(touch *)", access=access)
+    if agent.name in ("opencode", "kilo"):
+        assert (denied.code, [denial["by"] for denial in denied.json["denials"]]) == (0, ["rule"]), denied
+        assert "beam approve" not in denied.err
+    else:
+        assert denied.code == (0 if agent.name == "gemini" else 10), denied
+    assert "made2" not in agent.made
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["opencode", "kilo"], indirect=True)
+def test_rules_with_an_access_that_asks_nobody(agent: Agent) -> None:
+    both = f"{agent.shell('touch made')} !then {agent.shell('rm -f other')}"
+    done = agent.send(both, "--allow", "Bash(touch *)", access="read")
+    assert (done.code, agent.made) == (5, ["made"]), done
+    (agent.cli.project / "src").mkdir()
+    for name in ("src/a", "b"):
+        assert agent.send(agent.write(name), "--deny", "Edit(src/**)", access="edit").code == 0
+    assert agent.made == ["b", "made", "src"] and not (agent.cli.project / "src/a").exists()
+    assert [event["by"] for event in agent.events("permission.decided")][-1:] == ["rule"]

@@ -14,7 +14,7 @@ _SHOWN = ("Bash(git log *)", "Edit(src/**)")
 
 
 def rules() -> str:
-    """Who enforces a rule, for each agent, mode and access."""
+    """Who enforces a rule, for each agent, mode and access in which one but an `allow` at full is enforced."""
     head = ("adapter", "mode", "access", *(f"`{word} {text}`" for text in _SHOWN for word in ORDER))
     lines = []
     for name in ARGUMENTS:
@@ -22,5 +22,6 @@ def rules() -> str:
         for face, can in adapter.card.faces.items():
             for access in can.access:
                 made = [enforced(adapter, parse(text, word), face, access).by for text in _SHOWN for word in ORDER]
-                lines.append((f"`{name}`", face, f"`{access}`", *(by or "–" for by in made)))
+                if any(by for at, by in enumerate(made) if access != "full" or ORDER[at % 3] != "allow"):
+                    lines.append((f"`{name}`", face, f"`{access}`", *(by or "–" for by in made)))
     return table(head, lines)

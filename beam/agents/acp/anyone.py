@@ -10,12 +10,13 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Card, Exec, Host, Launch, Turn
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Capabilities, Card, Exec, Host, Launch, Rules, Turn
 from beam.agents.link import Dialogue, Link
 from beam.agents.oneshot import check_access
 from beam.base.errors import UsageError
 
-__all__ = ["card", "dialogue", "exec"]
+__all__ = ["card", "dialogue", "exec", "tool_rules"]
 
 FACE = Capabilities(
     resume=True, model=True, deltas=True, tools=True, interrupt=True, ask=True, access=("ask", "full"), outbox=("full",)
@@ -28,6 +29,7 @@ card = Card(
     runs_code=True,
 )
 exec: Exec | None = None
+tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit", "WebFetch")})
 _ANYONE = Dialect(name="acp", prefers={"ask": ("ask", "default")}, resume="as it says", sets_model=True)
 
 

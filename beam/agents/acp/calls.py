@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from beam.agents.acp.wire import Update
 from beam.agents.base import document, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
+from beam.rules.call import ToolCall, host_of
 
 _NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
 _IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")
 _META = ("tool_name", "toolName", "name")
 OVER = ("completed", "failed")
+_TOOLS = {"edit": "Edit", "delete": "Edit", "move": "Edit", "read": "Read", "search": "Read"}  # in words of rules
 _CHANGES = {"edit": "update", "delete": "delete"}
 
 
@@ -106,6 +108,21 @@ class Call:
     def paths(self) -> tuple[str, ...]:
         """Return all files that the agent names for this call."""
         return (*self.places, *(string(diff, "path") for diff in self.diffs))
+
+    @property
+    def in_rules(self) -> ToolCall | None:
+        """Return the call in the terms of rules; None if rules can't decide it."""
+        given = object_of(self.input)
+        command = string(given, "command") or string(given, "cmd")
+        if self.kind == "fetch":
+            return ToolCall(tool="WebFetch", host=host_of(string(given, "url")))
+        if self.kind == "execute":
+            return ToolCall(tool="Bash", command=command, by_person=not command)
+        tool = _TOOLS.get(self.kind)
+        if tool is None or command:
+            return None
+        paths = () if any(", " in path for path in self.paths) else self.paths  # some name several files as one text
+        return ToolCall(tool=tool, paths=tuple(dict.fromkeys(paths)))
 
     @property
     def output(self) -> str:

@@ -58,7 +58,8 @@ class Requests:
         steps: list[Step] = [Say(event) for event in before]
         turn = reader.turn
         is_allowed = rights.allows(turn.access, call.kind, call.paths, object_of(call.input), turn.cwd)
-        if is_allowed and (waiting.once or waiting.always):
+        is_allowed &= bool(waiting.once or waiting.always)
+        if is_allowed and not turn.rules.rules:
             return [*steps, wire.answer(number, _selected(waiting.once or waiting.always))]
         self._open[key] = waiting
         asked = Asked(
@@ -70,6 +71,8 @@ class Requests:
             suggestions=raw_json(["the same again in this session"] if waiting.always else []),
             allow=bool(waiting.once),
             always=bool(waiting.always),
+            call=call.in_rules,
+            granted=is_allowed,
         )
         return [*steps, asked]
 
@@ -79,7 +82,7 @@ class Requests:
         if waiting is None:
             return []
         if decide.decision == "allow":
-            option = (waiting.always if decide.always else "") or waiting.once
+            option = (waiting.always if decide.always else "") or waiting.once or waiting.always
         else:
             option = waiting.reject if decide.decision == "deny" else ""
             if reader is not None:

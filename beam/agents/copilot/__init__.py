@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Card, Rules
 from beam.agents.copilot import dialogue, exec, screen
 
-__all__ = ["card", "dialogue", "exec", "terminal"]
+__all__ = ["card", "dialogue", "exec", "terminal", "tool_rules"]
 
 terminal = screen
 
@@ -24,4 +25,8 @@ card = Card(
         )
     ),
     by_name=("dialogue",),
+)
+# What was once allowed for good in a folder is not asked again.
+tool_rules: Rules = AskRules(
+    beyond={"ask": ("Bash", "Edit"), "edit": ("Edit",)}, absent={"read": ("Bash", "Edit"), "edit": ("Bash",)}
 )

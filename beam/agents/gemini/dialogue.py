@@ -10,6 +10,7 @@ from __future__ import annotations
 from beam.agents.acp.dialect import Dialect
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.gemini import exec as headless
+from beam.agents.gemini import tool_rules
 from beam.agents.link import Link
 from beam.agents.oneshot import argument
 from beam.base.errors import UnsupportedError
@@ -53,8 +54,9 @@ def launch(turn: Turn, host: Host) -> Launch:
     if turn.outbox and turn.access == "edit":
         argv += ("--include-directories", turn.outbox)
     files = {}
-    if turn.access == "read":
-        files[headless.POLICY] = ASK_FIRST.encode()
+    policy = (ASK_FIRST if turn.access == "read" else "") + tool_rules.of_dialogue(turn.rules.rules, turn.access)
+    if policy:
+        files[headless.POLICY] = policy.encode()
         argv += ("--admin-policy", f"{turn.scratch}/{headless.POLICY}")
     if turn.model is not None:
         argv += ("--model", argument("gemini", "model", turn.model))

@@ -1,4 +1,7 @@
-"""Rules for Gemini: which rules its policy engine can enforce in a headless turn, and the policy for them.
+"""Rules for Gemini: which rules its policy engine can enforce, and the policy for them; which beam decides.
+
+Over its protocol it names the files of a call, but the words for a command are not always the command. So no rule of
+beam allows a command there.
 
 The policy engine splits a command as a shell would. In a mode in which it can ask nobody (`--approval-mode default`),
 it runs no command with a redirection or a substitution; in the other modes it runs a command with a redirection. It
@@ -25,7 +28,9 @@ _TOOLS = {
 _DENY, _ALLOW = 990, 960  # over all that beam says of an access, and a person's own settings
 _AGENT = Enforced("agent")
 _SCREEN = Enforced("", "what a screen shows of a call may be less than the call")
-_UNTRIED = Enforced("", "over its own protocol no rule has been tried with it")
+_BEAM = Enforced("beam")
+_UNNAMED = Enforced("", "over its own protocol it does not name the command that it asks about")
+_UNASKED = Enforced("", "with this access it may do such a call without asking beam")
 _PLAIN = Enforced("", "its policy knows tools, and how a command begins, and no more of a call")
 _WIDE = Enforced("", "with access edit its policy lets an allowed command write anywhere")
 
@@ -33,7 +38,7 @@ _WIDE = Enforced("", "with access edit its policy lets an allowed command write 
 def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
     """Return who enforces this rule."""
     if face != "exec":
-        return _SCREEN if face == "terminal" else _UNTRIED
+        return _SCREEN if face == "terminal" else _in_dialogue(rule, access)
     words = _words(rule)
     if rule.tool not in _TOOLS or words is None:
         return _PLAIN
@@ -44,26 +49,44 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
     return _AGENT if access == "read" else _WIDE
 
 
+def _in_dialogue(rule: Rule, access: Access) -> Enforced:
+    if rule.tool == "Edit" and access == "read":
+        return _BEAM  # at `read` it asks about each change
+    if rule.behavior == "allow":
+        return _UNNAMED if rule.tool == "Bash" else _BEAM if rule.tool == "Edit" and access == "ask" else _UNASKED
+    if rule.tool not in _TOOLS or _words(rule) is None:
+        return _PLAIN if rule.tool != "Edit" else _UNASKED
+    if rule.behavior == "ask" and access != "ask":
+        return _UNASKED
+    return _AGENT
+
+
 def call(tool: str, arguments: object) -> ToolCall | None:
-    """Return None, because Gemini never asks beam about a call."""
+    """Return None: the link maps each request (`Call.in_rules`)."""
     return None
 
 
-def policy(rules: Sequence[Rule]) -> str:
-    """Return the policy that enforces these rules."""
-    return "".join(_entries(rule) for rule in rules)
+def policy(rules: Sequence[Rule], *, asks: bool = False) -> str:
+    """Return the policy that enforces these rules. `asks`: it can ask; otherwise it denies what it should ask about."""
+    return "".join(_entries(rule, asks=asks) for rule in rules)
 
 
-def _entries(rule: Rule) -> str:
+def of_dialogue(rules: Sequence[Rule], access: Access) -> str:
+    """Return the policy for those of the rules that beam does not decide itself."""
+    return policy([rule for rule in rules if _in_dialogue(rule, access) == _AGENT], asks=True)
+
+
+def _entries(rule: Rule, *, asks: bool) -> str:
     tools, words = json.dumps(_TOOLS[rule.tool]), _words(rule)
     if rule.behavior == "allow":
         return _entry(tools, "allow", _ALLOW, f"commandPrefix = {json.dumps(' '.join(words or ()))}")
+    decision = "ask_user" if asks and rule.behavior == "ask" else "deny"
     if not words:
-        return _entry(tools, "deny", _DENY, "")
+        return _entry(tools, decision, _DENY, "")
     inner = r"\s+".join(re.sub(r"([^\w -])", r"\\\1", word) for word in words)
     anywhere = rf"(^|[^\w.-]){inner}($|[^\w-])"
     return "".join(
-        _entry(tools, "deny", _DENY, text)
+        _entry(tools, decision, _DENY, text)
         for text in (f"commandPrefix = {json.dumps(' '.join(words))}", f"argsPattern = {json.dumps(anywhere)}")
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card, Exec, Rules
 from beam.agents.opencode import acp
+from beam.agents.opencode.rules import ENFORCED
 from beam.agents.opencode.run import FACE, Run
 from beam.model.autoloaded import AutoloadedFile
 
-__all__ = ["card", "dialogue", "exec"]
+__all__ = ["card", "dialogue", "exec", "tool_rules"]
 
 _CONFIGS = ("kilo.json", "kilo.jsonc", "opencode.json", "opencode.jsonc")
 _INNER = (*_CONFIGS, "config.json", "package.json", "plugin", "plugins", "tool", "tools")
@@ -35,3 +36,4 @@ card = Card(
 )
 dialogue = acp.Talk("kilo", "KILO", usual="code")
 exec: Exec | None = Run("kilo", "KILO", usual="code")
+tool_rules: Rules = ENFORCED

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Card, Rules
 from beam.agents.kimi import dialogue, exec
 
-__all__ = ["card", "dialogue", "exec"]
+__all__ = ["card", "dialogue", "exec", "tool_rules"]
 
 card = Card(
     name="kimi",
@@ -18,3 +19,4 @@ card = Card(
     writes=("HOME/.kimi-code",),
     by_name=("dialogue",),
 )
+tool_rules: Rules = AskRules(beyond={"edit": ("Bash",)})

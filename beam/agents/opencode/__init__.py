@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card, Exec
+from beam.agents.base import Card, Exec, Rules
 from beam.agents.opencode import acp, screen
+from beam.agents.opencode.rules import ENFORCED
 from beam.agents.opencode.run import FACE, OBEYS, Run
 
-__all__ = ["card", "dialogue", "exec", "terminal"]
+__all__ = ["card", "dialogue", "exec", "terminal", "tool_rules"]
 
 terminal = screen
 
@@ -31,3 +32,4 @@ card = Card(
 )
 dialogue = acp.Talk("opencode", "OPENCODE", usual="build")
 exec: Exec | None = Run("opencode", "OPENCODE")
+tool_rules: Rules = ENFORCED

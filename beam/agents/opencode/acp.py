@@ -5,6 +5,8 @@ As in headless mode, beam defines an agent profile per access; the session's mod
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
 from beam.agents.base import Capabilities, Host, Launch, Turn
 from beam.agents.link import Link
@@ -46,7 +48,6 @@ class Talk:
             lists=True,
             sets_model=True,
             denied=DENIED,
-            left_out={access: left_out(access) for access in _BELOW_FULL},
         )
 
     def launch(self, turn: Turn, host: Host) -> Launch:
@@ -67,4 +68,5 @@ class Talk:
         """Return a new conversation with one process."""
         from beam.agents.acp.conversation import AcpLink
 
-        return AcpLink(turn, self._dialect)
+        missing = {access: left_out(access, turn.rules) for access in _BELOW_FULL}
+        return AcpLink(turn, structs.replace(self._dialect, left_out=missing))

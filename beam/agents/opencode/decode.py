@@ -81,7 +81,7 @@ class Lines:
             emitted += summary.returned(call_id, string(state, "output"))
             return emitted + _changed(name, obj(state, "metadata"), obj(state, "input"))
         error = string(state, "error")
-        if error.startswith(DENIED) or name in left_out(self._turn.access):
+        if error.startswith(DENIED) or name in left_out(self._turn.access, self._turn.rules):
             by = "rule" if self._turn.access == "full" and error.startswith(_RULE) else "default"
             summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments), by=by))
         return emitted + summary.returned(call_id, error, is_error=True)

@@ -1,8 +1,13 @@
-"""The rules of the agent profiles that beam gives OpenCode and Kilo, one per access, and what they leave out."""
+"""The rules of the agent profiles that beam gives OpenCode and Kilo, one per access, and what they leave out.
+
+With a person's rules about a tool, the profile has it ask, so that beam decides. That needs the dialogue mode.
+"""
 
 from __future__ import annotations
 
+from beam.agents.acp.tool_rules import AskRules
 from beam.model.message import Access
+from beam.rules.ruleset import Ruleset
 
 _LOOK = {"*": "deny", "read": "allow", "glob": "allow", "grep": "allow", "list": "allow", "todowrite": "allow"}
 RULES: dict[str, dict[str, str]] = {  # `task` stays out: a subagent has rights of its own
@@ -16,13 +21,28 @@ _BY_KIND = {  # the tools that a kind of rule is about, where they have another 
 _KINDS = ("edit", "bash", "webfetch", "websearch", "codesearch", "task")
 
 
-def left_out(access: Access) -> frozenset[str]:
+_ASKED = {"Bash": "bash", "Edit": "edit", "WebFetch": "webfetch"}  # tools of rules, and their kind
+ENFORCED = AskRules(always=dict.fromkeys(("read", "ask", "edit"), tuple(_ASKED)))
+
+
+def profile(access: Access, rules: Ruleset) -> dict[str, str]:
+    """Return the rules of the profile for this access and a person's rules."""
+    given = dict(RULES[access])
+    for rule in rules.rules:
+        kind = _ASKED.get(rule.tool, "")
+        is_denied = given.get(kind, given["*"]) == "deny"
+        if kind and not (is_denied and rule.behavior == "deny"):
+            given[kind] = "ask"
+    return given
+
+
+def left_out(access: Access, rules: Ruleset) -> frozenset[str]:
     """Return the names of the tools that the profile of this access denies completely.
 
     The model is not offered them, and a call of one comes back as an error.
     """
-    given = RULES.get(access)
-    if given is None:
+    if access not in RULES:
         return frozenset()
+    given = profile(access, rules)
     denied = [kind for kind in _KINDS if given.get(kind, given["*"]) == "deny"]
     return frozenset(name for kind in denied for name in _BY_KIND.get(kind, (kind,)))

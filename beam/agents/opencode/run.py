@@ -14,7 +14,7 @@ import re
 from beam.agents.base import Capabilities, Decoder, Host, Launch, Turn
 from beam.agents.oneshot import argument, check_access, scrubbed
 from beam.agents.opencode.decode import Lines
-from beam.agents.opencode.rules import RULES
+from beam.agents.opencode.rules import profile
 from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
@@ -87,8 +87,8 @@ class Run:
             if turn.session_id is not None and self._usual is not None:
                 argv += ("--agent", self._usual)
         else:
-            profile, env, files = rights(turn, self._prefix)
-            argv += ("--pure", "--agent", profile)
+            name_of_profile, env, files = rights(turn, self._prefix)
+            argv += ("--pure", "--agent", name_of_profile)
         retries = RETRIES if turn.settings.retries is None else turn.settings.retries
         return Launch(
             argv=tuple(argv),
@@ -115,7 +115,7 @@ def rights(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, byte
     """Return the agent profile with the turn's access: its name, and the environment and files that define it."""
     name = f"beam-{turn.access}"
     env = {f"{prefix}_CONFIG_DIR": f"{turn.scratch}/config", f"{prefix}_DISABLE_PROJECT_CONFIG": "1"}
-    return name, env, {f"config/agents/{name}.md": _profile(turn.access, turn.outbox), **_no_install()}
+    return name, env, {f"config/agents/{name}.md": _profile(turn), **_no_install()}
 
 
 def _no_install() -> dict[str, bytes]:
@@ -127,11 +127,12 @@ def _no_install() -> dict[str, bytes]:
     return {"config/node_modules/.keep": b"", "config/package-lock.json": json.dumps(lock).encode()}
 
 
-def _profile(access: str, outbox: str) -> bytes:
-    given: dict[str, object] = {**RULES[access]}
-    if outbox and access == "edit":
-        given["external_directory"] = {"*": "deny", f"{outbox}/*": "allow"}
+def _profile(turn: Turn) -> bytes:
+    given: dict[str, object] = {**profile(turn.access, turn.rules)}
+    if turn.outbox and turn.access == "edit":
+        given["external_directory"] = {"*": "deny", f"{turn.outbox}/*": "allow"}
     rules = "".join(
         f"  {json.dumps(kind)}: {rule if isinstance(rule, str) else json.dumps(rule)}\n" for kind, rule in given.items()
     )
-    return f"---\ndescription: what beam's access `{access}` allows\nmode: primary\npermission:\n{rules}---\n".encode()
+    described = f"what beam's access `{turn.access}` allows"
+    return f"---\ndescription: {described}\nmode: primary\npermission:\n{rules}---\n".encode()

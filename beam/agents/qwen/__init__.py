@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Card, Rules
 from beam.agents.qwen import dialogue, exec, screen
 
-__all__ = ["card", "dialogue", "exec", "terminal"]
+__all__ = ["card", "dialogue", "exec", "terminal", "tool_rules"]
 
 terminal = screen
 
@@ -21,3 +22,5 @@ card = Card(
     makes=dict.fromkeys(("HOME/.qwen",)),
     by_name=("dialogue",),
 )
+# At `ask` the person's own settings may allow some calls unasked.
+tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit", "WebFetch")}, absent={"read": ("Bash", "Edit")})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from beam.agents.base import Card
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Card, Rules
 from beam.agents.vibe import dialogue, exec
 
-__all__ = ["card", "dialogue", "exec"]
+__all__ = ["card", "dialogue", "exec", "tool_rules"]
 
 card = Card(
     name="vibe",
@@ -18,3 +19,5 @@ card = Card(
     makes=dict.fromkeys(("HOME/.vibe",)),
     by_name=("dialogue",),
 )
+# At `ask` it runs some commands that only look, and what its own settings allow, without asking.
+tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit")}, absent={"read": ("Bash", "Edit")})

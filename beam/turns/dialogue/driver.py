@@ -176,8 +176,14 @@ class LinkTurn:
     # -- requests ------------------------------------------------------------------------------------------------------
 
     def _ask(self, step: Asked) -> None:
+        ruling = ruling_on(step.call, self.input)
+        if step.granted and ruling is None and not self._engine.is_stopped:
+            self._process.do(Decide(key=step.key, decision="allow"))
+            return
         self._engine.flush()
         access = self._access
+        is_ruled = ruling is not None and (ruling.behavior == "deny" or (ruling.behavior == "allow" and step.allow))
+        waits = access == "ask" if ruling is None else not is_ruled
         ask = self._engine.asks.ask(
             step.tool,
             input=step.input,
@@ -185,15 +191,15 @@ class LinkTurn:
             call_id=step.call_id,
             suggestions=step.suggestions,
             takes=Takes(allow=step.allow, always=step.always, message=step.message, changes=step.changes),
+            waits=waits and not self._engine.is_stopped,
         )
         self._open[step.key] = ask
-        ruling = ruling_on(step.call, self.input)
         if self._engine.is_stopped:
             self._cancel_asks(self._why_stopped())
-        elif ruling is not None and (ruling.behavior == "deny" or (ruling.behavior == "allow" and step.allow)):
+        elif ruling is not None and is_ruled:
             self._engine.asks.rule(ask, ruling)
             self._deliver()
-        elif access != "ask" and ruling is None:
+        elif not waits:
             self._engine.asks.deny_by_default(ask, f"nobody is asked with access {access}")
             self._deliver()
 

@@ -195,6 +195,7 @@ class Dialogs:
             call_id=question.call_id,
             suggestions=suggestions(question),
             takes=Takes(always=bool(question.always), message=bool(dialog.amend)),
+            waits=self._turn.access == "ask",
         )
         if self._turn.access != "ask":
             self._asks.deny_by_default(ask, f"nobody is asked with access {self._turn.access}")

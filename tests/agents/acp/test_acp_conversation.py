@@ -28,6 +28,9 @@ from beam.agents.link import (
 )
 from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
+from beam.model.rule_lists import RuleLists
+from beam.rules.call import ToolCall
+from beam.rules.ruleset import combined, rules_of
 from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, talking, turn
 from tests.support.dialogue import kinds
 
@@ -384,6 +387,47 @@ def test_with_edit_a_change_in_the_folder_is_allowed_and_a_command_is_for_the_dr
     assert talk.answer(1) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
     talk.ask(2, toolCallId="c-2", title="rm a", kind="execute")
     assert [step.key for step in talk.steps if isinstance(step, Asked)] == ["2"]
+
+
+RULED = combined(rules_of(RuleLists(deny=("Edit(secrets/**)",)), "me"))
+
+
+def test_with_rules_what_the_access_allows_is_for_the_driver_to_decide_and_is_marked_so() -> None:
+    talk = talking(access="edit", rules=RULED)
+    talk.ask(1, title="write", kind="edit", locations=[{"path": "/p/a"}])
+    talk.ask(2, toolCallId="c-2", title="write", kind="edit", locations=[{"path": "/q/a"}])
+    asked = [step for step in talk.steps if isinstance(step, Asked)]
+    assert [(step.key, step.granted, step.call) for step in asked] == [
+        ("1", True, ToolCall(tool="Edit", paths=("/p/a",))),
+        ("2", False, ToolCall(tool="Edit", paths=("/q/a",))),
+    ]
+    talk.do(Decide(key="1", decision="allow"))
+    assert talk.answer(1) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"kind": "execute", "rawInput": {"command": "ls"}}, ToolCall(tool="Bash", command="ls")),
+        ({"kind": "execute", "title": "ls"}, ToolCall(tool="Bash", by_person=True)),
+        ({"kind": "execute", "rawInput": {"command": ["ls", "-l"]}}, ToolCall(tool="Bash", by_person=True)),
+        ({"kind": "delete", "locations": [{"path": "/p/a"}]}, ToolCall(tool="Edit", paths=("/p/a",))),
+        ({"kind": "edit", "locations": [{"path": "src/a, secrets/b"}]}, ToolCall(tool="Edit")),
+        ({"kind": "edit", "locations": [{"path": "/p/a"}], "rawInput": {"command": "rm"}}, None),
+        ({"kind": "search"}, ToolCall(tool="Read")),
+        ({"kind": "fetch", "rawInput": {"url": "https://A.com/x"}}, ToolCall(tool="WebFetch", host="a.com")),
+        ({"kind": "fetch", "rawInput": {"url": "https://a.com@b.com"}}, ToolCall(tool="WebFetch")),
+        ({"kind": "other", "title": "mcp"}, None),
+        ({"title": "?"}, None),
+    ],
+)
+def test_a_request_is_in_the_terms_of_rules_as_far_as_it_says_what_it_is(
+    fields: dict[str, Any], expected: ToolCall | None
+) -> None:
+    talk = talking()
+    talk.ask(**fields)
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert asked.call == expected and not asked.granted
 
 
 @pytest.mark.parametrize(

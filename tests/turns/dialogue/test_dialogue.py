@@ -175,6 +175,7 @@ def test_a_rule_decides_and_the_decision_says_which_and_whose(tmp_path: Path, ac
     assert (verdict.status, verdict.reply, verdict.denials) == (Status.COMPLETED, "1 allow ", ())
     (decided,) = played.journal.of(events.PermissionDecided)
     assert (decided.decision, decided.by, decided.rule, decided.whose) == ("allow", "rule", "Bash(git *)", "beam.yaml")
+    assert [asked.expires for asked in played.journal.of(events.PermissionAsked)] == [None]  # no person is asked
     played, verdict = play(tmp_path / "2", "run Bash(git status; rm x)", access=access, rules=rules)
     assert verdict.reply == "1 deny denied by the rule Bash(rm *) of beam.yaml"
     assert (verdict.status, [denial.by for denial in verdict.denials]) == (Status.COMPLETED, ["rule"])

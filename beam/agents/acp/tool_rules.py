@@ -1,0 +1,50 @@
+"""Rules over the Agent Client Protocol: which calls an agent asks beam about, by its access.
+
+A rule decides about a call only when the agent asks. So a rule that denies or asks needs an agent that asks about every
+such call. A rule that allows needs only one that asks about those that its access does not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+from beam.agents.base import Enforced, Face
+from beam.model.message import Access
+from beam.rules.call import ToolCall
+from beam.rules.rule import Rule
+
+_BEAM = Enforced("beam")
+_NOBODY = Enforced("", "in this mode it asks beam about no call")
+_OTHER = Enforced("", "with this access it does not ask beam about such calls")
+_UNASKED = Enforced("", "with this access it may do such a call without asking beam")
+_FREE = Enforced("", "with access full it does everything without asking beam")
+
+
+class AskRules(Struct, frozen=True, kw_only=True):
+    """How one agent can be held to rules. Each field maps an access to tools in the words of rules.
+
+    `always`: it asks beam about every such call. `beyond`: it asks beam about some, and its own settings may let others
+    through. `absent`: it is started without such tools.
+    """
+
+    always: Mapping[Access, Collection[str]] = {}
+    beyond: Mapping[Access, Collection[str]] = {}
+    absent: Mapping[Access, Collection[str]] = {}
+
+    def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
+        """Return who enforces this rule."""
+        if face != "dialogue":
+            return _NOBODY
+        if rule.tool in self.always.get(access, ()):
+            return _BEAM
+        if rule.behavior == "deny" and rule.tool in self.absent.get(access, ()):
+            return _BEAM  # which starts it without the tool
+        if rule.tool in self.beyond.get(access, ()):
+            return _BEAM if rule.behavior == "allow" else _UNASKED
+        return _FREE if access == "full" else _OTHER
+
+    def call(self, tool: str, arguments: object) -> ToolCall | None:
+        """Return None: the name of a tool says too little, so the link maps each request (`Call.in_rules`)."""
+        return None
