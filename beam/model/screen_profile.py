@@ -56,10 +56,11 @@ class Profile(Struct, frozen=True, kw_only=True):
     `pasted` is what stands for a long paste. `more` is the prompt of an unfinished input (`...`). `frame` is what is
     drawn around what was typed, there and in its echo, and no part of it.
 
-    `busy_rows` are looked for in the `zone` rows above the prompt and in all below it, `waits_rows` (that it waits for
-    work of its own in the background) in the lowest three above it that are not blank; `done_rows` between the echoed
-    prompt and the prompt; `error_rows` there as well: then the turn failed. `failed` is searched there in all rows
-    together: its group 1 is why it did. `titles_busy`, `titles_idle`, `titles_asking` are patterns of the window's
+    `busy_rows` are looked for in the `zone` rows above the prompt and in all below it; `between_rows` (a list of its
+    tasks, which it may draw there) are not counted. `waits_rows` (that it waits for work of its own in the background)
+    are looked for in the lowest three above it that are not blank; `done_rows` between the echoed prompt and the
+    prompt; `error_rows` there as well: then the turn failed. `failed` is searched there in all rows together: its group
+    1 is why it did. `titles_busy`, `titles_idle`, `titles_asking` are patterns of the window's
     title.
     `ready_rows` stand below the prompt once the agent takes a message: some show a prompt long before. `resumed_rows`
     are seen before it does in a session that it resumes: some take a message before they have loaded it. `warning` is
@@ -92,6 +93,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     frame: str = ""
     busy_rows: tuple[str, ...] = ()
     zone: int = 4
+    between_rows: tuple[str, ...] = ()
     waits_rows: tuple[str, ...] = ()
     done_rows: tuple[str, ...] = ()
     error_rows: tuple[str, ...] = ()
@@ -136,12 +138,12 @@ _ROW, _FOUND, _SCREEN, _FOUND_ON_SCREEN = Pattern(), Pattern(group=True), Patter
 PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
     Profile: {
         **dict.fromkeys(
-            ("above", "below", "placeholders", "pasted", "more", "busy_rows", "waits_rows", "done_rows"), _ROW
+            ("above", "below", "placeholders", "pasted", "more", "busy_rows", "between_rows", "waits_rows"), _ROW
         ),
         **dict.fromkeys(
             ("error_rows", "ready_rows", "resumed_rows", "titles_busy", "titles_idle", "titles_asking"), _ROW
         ),
-        **dict.fromkeys(("noise_rows", "bullet", "special", "never"), _ROW),
+        **dict.fromkeys(("done_rows", "noise_rows", "bullet", "special", "never"), _ROW),
         **dict.fromkeys(("prompt", "echo_rows", "session"), _FOUND),
         **dict.fromkeys(("frame", "warning"), _SCREEN),
         "failed": _FOUND_ON_SCREEN,

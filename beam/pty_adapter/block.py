@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.model.screen_profile import Dialog
 
@@ -49,13 +49,29 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
-    """Return the lowest dialog on this screen.
+    """Return the dialog whose answers are the lowest on this screen.
 
     `composer` is the row of the input field, None if the screen shows none.
     """
     end = next((row for row in range(len(rows), 0, -1) if rows[row - 1].strip()), 0)
     found = [block for dialog in dialogs if (block := _block(dialog, rows[:end], scrolled, composer)) is not None]
-    return max(found, key=lambda block: block.row, default=None)
+    low = max(found, key=lambda block: (block.found_to, block.row), default=None)
+    if low is None or not (low.dialog.first or low.dialog.body):
+        return low
+    return _widest([block for block in found if block.found_to == low.found_to and block.dialog.first], low)
+
+
+def _widest(same: Sequence[Block], low: Block) -> Block:
+    """Return the one block of those that have the same answers.
+
+    If they begin in different rows, one of these is quoted: above the request, or inside it. Then nobody can tell
+    which, and the rows of all of them are the request; it is a permission if one of them is.
+    """
+    top = min(same, key=lambda block: block.row, default=low)
+    if top.row == low.row:
+        return low
+    asks = next((block.dialog for block in same if block.dialog.kind == "permission"), top.dialog)
+    return structs.replace(top, dialog=asks, is_doubtful=True)
 
 
 def _block(dialog: Dialog, rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:

@@ -32,7 +32,7 @@ def because(profile: Profile, view: View, reading: Reading) -> tuple[Because, ..
 
 def is_unknown(profile: Profile, view: View, reading: Reading) -> bool:
     """Return whether the screen shows something, but nothing that its profile describes."""
-    if reading.prompt is not None or reading.block is not None or reading.busy:
+    if reading.block is not None or reading.busy or (reading.prompt is not None and not reading.question):
         return False
     shown = pattern(profile.warning).sub("", view.text) if profile.warning else view.text
     return bool(shown.strip())
@@ -43,7 +43,7 @@ def _because(profile: Profile, view: View, reading: Reading) -> Iterator[Because
     if reading.prompt is not None:
         row = reading.prompt - view.scrolled
         yield Because(field="prompt", row=row, text=view.rows[row])
-        begin, rest = max(0, row - profile.zone), row
+        begin, rest = profiles.zone_start(profile, view, row), row
         patterns = [pattern(text) for text in profile.waits_rows]
         for waits in profiles.lowest_rows(view, row):
             if any(found.search(view.rows[waits]) for found in patterns):

@@ -59,15 +59,26 @@ def read(profile: Profile, view: View) -> Reading:
     row, end, typed = place
     if any(pattern(text).fullmatch(typed) for text in profile.placeholders):
         typed = ""
-    near = (*view.rows[max(0, row - profile.zone) : row], *view.rows[end:])
+    below = view.rows[row:] if typed.strip() and block is None and not profile.at_cursor else ()
+    near = (*view.rows[zone_start(profile, view, row) : row], *view.rows[end:])
     waits = bool(profile.waits_rows) and _matches(profile.waits_rows, (view.rows[n] for n in lowest_rows(view, row)))
     return Reading(
         prompt=view.scrolled + row,
         typed=squeezed(typed),
         busy=waits or _matches(profile.busy_rows, near),
         block=block,
+        question=bool(_QUESTION.search("\n".join(below))),
         ready=not profile.ready_rows or _matches(profile.ready_rows, view.rows[end:]),
     )
+
+
+def zone_start(profile: Profile, view: View, prompt: int) -> int:
+    """Return the first of the rows above the prompt in which the agent may show that it works."""
+    row, left = prompt, profile.zone
+    while row > 0 and left:
+        row -= 1
+        left -= not _matches(profile.between_rows, (view.rows[row],))
+    return row
 
 
 def lowest_rows(view: View, prompt: int) -> list[int]:

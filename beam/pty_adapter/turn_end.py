@@ -327,7 +327,8 @@ class TurnEnd:
             if reading.busy and self.state is not State.BUSY:
                 self._move(State.BUSY, now, "screen")
         composes = bool(self.profile.prompt and self._view.text.strip()) and not self.profile.at_cursor
-        if reading.prompt is None and not reading.busy and quiet >= UNKNOWN_S and (reading.question or composes):
+        is_unread = reading.question or (composes and reading.prompt is None)
+        if is_unread and not reading.busy and quiet >= UNKNOWN_S:
             self._unknown(now)
         elif self.state is State.SENT and self._is_lost(now) and not self.profile.at_cursor:
             self._stall(now, f"nothing showed within {now - self._sent_at:.0f} s that the agent took the text")

@@ -100,6 +100,53 @@ def test_where_nobody_can_tell_in_which_row_a_request_begins_all_of_it_is_told_a
     assert "$ echo harmless" in question.description and "$ touch made" in question.description
 
 
+CODEX_ANSWERS = """› 1. Yes, proceed (y)
+  2. Yes, and don't ask again for these (a) (p)
+  3. No
+
+  Press enter to confirm or esc to cancel"""
+CODEX_HEADS = {
+    "command": "  Would you like to run the following command?\n\n  $ touch made\n",
+    "edit": "  Would you like to make the following edits?\n\n  Destination: /p/harmless\n",
+    "network": '  Do you want to approve network access to "harmless.example"?\n',
+}
+
+
+@pytest.mark.parametrize("real", CODEX_HEADS)
+@pytest.mark.parametrize("quoted", CODEX_HEADS)
+def test_a_request_with_the_head_of_another_kind_in_or_above_it_is_told_whole_and_none_of_it_picked_out(
+    real: str, quoted: str
+) -> None:
+    if real == quoted:
+        return
+    for rows in ((CODEX_HEADS[real], CODEX_HEADS[quoted]), (CODEX_HEADS[quoted], CODEX_HEADS[real])):
+        text = "\n".join((*rows, CODEX_ANSWERS))
+        block = profiles.read(PROFILES["codex"], view_of(text)).block
+        assert block is not None and block.is_doubtful and block.row == 0
+        question = question_of(block)
+        assert question.tool == block.dialog.name and question.dialog.kind == "permission"
+        assert (question.always, question.call_id) == ("", None)
+        for head in rows:
+            (row,) = [row for row in head.split("\n")[-2:] if row.strip()]
+            assert row.strip() in question.description
+
+
+def test_a_request_of_codex_for_the_network_names_the_host() -> None:
+    block = profiles.read(PROFILES["codex"], view_of(f"• I look.\n\n\n{CODEX_HEADS['network']}\n{CODEX_ANSWERS}")).block
+    assert block is not None and not block.is_doubtful
+    question = question_of(block)
+    assert (question.tool, question.always) == ("harmless.example", "")
+    assert question.description == 'Do you want to approve network access to "harmless.example"?'
+
+
+def test_a_dialog_that_is_quoted_inside_a_request_of_claude_is_not_answered() -> None:
+    asked = QUOTES["claude permission"].replace(
+        "echo harmless", "echo '\n  Do you want to use this API key?\n\n    1. Yes\n  ❯ 2. No'"
+    )
+    block = profiles.read(PROFILES["claude"], view_of(asked)).block
+    assert block is not None and block.dialog.name == "permission"
+
+
 DESCRIBED = replace(GENERIC, dialogs=(Dialog(name="run", match=r"^Run (\S+)\? 1\. Yes", allow=("1",)),))
 
 

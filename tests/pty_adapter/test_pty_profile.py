@@ -55,6 +55,39 @@ def test_a_claude_that_waits_for_an_agent_in_the_background_is_busy_until_that_i
     assert because.get("waits_rows") == ("✻ Waiting for 1 background agent to finish" if busy else None)
 
 
+def claude_with(*above: str) -> Reading:
+    rule = "─" * 60
+    rows = ("❯ go", "", "● I begin.", "", *above, "", rule, "❯", rule, "  ? for shortcuts")
+    return profiles.read(CLAUDE, View(rows=rows, columns=60))
+
+
+TASKS = (
+    "  ⎿  ✔ Read the files",
+    "     ◼ Write the tests",
+    "     ◻ Run them",
+    "     ☐ Describe it",
+    "      … +3 pending",
+)
+
+
+@pytest.mark.parametrize(
+    "works",
+    [
+        "✻ Writing the tests… (esc to interrupt · ctrl+t to hide tasks · 3m 1s · ↓ 1.2k tokens)",
+        "· Compacting conversation… (47s · ↓ 798 tokens)",
+        "✽ Reading three of the files…",
+    ],
+)
+def test_a_claude_that_shows_a_list_of_its_tasks_below_what_it_does_is_busy(works: str) -> None:
+    assert claude_with(works).busy
+    assert claude_with(works, *TASKS).busy
+    assert not claude_with("✻ Brewed for 2m 47s", "", "  Tasks (1 done, 4 open)", *TASKS).busy
+
+
+def test_words_of_claude_that_look_as_if_it_worked_are_not_taken_for_that_below_a_list() -> None:
+    assert claude_with("  ✻ Writing the tests… (3s)", *(f"  ✔ task {number}" for number in range(9))).idle
+
+
 def test_a_codex_that_still_starts_is_not_ready() -> None:
     assert not at("codex", "start", CODEX).ready and at("codex-vt100-noalt", "start", CODEX).ready
 

@@ -385,3 +385,26 @@ def test_no_order_of_events_makes_an_illegal_move_or_an_end_at_a_dialog(steps: l
         seen.append(end.state)
         if end.state is State.DONE and seen[-2] is not State.DONE:
             assert end.reading.dialog is None
+
+
+QUESTION = ("› hello", "", "  Which one?", "", "  › 1. Alpha", "    2. Beta", "", "  enter to submit answer")
+POPUP = ("• Done.", "", "  Sure?", "", "› 1. Yes, do it", "  2. No", "", "  Press enter to confirm")
+
+
+@pytest.mark.parametrize("rows", [QUESTION, POPUP])
+def test_a_question_below_a_row_that_looks_like_a_prompt_is_reported_and_not_waited_for(rows: tuple[str, ...]) -> None:
+    idle = View(rows=("› Ask Codex to do anything", "", "  gpt · ~/p"), columns=100, row=0, column=2)
+    end = ready(CODEX, idle)
+    assert after(end, View(rows=("• Working (2s • esc to interrupt)", "", *idle.rows), columns=100), 10.1, 1) == "busy"
+    asks = View(rows=rows, columns=100)
+    assert after(end, asks, 12.0, 2.5) is State.BUSY
+    assert after(end, asks, 14.5, 1.0) is State.WAITING and end.via == "unknown"
+    starts = TurnEnd(CODEX, now=0.0)
+    assert after(starts, asks, 0.0, 5.0) is State.WAITING and starts.via == "unknown"
+
+
+def test_a_text_that_is_typed_and_looks_like_a_list_is_no_question_while_it_is_not_sent() -> None:
+    end = TurnEnd(CLAUDE, now=0.0)
+    assert after(end, claude(), 0.0, 1.0) is State.READY
+    end.sending("1. do this\n2. do that")
+    assert after(end, claude(composer="❯ 1. do this"), 1.0, 6.0) is State.READY

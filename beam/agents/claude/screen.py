@@ -35,6 +35,8 @@ _BODY = r"^(?: |╌|$)"  # what it answers, and what it was asked, begins furthe
 _UP, _DOWN, _ENTER = "\x1b[A", "\x1b[B", "\r"
 _ACCESSING = r"^ Accessing workspace:\n[\s\S]*"
 _WAITS = r"^[✢✳✶✻✽·*] Waiting for \d[^\n]* to finish"  # agents and workflows of its own, in the background
+_WORKS = r"^[✢✳✶✻✽·*]\s\S.*…(?:\s\(|$)"  # one word, or what it calls the task that it works on
+_TASKS = (r"^ {2,}(?:⎿ +)?[✔✓◻◼□■☐☒] ", r"^ {2,}… ?\+\d+ ")  # below that row, while it shows a list of them
 _CONFIRM = r"\n Enter to confirm[^\n]*\s*\Z"
 
 profile = Profile(
@@ -46,7 +48,8 @@ profile = Profile(
     below=_RULE,
     placeholders=(r'Try ".*"', r"Press up to edit queued messages"),
     pasted=r"\[Pastedtext#\d+",
-    busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", r"^[✢✳✶✻✽·*]\s\S+…(?:\s\(|$)"),
+    busy_rows=(r"^\s+esc to interrupt", r"· esc to interrupt", _WORKS),
+    between_rows=_TASKS,
     waits_rows=(_WAITS,),
     done_rows=(r"^[✢✳✶✻✽]\s\S+ for \d",),
     error_rows=(r"^\s*(?:⎿\s+|● )API Error",),
@@ -131,6 +134,7 @@ profile = Profile(
     echo_rows=r"^[❯>][ \u00a0]+(.*)$",
     noise_rows=(
         r"^[✢✳✶✻✽·*]\s\S+(?:…| for \d)",
+        _WORKS,
         _WAITS,
         r"^\s+⎿\s+Tip: ",
         r"^\s*\? for shortcuts",

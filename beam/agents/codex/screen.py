@@ -77,6 +77,16 @@ profile = Profile(
             always_row=r"^[› ] 2\. (Yes, and don't ask again (?:[^\n]|\n {5,}(?=\S))*\(p\)$)",
         ),
         Dialog(
+            name="network",
+            match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
+            allow=("y",),
+            deny=("\x1b",),
+            first=r'^  Do you want to approve network access to "',
+            body=_BODY,
+            subject=r'\A  Do you want to approve network access to "([^"\n]+)"',
+            detail=r"\A([\s\S]*)^[› ] 1\. Yes",
+        ),
+        Dialog(
             name="edit",
             match=rf"^[› ] 1\. Yes[^\n]*\(y\)\n{_CONFIRM}",
             allow=("y",),

@@ -71,8 +71,13 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
 
 
 def _offer(block: Block) -> str:
-    """Return the agent's words for "always allow this"; "" if it offers that not at all or not with the known key."""
+    """Return the agent's words for "always allow this".
+
+    "" if it does not offer that, or not with the known key, or if the words may be quoted.
+    """
     dialog = block.dialog
+    if block.is_doubtful:
+        return ""
     found = pattern(dialog.always_row).search(block.text) if dialog.always and dialog.always_row else None
     letters = [key for key in dialog.always if key.isalnum()]
     if found is None or not all(re.search(rf"(?i)(?<!\w){re.escape(key)}(?!\w)", found[0]) for key in letters):
