@@ -57,8 +57,8 @@ class FaceLine(Struct, frozen=True, kw_only=True):
 
 
 class RuleTried(Struct, frozen=True, kw_only=True):
-    """What the rules of an agent say about one call: `decision` is "" where none of them decides, `why` says it in
-    words. `face` is the mode that a message would use."""
+    """What the rules of an agent say about one call: `decision` is None if no rule decides; `why` explains the
+    result. `face` is the mode that a message would use."""
 
     v: int = 1
     agent: str
