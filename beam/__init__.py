@@ -10,6 +10,8 @@ __all__ = [
     "Message",
     "Options",
     "OptionFields",
+    "ModelCalls",
+    "ModelCallCounts",
     "Access",
     "Outcome",
     "Status",
@@ -77,14 +79,16 @@ _LAZY = {
     "beam.conversations.play": "RunProgress StepBegan Warned",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
     "beam.conversations.scenario": "Scenario",
-    "beam.model.events": "AnyEvent Event",
+    "beam.model.events": "AnyEvent Event RequestDifference",
     "beam.model.limits": "Limits",
-    "beam.model.message": "Access Message OptionFields Options",
-    "beam.model.outcome": "Class Denial ModelUsage Outcome Status Unfinished Usage",
+    "beam.model.message": "Access Message ModelCalls OptionFields Options",
+    "beam.model.outcome": "Class Denial ModelCallCounts ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
     "beam.model.prices": "estimated_usd",
     "beam.model.rule_lists": "RuleLists",
     "beam.model.settings": "DURATIONS AgentSettings",
+    "beam.proxy.options": "ProxyCounts",
+    "beam.proxy.served": "Served explained",
     "beam.pty_adapter.cast": "NoCastError",
     "beam.root.git_place": "GitPlace",
     "beam.rules.rule": "Behavior",
@@ -190,13 +194,16 @@ if TYPE_CHECKING:
     from beam.model import outcome as outcomes
     from beam.model.events import AnyEvent as AnyEvent
     from beam.model.events import Event as Event
+    from beam.model.events import RequestDifference as RequestDifference
     from beam.model.limits import Limits as Limits
     from beam.model.message import Access as Access
     from beam.model.message import Message as Message
+    from beam.model.message import ModelCalls as ModelCalls
     from beam.model.message import OptionFields as OptionFields
     from beam.model.message import Options as Options
     from beam.model.outcome import Class as Class
     from beam.model.outcome import Denial as Denial
+    from beam.model.outcome import ModelCallCounts as ModelCallCounts
     from beam.model.outcome import ModelUsage as ModelUsage
     from beam.model.outcome import Outcome as Outcome
     from beam.model.outcome import Status as Status
@@ -207,6 +214,9 @@ if TYPE_CHECKING:
     from beam.model.rule_lists import RuleLists as RuleLists
     from beam.model.settings import DURATIONS as DURATIONS
     from beam.model.settings import AgentSettings as AgentSettings
+    from beam.proxy.options import ProxyCounts as ProxyCounts
+    from beam.proxy.served import Served as Served
+    from beam.proxy.served import explained as explained
     from beam.pty_adapter import picture as pictures
     from beam.pty_adapter import replay as screens
     from beam.pty_adapter.cast import NoCastError as NoCastError

@@ -22,6 +22,8 @@ CALLED_FROM_OUTSIDE = {
     "do_HEAD": "http.server",
     "do_GET": "http.server",
     "do_POST": "http.server",
+    "do_PUT": "http.server",
+    "do_DELETE": "http.server",
     "log_message": "http.server",
     "format_commands": "click",
     "format_epilog": "click",

@@ -6,6 +6,7 @@ from beam.api.verbs.control import ControlVerbs
 from beam.api.verbs.following import FollowVerbs
 from beam.api.verbs.keeping import KeepVerbs
 from beam.api.verbs.looking import LookVerbs
+from beam.api.verbs.proxying import ProxyVerbs
 from beam.api.verbs.ruling import RuleVerbs
 from beam.api.verbs.running import RunVerbs
 from beam.api.verbs.sending import SendVerbs
@@ -15,8 +16,9 @@ from beam.api.verbs.setup import SetupVerbs
 
 class Beam(
     KeepVerbs,
-    SendVerbs,
+    ProxyVerbs,
     RunVerbs,
+    SendVerbs,
     FollowVerbs,
     LookVerbs,
     AgentVerbs,

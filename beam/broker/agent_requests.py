@@ -99,7 +99,14 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
 
 
 def _check_rules(options: Options, sender: Sender) -> None:
-    """Raise UsageError for an invalid rule, and for an allow rule: an agent may not widen anybody's rights."""
+    """Raise UsageError for an invalid rule, an allow rule, and what only a person decides: an agent may not widen
+    anybody's rights."""
+    if options.model_calls is not UNSET:
+        raise UsageError(
+            f"{sender.agent} is an agent, and decides nothing about model calls: it would write where it may not",
+            "leave --record-model, --replay-model, --upstream and --shield out",
+            subject=sender.agent,
+        )
     if options.rules is UNSET:
         return
     from beam.rules.ruleset import rules_of

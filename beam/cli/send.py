@@ -73,7 +73,32 @@ def send(
         None, "--keep", metavar="D", help="Keep the agent's process for the next message, for at most this long."
     ),
     max_turns: int | None = option(None, "--max-turns", metavar="N", min=1, help="Limit the agent's model calls."),
-    budget: float | None = option(None, "--budget", metavar="USD", min=0, help="Limit the turn's cost."),
+    budget: float | None = option(
+        None, "--budget", "--budget-usd", metavar="USD", min=0, help="Limit the turn's cost."
+    ),
+    max_tokens: int | None = option(
+        None, "--max-tokens", metavar="N", min=1, help="Limit the tokens of the turn's model calls."
+    ),
+    record_model: str | None = option(
+        None, "--record-model", metavar="DIR", help="Record the turn's model calls into this folder."
+    ),
+    replay_model: str | None = option(
+        None, "--replay-model", metavar="DIR", help="Answer the turn's model calls from this folder; ask no model."
+    ),
+    fill: bool = option(False, "--fill", help="With --replay-model: let the model answer what was not recorded."),
+    exact_at_least: int | None = option(
+        None, "--exact-at-least", metavar="N", min=0, help="Fail if fewer model calls were replayed exactly."
+    ),
+    upstream: str | None = option(
+        None, "--upstream", metavar="URL", help="Where the model's API is, if the agent's settings don't say it."
+    ),
+    shield: bool = option(False, "--shield", help="Keep the API key from the agent: it gets a dummy for this turn."),
+    key_fd: int | None = option(
+        None, "--key-fd", metavar="N", min=3, help="With --shield: read the API key from this descriptor."
+    ),
+    secret: str | None = option(
+        None, "--secret", metavar="NAME", help="With --shield: take the API key of this name from the keyring."
+    ),
     record: str | None = option(None, "--record", metavar="DIR", help="Add the turn to this folder of recorded turns."),
     replay: str | None = option(
         None, "--replay", metavar="DIR", help="Answer from these recorded turns: no agent runs, and no tool."
@@ -95,6 +120,7 @@ def send(
     given = dict(locals())
     from beam import durations
     from beam.cli import prompt
+    from beam.cli.model_calls import asked as asked_calls
     from beam.cli.render.text import write_json, write_line
 
     if as_json and as_events:
@@ -137,6 +163,18 @@ def send(
         no_circuit=True if no_circuit else UNSET,
         keep=durations.parse(keep) if keep is not None else UNSET,
         rules=prompt.rules(allow=allow, ask=ask, deny=deny),
+        max_tokens=UNSET if max_tokens is None else max_tokens,
+        model_calls=asked_calls(
+            call,
+            record=record_model,
+            replay=replay_model,
+            fill=fill,
+            exact_at_least=exact_at_least,
+            upstream=upstream,
+            shield=shield,
+            key_fd=key_fd,
+            secret=secret,
+        ),
     )
 
     def compose() -> Message:
@@ -153,6 +191,10 @@ def send(
         )
 
     message = trusting(call, compose)
+    if key_fd is not None:
+        if no_wait:
+            raise UsageError("--key-fd and --no-wait don't go together", "the descriptor ends with this process")
+        beam.lend_key(message, key_fd)
     if call.verbose and not beam.is_agent:
         call.detail(f"{agent} works in {beam.folder(agent)}")
     for note in beam.notes(message, waits=not no_wait):

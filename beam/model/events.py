@@ -19,6 +19,7 @@ from beam.model.outcome import (
     Class,
     Denial,
     Evidence,
+    ModelCallCounts,
     ModelUsage,
     Outcome,
     Point,
@@ -311,6 +312,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     redacted: int = 0
     at_most: str | None = None
     rules: RuleLists | UnsetType = UNSET
+    model_calls: ModelCallCounts | UnsetType = UNSET
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
@@ -481,6 +483,31 @@ class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
     text: str
     code: str = ""
     covers: tuple[int, int] | None = None
+
+
+class RequestDifference(Struct, frozen=True, kw_only=True):
+    """One field in which a request to the model differs from the recorded one. `recorded` and `got` begin shortly
+    before the difference; null where the field is not there. `characters`: how many differ."""
+
+    path: str
+    recorded: str | None = None
+    got: str | None = None
+    characters: int = 0
+
+
+class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
+    """The agent asked its model through the turn's proxy (docs/proxy.md). `n` counts the turn's requests. `step`:
+    `live`; or exact, minor, major, unmatched, filled for a replay; `over`: refused for the budget; `refused`: for its
+    key. `recorded` is the number of the recorded call, `nearest` of that which it was compared with."""
+
+    n: int
+    step: str
+    model: str = ""
+    recorded: int | None = None
+    nearest: int | None = None
+    differences: tuple[RequestDifference, ...] = ()
+    usage: Usage | None = None
+    detail: str = ""
 
 
 # -- permission --------------------------------------------------------------------------------------------------------
@@ -799,6 +826,7 @@ AnyEvent = (
     | UsageSeen
     | StatusChanged
     | Notice
+    | ModelCalled
     | PermissionAsked
     | PermissionDecided
     | PermissionCancelled

@@ -57,6 +57,24 @@ class Spent(Struct, frozen=True, kw_only=True):
         return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
 
 
+class ModelCalls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens with the turn's model calls, by a proxy of the turn's own (docs/proxy.md).
+
+    `record` and `replay` are absolute directories. `fill`: a call that has no recording goes to the model, and is
+    recorded. `exact_at_least`: the turn fails with fewer exact calls. `upstream` is the URL of the model's API, where
+    the agent's settings don't say it. `shield`: the agent gets a dummy key; the real one is the keyring's of the name
+    `secret`, or ("") on a descriptor that the sender lent (`Beam.lend_key`).
+    """
+
+    record: str = ""
+    replay: str = ""
+    fill: bool = False
+    exact_at_least: int | None = None
+    upstream: str = ""
+    shield: bool = False
+    secret: str = ""
+
+
 class Options(Struct, frozen=True, kw_only=True):
     """What the sender requests for the turn; None leaves it to the agent's settings.
 
@@ -64,7 +82,8 @@ class Options(Struct, frozen=True, kw_only=True):
     `require`: what may end a turn in terminal mode (structured: the agent's own report); unset: anything. `tolerate`:
     the status whose exit code is 0 for this sender; unset: as the agent's settings say. `no_circuit`: run it also while
     the agent's circuit is open. `rules` are added to those of the agent's settings. `keep`: seconds that the agent's
-    process stays after the turn, for the next one.
+    process stays after the turn, for the next one. `max_tokens` limits the tokens of the turn's model calls, and
+    `model_calls` says what else happens with them.
     """
 
     access: Access | None = None
@@ -81,6 +100,8 @@ class Options(Struct, frozen=True, kw_only=True):
     no_circuit: bool | UnsetType = UNSET
     keep: float | UnsetType = UNSET
     rules: RuleLists | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
+    model_calls: ModelCalls | UnsetType = UNSET
 
 
 class OptionFields(TypedDict, total=False):
@@ -100,6 +121,8 @@ class OptionFields(TypedDict, total=False):
     no_circuit: bool
     keep: float
     rules: RuleLists
+    max_tokens: int
+    model_calls: ModelCalls
 
 
 class Message(Struct, frozen=True, kw_only=True):

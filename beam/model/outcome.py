@@ -174,6 +174,21 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
     how: str = "running"
 
 
+class ModelCallCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn's proxy counted of its model calls. `live` went to the model; `exact`, `minor` and `major` were
+    answered from a recording, and `unmatched` fit none; `filled` went to the model for want of a recording.
+    `recording` is the directory."""
+
+    calls: int = 0
+    live: int = 0
+    exact: int = 0
+    minor: int = 0
+    major: int = 0
+    unmatched: int = 0
+    filled: int = 0
+    recording: str = ""
+
+
 SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
@@ -213,6 +228,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     lossy: bool | msgspec.UnsetType = msgspec.UNSET
     evidence: Evidence | None = None
     point: Point | msgspec.UnsetType = msgspec.UNSET
+    model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,7 +242,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     asked for. `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to
     the terminal (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if
     nothing did. `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what
-    the answer leaves undone. `point` is where the turn lies in its session, by the CLI's own ids. Times: seconds.
+    the answer leaves undone. `point` is where the turn lies in its session, by the CLI's own ids. `model_calls` is
+    there where a proxy stood between agent and model. Times: seconds.
     """
 
     v: int = 1
@@ -257,3 +274,4 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     evidence: Evidence | None = None
     point: Point | msgspec.UnsetType = msgspec.UNSET
     redacted: int = 0
+    model_calls: ModelCallCounts | msgspec.UnsetType = msgspec.UNSET

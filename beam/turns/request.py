@@ -48,7 +48,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     agent never was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
     continues in a copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all;
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
-    denied, asked about and allowed beside that; `recorded` is the turn that is replayed in its place."""
+    denied, asked about and allowed beside that; `recorded` is the turn that is replayed in its place; `is_proxied`: its
+    model calls go through a proxy, which keeps its budget."""
 
     message: Message
     turn: int
@@ -78,6 +79,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     carried: Total | None = None
     rules: Ruleset = Ruleset()
     recorded: RecordedTurn | None = None
+    is_proxied: bool = False
 
     @property
     def timeout(self) -> float:
@@ -198,7 +200,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     asked = {
         "schema": bool(schema),
         "max_turns": turns is not None,
-        "budget": budget is not None,
+        "budget": budget is not None and not order.is_proxied,
         "model": options.model is not None or (settings.model is not None and not only_typed),
         "attach": bool(order.message.payload.attach),
         "system": settings.system is not None and not only_typed,
@@ -251,7 +253,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         schema=schema,
         once=options.once,
         max_turns=turns,
-        budget_usd=budget,
+        budget_usd=budget if capabilities.budget else None,
         settings=settings,
         folder_trusted=order.folder_trusted,
         leave_out=bool(order.left_out),

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET
 
 from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
 from beam.base import durations, files
@@ -49,6 +51,11 @@ from beam.turns.request import (
     why_not_better,
 )
 from beam.turns.stop import Stop
+
+if TYPE_CHECKING:
+    from beam.turns.model_proxy import Proxied
+
+F = TypeVar("F")
 
 _NAMED = 5  # files that a notice names
 STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
@@ -120,34 +127,83 @@ async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handl
             names = ", ".join(order.left_out[:_NAMED]) + (", …" if len(order.left_out) > _NAMED else "")
             text = f"{order.adapter_name} runs without {names}, which nobody trusted: beam trust"
             services.record(events.Notice(code="left_out", text=text))
-        turn = turn_of(order, face, str(order.scratch))
-        host = host_of(order)
-        confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
-        if (confinement_notice := confine.notice(confined, turn)) is not None:
-            services.record(confinement_notice)
-        if face == "terminal" and isinstance(order.adapter, HasTerminal):
-            from beam.turns import terminal as terminal_face
-
-            history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
-            input = _input_of(order, turn, host, confined, services.keeper)
-            return await terminal_face.run_turn(order.adapter.terminal, history, input, services, handle)
-        if face == "dialogue":
-            from beam.agents.link import HasDialogue
-            from beam.turns import dialogue as dialogue_face
-
-            if isinstance(order.adapter, HasDialogue):
-                input = _input_of(order, turn, host, confined, services.keeper)
-                return await dialogue_face.run_turn(order.adapter.dialogue, input, services, handle)
-        if services.keeper is not None:
-            await services.keeper.end(f"the next turn runs on the {face} face")
-        if order.adapter.exec is None or face != "exec":
-            raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
-        input = _input_of(order, turn, host, confined, None)
-        return await exec_face.run_turn(order.adapter.exec, input, services, handle)
+        capabilities = order.adapter.card.faces[face]
+        if _needs_proxy(order, capabilities):
+            return await _proxied_verdict(order, face, services, handle)
+        return await _verdict_of(order, face, services, handle)
     except (DiskError, ShortageError):
         raise
     except BeamError as error:
         return refusal(error)
+
+
+def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
+    """Return whether a proxy stands between the agent and its model: it was asked for, or a budget is set that the CLI
+    itself can't keep."""
+    options = order.message.options
+    if options.model_calls is not UNSET or options.max_tokens is not UNSET:
+        return True
+    if (options.budget_usd or order.settings.budget_usd) is None or capabilities.budget:
+        return False
+    from beam.agents.model_route import router_of
+
+    return router_of(order.adapter_name) is not None
+
+
+async def _proxied_verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
+    from beam.turns import model_proxy
+
+    if services.keeper is not None:
+        await services.keeper.end("the next turn has a proxy of its own")
+    order = msgspec.structs.replace(order, is_proxied=True)
+    async with model_proxy.running(order, handle) as proxied:
+
+        def poll() -> None:
+            model_proxy.write(proxied, services)
+            services.poll()
+
+        within = msgspec.structs.replace(services, keeper=None, poll=poll)
+        verdict = await _verdict_of(proxied.order, face, within, handle, proxied)
+    model_proxy.write(proxied, services)
+    return model_proxy.judged(verdict, proxied)
+
+
+async def _verdict_of(
+    order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle, proxied: Proxied | None = None
+) -> Verdict:
+    turn = turn_of(order, face, str(order.scratch))
+    host = host_of(order)
+    confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
+    if (confinement_notice := confine.notice(confined, turn)) is not None:
+        services.record(confinement_notice)
+    if face == "terminal" and isinstance(order.adapter, HasTerminal):
+        from beam.turns import terminal as terminal_face
+
+        history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
+        input = _input_of(order, turn, host, confined, services.keeper)
+        return await terminal_face.run_turn(_led(order.adapter.terminal, proxied), history, input, services, handle)
+    if face == "dialogue":
+        from beam.agents.link import HasDialogue
+        from beam.turns import dialogue as dialogue_face
+
+        if isinstance(order.adapter, HasDialogue):
+            input = _input_of(order, turn, host, confined, services.keeper)
+            return await dialogue_face.run_turn(_led(order.adapter.dialogue, proxied), input, services, handle)
+    if services.keeper is not None:
+        await services.keeper.end(f"the next turn runs on the {face} face")
+    if order.adapter.exec is None or face != "exec":
+        raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
+    input = _input_of(order, turn, host, confined, None)
+    return await exec_face.run_turn(_led(order.adapter.exec, proxied), input, services, handle)
+
+
+def _led(face: F, proxied: Proxied | None) -> F:
+    """Return the adapter's face; with a proxy, one whose launches lead there."""
+    if proxied is None:
+        return face
+    from beam.turns.model_proxy import Rerouted
+
+    return cast(F, Rerouted(face, proxied.route))
 
 
 def _input_of(
@@ -246,6 +302,8 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
             "interrupted": (Status.CANCELLED, None, f"stopped by {stop.by or 'a signal'}"),
             "retries": (status, class_, reason),
             "broken": (status, class_, reason),
+            "budget": (Status.LIMIT, None, f"the turn's budget is used up: {stop.why}"),
+            "unmatched": (Status.FAILED, Class.BAD_REQUEST, stop.why),
         }[stop.reason]
     session: SessionNote | None = verdict.session
     if session is None and verdict.session_id is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-Reason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "broken"]
+Reason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "broken", "budget", "unmatched"]
 
 
 class Stop:
@@ -14,13 +14,14 @@ class Stop:
     def __init__(self) -> None:
         self.reason: Reason | None = None
         self.by: str | None = None
+        self.why = ""  # of a budget that is used up, or a model call that was not recorded
         self.hard = False
         self._wake = asyncio.Event()
 
-    def ask(self, reason: Reason, *, by: str | None = None) -> None:
+    def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
         """End the turn politely; a second call ends it immediately."""
         if self.reason is None:
-            self.reason, self.by = reason, by
+            self.reason, self.by, self.why = reason, by, why
         elif reason in ("interrupted", "cancelled"):
             self.hard = True
         self._wake.set()

@@ -15,10 +15,11 @@ from typing import Any
 
 from beam.api.matrix import Result
 from beam.model.message import decode
+from beam.proxy.wire.values import Answer, Asked, Call, Reply
+from beam.proxy.wire.values import Tool as ToolCall
 from beam.testing.fake_model import FakeModel
-from beam.testing.fake_model.player import Call, Player, Reply
-from beam.testing.fake_model.script import Answer, Asked, Script, parse
-from beam.testing.fake_model.script import Tool as ToolCall
+from beam.testing.fake_model.player import Player
+from beam.testing.fake_model.script import Script, parse
 from tests.conformance import attempts
 from tests.conformance.adapters import Tool
 from tests.conformance.attempts import ATTEMPTS, Attempt, Place, filled

@@ -352,6 +352,20 @@ def reliability() -> str:
     return table(("promise", "how it is tried", "test"), lines())
 
 
+def exactness() -> str:
+    """How exactly each CLI is replayed, as it was measured."""
+    import json
+
+    from tests.proxy.exactness import RESULTS
+
+    rows = []
+    for name, found in json.loads(RESULTS.read_text()).items():
+        figures = [str(found[step]) for step in ("calls", "exact", "minor", "major", "unmatched")]
+        files = f"{found['files']}, the same" if found["same_files"] else "others"
+        rows.append((f"`{name}`", found["version"], *figures, files, "; ".join(found["first"]).replace("|", "\\|")))
+    return table(("CLI", "version", "calls", "exact", "minor", "major", "unmatched", "files", "first difference"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "events": event_types,
     "event-header": event_header,
@@ -373,4 +387,5 @@ PARTS: dict[str, Callable[[], str]] = {
     "layers": layers,
     "cli": cli,
     "reliability": reliability,
+    "exactness": exactness,
 }

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from beam.proxy.wire.values import Answer, Asked, Error, Figures, Tool
 from beam.testing.fake_model.directives import answer
-from beam.testing.fake_model.script import RESULT, Answer, Asked, Error, Figures, Tool
+from beam.testing.fake_model.script import RESULT
 
 
 def said(prompt: str, before: int = 0) -> Answer:

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from beam.proxy.wire.values import Answer, Asked
 from beam.testing.fake_model import directives
 from beam.testing.fake_model.player import Player
-from beam.testing.fake_model.script import Answer, Asked, parse
+from beam.testing.fake_model.script import parse
 
 TEXT = (Path(__file__).parents[2] / "docs" / "fake-model.md").read_text()
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from beam.testing.fake_model.player import Call, Player, Reply
-from beam.testing.fake_model.script import Asked, parse
+from beam.proxy.wire.values import Asked, Call, Reply
+from beam.testing.fake_model.player import Player
+from beam.testing.fake_model.script import parse
 
 
 def player(value: object) -> Player:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import ConfigError
-from beam.testing.fake_model.script import Asked, Error, Rule, Script, expand, load, parse
+from beam.proxy.wire.values import Asked, Error
+from beam.testing.fake_model.script import Rule, Script, expand, load, parse
 
 
 def test_templates_are_filled_and_other_braces_stay():

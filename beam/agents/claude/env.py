@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
+from beam.proxy.masks import Masks
+
+masks = Masks(patterns=((r"(?m)^[0-9a-f]{7,12}(?= )", "<commit>"),))  # of the last commits, in its first message
 
 
 def fake_model_env(url: str) -> dict[str, str]:
@@ -34,3 +40,14 @@ def fake_model_answers(url: str) -> dict[str, bytes]:
         "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
     }
     return {".claude.json": json.dumps(known).encode()}
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the CLI's model calls go through the proxy at `url`."""
+    return Route(
+        upstream=environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
+        env={"ANTHROPIC_BASE_URL": url},
+        format="anthropic",
+        key="ANTHROPIC_API_KEY",
+        keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    )

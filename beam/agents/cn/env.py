@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
 
 
 def fake_model_env(url: str) -> dict[str, str]:
@@ -29,3 +33,21 @@ def fake_model_files(url: str) -> dict[str, bytes]:
     }
     config = {"name": "scripted", "version": "1.0.0", "schema": "v1", "models": [model]}
     return {".continue/config.yaml": json.dumps(config).encode()}
+
+
+model_config = (".continue/config.yaml",)
+_BASE = re.compile(rb"(\"?apiBase\"?\s*:\s*)(\"[^\"\n]*\"|[^\s,}]+)")
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how Continue's model calls go through the proxy at `url`: by a copy of its configuration. None unless that
+    names one URL.
+    """
+    config = files.get(model_config[0], b"")
+    found = {match[2].strip(b'"').decode("utf-8", "replace") for match in _BASE.finditer(config)}
+    if len(found) != 1:
+        return None
+    changed = _BASE.sub(lambda match: match[1] + json.dumps(url).encode(), config)
+    return Route(
+        upstream=found.pop(), words=("--config", "{scratch}/cn.yaml"), files={"cn.yaml": changed}, format="chat"
+    )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
+
 
 def fake_model_env(url: str) -> dict[str, str]:
     """Return the environment that points the CLI at the model at `url`, without an account or any other traffic.
@@ -19,3 +23,14 @@ def fake_model_env(url: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the CLI's model calls go through the proxy at `url`."""
+    return Route(
+        upstream=environ.get("COPILOT_PROVIDER_BASE_URL", ""),
+        env={"COPILOT_PROVIDER_BASE_URL": url},
+        format="",
+        key="COPILOT_PROVIDER_API_KEY",
+        keys=("COPILOT_PROVIDER_API_KEY",),
+    )

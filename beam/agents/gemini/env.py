@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
+from beam.proxy.masks import Masks
+
+masks = Masks(patterns=((r"Process Group PGID: \d+", "Process Group PGID: <pid>"),))
 
 _SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
@@ -34,3 +40,14 @@ def fake_model_env(url: str) -> dict[str, str]:
 def fake_model_files(url: str) -> dict[str, bytes]:
     """Return Gemini's settings, by their path under HOME."""
     return {".gemini/settings.json": json.dumps(_SETTINGS).encode()}
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the CLI's model calls go through the proxy at `url`."""
+    return Route(
+        upstream=environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com",
+        env={"GOOGLE_GEMINI_BASE_URL": url},
+        format="gemini",
+        key="GEMINI_API_KEY",
+        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    )

@@ -6,7 +6,12 @@ Its environment can name one model, and `-m` accepts only names of its configura
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
+from beam.agents.model_route import Route
+from beam.proxy.masks import Masks
+
+masks = Masks(patterns=((r"Wall time: [\d.]+ seconds", "Wall time: <time>"),))
 _CONFIG = """\
 [providers.scripted]
 type = "openai"
@@ -36,3 +41,14 @@ def fake_model_env(url: str) -> dict[str, str]:
 def fake_model_files(url: str) -> dict[str, bytes]:
     """Return Kimi Code's configuration, by its path under HOME: the model at `url` has a second name, `other`."""
     return {".kimi-code/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the CLI's model calls go through the proxy at `url`."""
+    return Route(
+        upstream=environ.get("KIMI_MODEL_BASE_URL", ""),
+        env={"KIMI_MODEL_BASE_URL": url},
+        format="chat",
+        key="KIMI_MODEL_API_KEY",
+        keys=("KIMI_MODEL_API_KEY",),
+    )

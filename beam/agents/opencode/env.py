@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
 
 
 def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
@@ -36,3 +39,21 @@ def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+
+
+def model_route(
+    url: str, environ: Mapping[str, str], files: Mapping[str, bytes], prefix: str = "OPENCODE"
+) -> Route | None:
+    """Return how the CLI's model calls go through the proxy at `url`; None unless its configuration, in a variable,
+    names one provider's URL.
+    """
+    name = f"{prefix}_CONFIG_CONTENT"
+    try:
+        config = json.loads(environ.get(name, ""))
+        (provider,) = config["provider"]
+        options = config["provider"][provider]["options"]
+        upstream = str(options["baseURL"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    options["baseURL"] = url
+    return Route(upstream=upstream, env={name: json.dumps(config)}, format="chat", keys=(name,))

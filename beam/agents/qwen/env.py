@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
+from beam.proxy.masks import Masks
+
+masks = Masks(
+    patterns=((r"\bgit: [0-9a-f]{7,12}\b", "git: <commit>"), (r"Process Group PGID: \d+", "Process Group PGID: <pid>"))
+)
+
 
 def fake_model_env(url: str) -> dict[str, str]:
     """Return the environment that points Qwen Code at the model at `url`, without an account or any other traffic."""
@@ -13,3 +22,14 @@ def fake_model_env(url: str) -> dict[str, str]:
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the CLI's model calls go through the proxy at `url`."""
+    return Route(
+        upstream=environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
+        env={"OPENAI_BASE_URL": url},
+        format="chat",
+        key="OPENAI_API_KEY",
+        keys=("OPENAI_API_KEY",),
+    )

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from collections.abc import Mapping
 
+from beam.agents.model_route import Route
+from beam.proxy.masks import Masks
+
+masks = Masks(patterns=((r"(?m)^[0-9a-f]{7,12}(?= )", "<commit>"),))  # of the last commits, in its system prompt
 _CONFIG = """\
 active_model = "scripted"
 enable_telemetry = false
@@ -39,3 +45,18 @@ def fake_model_env(url: str) -> dict[str, str]:
 def fake_model_files(url: str) -> dict[str, bytes]:
     """Return Vibe's configuration, by its path under HOME: the model at `url` is the only one."""
     return {".vibe/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}
+
+
+model_config = (".vibe/config.toml",)
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how Vibe's model calls go through the proxy at `url`; None unless its configuration names one provider."""
+    try:
+        config = tomllib.loads(files.get(model_config[0], b"").decode())
+        (provider,) = config["providers"]
+        upstream, key = str(provider["api_base"]), str(provider.get("api_key_env_var", "MISTRAL_API_KEY"))
+    except (ValueError, KeyError, TypeError):
+        return None
+    provider["api_base"] = url
+    return Route(upstream=upstream, env={"VIBE_PROVIDERS": json.dumps([provider])}, format="chat", key=key, keys=(key,))

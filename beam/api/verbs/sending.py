@@ -217,6 +217,22 @@ class SendVerbs(OpenedRoot):
         adapter = registry.adapter(settings.adapter)
         return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
 
+    def lend_key(self, message: Message, descriptor: int) -> None:
+        """Let the turn of this message, which has `shield`, read its API key from this descriptor of the process. Only
+        a turn that this process itself runs can. Raises UsageError for what is no open descriptor."""
+        import os
+
+        from beam.turns import lent
+
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            raise UsageError(
+                f"descriptor {descriptor} is not open", "like this: --key-fd 3 3< <(a command that prints the key)"
+            ) from None
+        os.set_inheritable(descriptor, False)
+        lent.lend(message.id, descriptor)
+
     def notes(self, message: Message, *, waits: bool = True) -> list[str]:
         """Return what a person should know before this message is sent, as sentences; usually none.
 

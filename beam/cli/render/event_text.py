@@ -82,6 +82,11 @@ def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
         case events.StatusChanged():
             figures = f" {event.attempt}/{event.of}" if event.attempt is not None else ""
             return "…", f"{event.state}{figures} {event.class_ or ''} {event.detail}".rstrip()
+        case events.ModelCalled():
+            first = next(iter(event.differences), None)
+            where = f", first in {first.path}" if first is not None else ""
+            why = f": {event.detail}" if event.detail else ""
+            return "⇅", f"model call {event.n} {event.step}{where}{why}"
         case events.AgentStarted():
             return "·", f"process {event.pid} started" + (f", kept since turn {event.since}" if event.since else "")
         case events.AgentKept():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from beam.proxy.wire.sse import tokens as size_in_tokens
 from beam.testing.conformance.cells import cell, refused
 from beam.testing.conformance.subject import GO_ON, Subject
-from beam.testing.fake_model.wire import tokens as size_in_tokens
 
 FIRST = '- remember plums "quoted" `ticks` $HOME é\n/second line, it\'s <b> !usage 900 20'
 SECOND = "what did I say? !usage 100 7"

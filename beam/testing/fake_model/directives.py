@@ -28,7 +28,8 @@ from typing import Any
 
 from msgspec import structs
 
-from beam.testing.fake_model.script import ECHO, RESULT, Answer, Asked, Error, Figures, Tool, expand
+from beam.proxy.wire.values import Answer, Asked, Error, Figures, Tool
+from beam.testing.fake_model.script import ECHO, RESULT, expand
 
 _WORD = re.compile(
     r"(?:(?<=\s)|\A)!(say|think|tool|then|error-mid|error|stall-mid|stall|drop-mid|drop|refuse|max_tokens|empty|malformed"

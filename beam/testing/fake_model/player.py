@@ -9,35 +9,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
-from msgspec import Struct
-
+from beam.proxy.wire.values import Answer, Asked, Call, Reply
 from beam.testing.fake_model import directives
-from beam.testing.fake_model.script import ECHO, RESULT, Answer, Asked, Script, as_answer, expand
-
-
-class Call(Struct, frozen=True, kw_only=True):
-    """A tool call under its id."""
-
-    id: str
-    name: str
-    input: dict[str, Any]
-
-
-class Reply(Struct, frozen=True, kw_only=True):
-    """An answer prepared for one request: templates filled, ids given. Pace and faults are the `answer`'s."""
-
-    text: str
-    thinking: str
-    calls: tuple[Call, ...]
-    answer: Answer
-    id: str
-
-    @property
-    def stop(self) -> str:
-        """Return the stop reason: end_turn, tool_use, max_tokens or refusal."""
-        return "tool_use" if self.calls and self.answer.stop == "end_turn" else self.answer.stop
+from beam.testing.fake_model.script import ECHO, RESULT, Script, as_answer, expand
 
 
 class Player:

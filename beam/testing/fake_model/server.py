@@ -18,9 +18,10 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.base.errors import DiskError, UnsupportedError, UsageError
-from beam.testing.fake_model.http import Server
+from beam.proxy.wire.values import Asked
+from beam.testing.fake_model.http import ModelServer
 from beam.testing.fake_model.player import Player
-from beam.testing.fake_model.script import Asked, Script, load, parse
+from beam.testing.fake_model.script import Script, load, parse
 
 _SECRET_HEADERS = frozenset(
     {"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "proxy-authorization"}
@@ -62,7 +63,7 @@ class FakeModel:
         self._clock = clock
         self._port = port
         self._lock = threading.Lock()
-        self._server: Server | None = None
+        self._server: ModelServer | None = None
         self._thread: threading.Thread | None = None
         self._player = Player(_script(script), new_id=lambda: uuid.uuid4().hex)
 
@@ -71,14 +72,14 @@ class FakeModel:
         """Return where it listens, without a slash at the end. Only while it runs."""
         if self._server is None:
             raise RuntimeError("the scripted model is not running: use `with`")
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._server.url
 
     def start(self) -> Self:
         """Listen and answer in the background. Raises DiskError if the port is taken or the log can't be written."""
         try:
             if self._log is not None:
                 self._log.touch()
-            self._server = Server(("127.0.0.1", self._port), self._player, self._record)
+            self._server = ModelServer(self._port, self._player, self._record)
         except OSError as error:
             what = self._log if error.filename else f"127.0.0.1:{self._port}"
             raise DiskError(f"can't start the scripted model: {what}: {error.strerror}", subject=str(what)) from error

@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any
 
-from beam.testing.fake_model.player import Reply
-from beam.testing.fake_model.script import Asked
+from beam.model.outcome import Usage
+from beam.proxy.wire.values import Asked, Reply
 
 _ASIDE = re.compile(  # blocks that CLIs put before and after what a person said
     r"<(system-reminder|environment_context|user_instructions|session_context|environment_details|INSTRUCTIONS)>"
@@ -93,3 +93,25 @@ def joined(content: object) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(text for part in items(content) if isinstance(text := part.get("text"), str) and text)
+
+
+def number(given: dict[str, Any], name: str) -> int | None:
+    """Return the count of that name; None where there is none."""
+    value = given.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def figured(given: dict[str, Any], before: str, after: str) -> Usage:
+    """Return OpenAI's token figures, whose input includes what came from the cache; the fields have these names."""
+    whole, cached = number(given, before), number(_details(given, before), "cached_tokens")
+    return Usage(
+        input_tokens=None if whole is None else max(0, whole - (cached or 0)),
+        output_tokens=number(given, after),
+        cached_tokens=cached,
+        reasoning_tokens=number(_details(given, after), "reasoning_tokens"),
+    )
+
+
+def _details(given: dict[str, Any], name: str) -> dict[str, Any]:
+    found = given.get(f"{name}_details")
+    return found if isinstance(found, dict) else {}

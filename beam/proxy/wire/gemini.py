@@ -1,7 +1,7 @@
 """The Gemini wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). The path says which model, and whether to stream. Does
-not depend on sockets, scripts' files or clocks.
+Pure functions over bytes and values; a dialect (`dialects.Dialect`). The path says which model, and whether to stream.
+Does not depend on sockets, files or clocks.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from beam.testing.fake_model.player import Reply
-from beam.testing.fake_model.script import Asked, Error
-from beam.testing.fake_model.wire import broken, dump, event, figures, items, pieces, spoken, tokens
+from beam.model.outcome import Usage
+from beam.proxy.wire.sse import broken, dump, event, figures, items, number, pieces, spoken, tokens
+from beam.proxy.wire.values import Asked, Error, Reply
 
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
 name = "gemini"
 
@@ -146,3 +146,18 @@ def stream_error(error: Error) -> bytes:
 def _error(error: Error) -> dict[str, Any]:
     status = error.type or _STATUSES.get(error.status, "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT")
     return {"error": {"code": error.status, "message": error.message, "status": status}}
+
+
+def used(value: dict[str, Any]) -> Usage | None:
+    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    given = value.get("usageMetadata")
+    if not isinstance(given, dict):
+        return None
+    whole, cached = number(given, "promptTokenCount"), number(given, "cachedContentTokenCount")
+    thought, written = number(given, "thoughtsTokenCount"), number(given, "candidatesTokenCount")
+    return Usage(
+        input_tokens=None if whole is None else max(0, whole - (cached or 0)),
+        output_tokens=None if written is None and thought is None else (written or 0) + (thought or 0),
+        cached_tokens=cached,
+        reasoning_tokens=thought,
+    )

@@ -1,18 +1,18 @@
 """The OpenAI Responses wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). Does not depend on sockets, scripts' files or clocks.
+Pure functions over bytes and values; a dialect (`dialects.Dialect`). Does not depend on sockets, files or clocks.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from beam.testing.fake_model import chat
-from beam.testing.fake_model.player import Reply
-from beam.testing.fake_model.script import Asked, Error
-from beam.testing.fake_model.wire import broken, dump, event, figures, items, joined, pieces, spoken, tokens
+from beam.model.outcome import Usage
+from beam.proxy.wire import chat
+from beam.proxy.wire.sse import broken, dump, event, figured, figures, items, joined, pieces, spoken, tokens
+from beam.proxy.wire.values import Asked, Error, Reply
 
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
 name = "responses"
 
@@ -208,3 +208,10 @@ def stream_error(error: Error) -> bytes:
     code = error.type or _CODES.get(error.status, "server_error")
     response = {"status": "failed", "error": {"code": code, "message": error.message}, "output": []}
     return event({"type": "response.failed", "response": response}, "response.failed")
+
+
+def used(value: dict[str, Any]) -> Usage | None:
+    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    response = value.get("response")
+    given = (response if isinstance(response, dict) else value).get("usage")
+    return figured(given, "input_tokens", "output_tokens") if isinstance(given, dict) else None

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from beam.testing.fake_model import anthropic
-from beam.testing.fake_model.player import Call, Reply
-from beam.testing.fake_model.script import Answer, Asked, Error, Figures
+from beam.proxy.wire import anthropic
+from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
 
 REMINDER = "<system-reminder>\nnot the person\n</system-reminder>\n"
 

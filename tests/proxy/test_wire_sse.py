@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.testing.fake_model import wire
+from beam.proxy.wire import sse
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ from beam.testing.fake_model import wire
     ],
 )
 def test_what_a_cli_put_around_a_persons_words_is_not_spoken(text: str, said: str):
-    assert wire.spoken(text) == said
+    assert sse.spoken(text) == said
 
 
 def test_an_event_has_a_name_only_where_it_is_given_one():
-    assert wire.event({"a": 1}) == b'data: {"a":1}\n\n'
-    assert wire.event({"a": 1}, "x") == b'event: x\ndata: {"a":1}\n\n'
+    assert sse.event({"a": 1}) == b'data: {"a":1}\n\n'
+    assert sse.event({"a": 1}, "x") == b'event: x\ndata: {"a":1}\n\n'
 
 
 def test_pieces_are_of_that_many_characters():
-    assert wire.pieces("abcde", 2) == ["ab", "cd", "e"]
+    assert sse.pieces("abcde", 2) == ["ab", "cd", "e"]
 
 
 def test_content_is_a_text_or_parts_of_it():
-    assert wire.joined([{"text": "a"}, {"type": "image"}, 1, {"text": "b"}]) == "a\nb"
-    assert (wire.joined("x"), wire.joined(None)) == ("x", "")
+    assert sse.joined([{"text": "a"}, {"type": "image"}, 1, {"text": "b"}]) == "a\nb"
+    assert (sse.joined("x"), sse.joined(None)) == ("x", "")

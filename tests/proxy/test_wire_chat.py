@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from beam.testing.fake_model import chat
-from beam.testing.fake_model.player import Call, Reply
-from beam.testing.fake_model.script import Answer, Asked, Error, Figures
+from beam.proxy.wire import chat
+from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
 
 CALL = Call(id="c", name="bash", input={"command": "ls"})
 

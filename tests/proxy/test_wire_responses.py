@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from beam.testing.fake_model import responses
-from beam.testing.fake_model.player import Call, Reply
-from beam.testing.fake_model.script import Answer, Asked, Error, Figures
+from beam.proxy.wire import responses
+from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
 
 CALL = Call(id="c", name="exec_command", input={"cmd": "ls"})
 ENVIRONMENT = "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>"

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from beam.testing.fake_model import gemini
-from beam.testing.fake_model.player import Call, Reply
-from beam.testing.fake_model.script import Answer, Asked, Error, Figures
+from beam.proxy.wire import gemini
+from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
 
 STREAM = "/v1beta/models/gemini-x:streamGenerateContent"
 CALL = Call(id="c", name="read_file", input={"path": "a"})

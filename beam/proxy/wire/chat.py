@@ -1,17 +1,17 @@
 """The OpenAI Chat Completions wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). Does not depend on sockets, scripts' files or clocks.
+Pure functions over bytes and values; a dialect (`dialects.Dialect`). Does not depend on sockets, files or clocks.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from beam.testing.fake_model.player import Reply
-from beam.testing.fake_model.script import Asked, Error
-from beam.testing.fake_model.wire import broken, dump, event, figures, items, joined, pieces, spoken, tokens
+from beam.model.outcome import Usage
+from beam.proxy.wire.sse import broken, dump, event, figured, figures, items, joined, pieces, spoken, tokens
+from beam.proxy.wire.values import Asked, Error, Reply
 
-__all__ = ["MODELS", "asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+__all__ = ["MODELS", "asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
 name = "chat"
 CREATED = 1_700_000_000  # seconds since 1970: one moment for all answers
@@ -141,3 +141,9 @@ def _error(error: Error) -> dict[str, Any]:
     usual = _TYPES.get(error.status, "server_error" if error.status >= 500 else "invalid_request_error")
     kind = error.type or usual
     return {"error": {"message": error.message, "type": kind, "param": None, "code": error.type}}
+
+
+def used(value: dict[str, Any]) -> Usage | None:
+    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    given = value.get("usage")
+    return figured(given, "prompt_tokens", "completion_tokens") if isinstance(given, dict) else None

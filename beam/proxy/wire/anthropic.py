@@ -1,17 +1,17 @@
 """The Anthropic Messages wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`http.Dialect`). Does not depend on sockets, scripts' files or clocks.
+Pure functions over bytes and values; a dialect (`dialects.Dialect`). Does not depend on sockets, files or clocks.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from beam.testing.fake_model.player import Reply
-from beam.testing.fake_model.script import Asked, Error
-from beam.testing.fake_model.wire import broken, dump, event, figures, items, pieces, spoken, tokens
+from beam.model.outcome import Usage
+from beam.proxy.wire.sse import broken, dump, event, figures, items, number, pieces, spoken, tokens
+from beam.proxy.wire.values import Asked, Error, Reply
 
-__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "whole"]
+__all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
 name = "anthropic"
 
@@ -189,3 +189,18 @@ def _error(error: Error) -> dict[str, Any]:
 
 def _event(kind: str, fields: dict[str, Any]) -> bytes:
     return event({"type": kind} | fields, kind)
+
+
+def used(value: dict[str, Any]) -> Usage | None:
+    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    message = value.get("message")
+    given = (message if isinstance(message, dict) else value).get("usage")
+    if not isinstance(given, dict):
+        return None
+    fresh, written = number(given, "input_tokens"), number(given, "cache_creation_input_tokens")
+    return Usage(
+        input_tokens=None if fresh is None else fresh + (written or 0),
+        output_tokens=number(given, "output_tokens"),
+        cached_tokens=number(given, "cache_read_input_tokens"),
+        cache_write_tokens=written,
+    )

@@ -1,0 +1,50 @@
+"""How a CLI's model calls are led through a proxy: what its adapter knows of that, as values.
+
+An adapter's `env` module says it with `model_route` and, where it must look into files of HOME, `model_config`. Pure.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from msgspec import Struct
+
+from beam.agents import registry
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """The way of a CLI's model calls.
+
+    `upstream` is the URL where they go by the CLI's settings, "" if those don't say it. `env`, `words` (behind the
+    program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words) lead them to the proxy.
+    `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key from, and `keys` are all
+    variables that may hold one.
+    """
+
+    upstream: str = ""
+    env: dict[str, str] = {}
+    words: tuple[str, ...] = ()
+    files: dict[str, bytes] = {}
+    format: str = ""
+    key: str = ""
+    keys: tuple[str, ...] = ()
+
+
+Router = Callable[[str, Mapping[str, str], Mapping[str, bytes]], Route | None]
+
+
+def router_of(adapter: str) -> tuple[Router, tuple[str, ...]] | None:
+    """Return the function that routes this adapter's CLI, and the files under HOME that it wants to see; None for a CLI
+    that can't be routed for one turn.
+    """
+    module = registry.module_of(adapter)
+    try:
+        found = importlib.import_module(f"{module}.env")
+    except ModuleNotFoundError as error:
+        if error.name not in (f"{module}.env", module):
+            raise
+        return None
+    router = getattr(found, "model_route", None)
+    return None if router is None else (cast(Router, router), getattr(found, "model_config", ()))

@@ -1,0 +1,129 @@
+"""What the verbs of proxies do: start one as asked, and compare two runs of the same prompt."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from beam.agents.masks import all_masks, masks_of
+from beam.api.find import find_place
+from beam.base.errors import UsageError
+from beam.model.events import ModelCalled
+from beam.model.message import ModelCalls, Options
+from beam.model.outcome import ModelCallCounts, Outcome
+from beam.proxy.budget import Budget
+from beam.proxy.options import ProxyOptions
+from beam.proxy.owner import ProxyProcess
+from beam.proxy.recording import Recording
+from beam.proxy.served import Served
+from beam.store.reader import Reader
+
+if TYPE_CHECKING:
+    from beam.broker.context import RootContext
+
+
+class ProxyChecked(Struct, frozen=True, kw_only=True):
+    """Two runs of one prompt: what the second one's requests had in common with the first one's, and where they
+    differed. `places` are the fields and how many requests differed there, the most frequent first."""
+
+    first: Outcome
+    second: Outcome
+    counts: ModelCallCounts
+    calls: tuple[ModelCalled, ...] = ()
+    places: tuple[tuple[str, int], ...] = ()
+
+
+def start(
+    environ: Mapping[str, str],
+    *,
+    record: Path | None,
+    replay: Path | None,
+    upstream: str,
+    fill: bool,
+    fork_at: int | None,
+    fork_model: str,
+    agent: str,
+    port: int,
+    max_tokens: int | None,
+    budget_usd: float | None,
+    token: str,
+    key_fd: int | None,
+    places: Mapping[str, str] | None,
+    seen: Callable[[Served], None] | None,
+) -> ProxyProcess:
+    """Start a proxy. Raises UsageError for what does not go together, and what `ProxyProcess` raises."""
+    if replay is None and not upstream:
+        raise UsageError("a proxy needs a model to ask, or a recording", "--upstream URL, or --replay DIR")
+    if (fill or fork_at is not None) and not (replay and upstream):
+        raise UsageError("--fill and --fork-at go on with the model after a replay", "--replay DIR --upstream URL")
+    if fork_model and fork_at is None:
+        raise UsageError("--model names the model of a fork", "--fork-at N --model NAME")
+    if record is not None and replay is not None and record.resolve() == replay.resolve():
+        raise UsageError(
+            "a fork is recorded into another folder than it is replayed from", "--fill adds to a recording"
+        )
+    if (key_fd is None) != (not token):
+        raise UsageError("a shielded key needs a dummy for the agent, and the other way round", "--key-fd N --token T")
+    own = Recording(replay).about.agent if replay is not None and not agent else agent
+    return ProxyProcess(
+        ProxyOptions(
+            upstream=upstream,
+            record="" if record is None else str(record.absolute()),
+            replay="" if replay is None else str(replay.absolute()),
+            fill=fill,
+            fork_at=fork_at,
+            fork_model=fork_model,
+            agent=own,
+            port=port,
+            token=token,
+            places=dict(places or {}),
+            masks=masks_of(own) if own else all_masks(),
+            budget=Budget(max_tokens=max_tokens, usd=budget_usd),
+        ),
+        environ,
+        served=seen or _nobody,
+        key_fd=key_fd,
+    )
+
+
+def _nobody(served: Served) -> None:
+    """Tell nobody."""
+
+
+def calls_of(context: RootContext, message_id: str) -> list[ModelCalled]:
+    """Return the model calls in the journal of a message. Raises NotFoundError for an unknown one."""
+    place, whole = find_place(context, message_id)
+    events = Reader(place.journal, 0).poll()
+    return [event for event in events if isinstance(event, ModelCalled) and event.message_id == whole]
+
+
+def check(send: Callable[..., Outcome], agent: str, text: str, *, upstream: str) -> ProxyChecked:
+    """Run the prompt twice and compare the requests."""
+    with tempfile.TemporaryDirectory(prefix="beam-doctor-") as directory:
+        recording = str(Path(directory) / "recording")
+        options = Options(once=True, model_calls=ModelCalls(record=recording, upstream=upstream))
+        first = send(agent, text, options=options)
+        again = Options(once=True, model_calls=ModelCalls(replay=recording))
+        calls: list[ModelCalled] = []
+
+        def look(event: object) -> None:
+            if isinstance(event, ModelCalled):
+                calls.append(event)
+
+        second = send(agent, text, options=again, seen=look)
+    found: dict[str, int] = {}
+    for call in calls:
+        for difference in call.differences:
+            found[difference.path] = found.get(difference.path, 0) + 1
+    counts = second.model_calls if isinstance(second.model_calls, ModelCallCounts) else ModelCallCounts()
+    return ProxyChecked(
+        first=first,
+        second=second,
+        counts=counts,
+        calls=tuple(calls),
+        places=tuple(sorted(found.items(), key=lambda pair: -pair[1])),
+    )

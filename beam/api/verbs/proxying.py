@@ -1,0 +1,98 @@
+"""Proxies between agent CLIs and their models: run one, explain a replay, find what is not deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.api.verbs.sending import SendVerbs
+
+if TYPE_CHECKING:
+    from beam.api.proxy import ProxyChecked
+    from beam.model.events import ModelCalled
+    from beam.proxy.owner import ProxyProcess
+    from beam.proxy.served import Served
+
+
+class ProxyVerbs(SendVerbs):
+    """Record and replay model calls."""
+
+    def proxy(
+        self,
+        *,
+        record: Path | None = None,
+        replay: Path | None = None,
+        upstream: str = "",
+        fill: bool = False,
+        fork_at: int | None = None,
+        fork_model: str = "",
+        agent: str = "",
+        port: int = 0,
+        max_tokens: int | None = None,
+        budget_usd: float | None = None,
+        token: str = "",
+        key_fd: int | None = None,
+        places: Mapping[str, str] | None = None,
+        seen: Callable[[Served], None] | None = None,
+    ) -> ProxyProcess:
+        """Start a proxy in a process of its own and return it; it has a `url` and ends with `with`, or `stop()`.
+
+        `record` and `replay` are directories, `upstream` is the URL of the model's API. `fill`: what was not recorded
+        goes there, and is recorded. From the model call `fork_at` on all go there, to `fork_model`. `agent` is the
+        adapter whose requests come ("": any). `token` is the key that the agent must give; the real key is read from
+        the descriptor `key_fd`. `places` are folders that requests may name, by any names; a replay knows the same
+        names. `seen` gets what became of each request, from a thread.
+
+        Raises UsageError, NotFoundError (no recording there), CorruptError, DiskError.
+        """
+        self.check_person("runs a proxy")
+        from beam.api import proxy
+
+        return proxy.start(
+            self.environ,
+            record=record,
+            replay=replay,
+            upstream=upstream,
+            fill=fill,
+            fork_at=fork_at,
+            fork_model=fork_model,
+            agent=agent,
+            port=port,
+            max_tokens=max_tokens,
+            budget_usd=budget_usd,
+            token=token,
+            key_fd=key_fd,
+            places=places,
+            seen=seen,
+        )
+
+    def model_calls(self, message_id: str) -> list[ModelCalled]:
+        """Return the model calls of a message's turns that went through a proxy, with the differences from what was
+        recorded. Raises NotFoundError for an unknown message."""
+        from beam.api import proxy
+
+        return proxy.calls_of(self.context, message_id)
+
+    def check_determinism(self, agent: str, text: str, *, upstream: str = "") -> ProxyChecked:
+        """Send a text twice in throw-away sessions, the second time from a recording of the first, and return what
+        differed. The first costs what a turn costs."""
+        self.check_person("checks an agent")
+        from beam.api import proxy
+
+        return proxy.check(self.send, agent, text, upstream=upstream)
+
+    def keep_secret(self, name: str, key: str) -> None:
+        """Keep an API key under this name in the system's keyring. Raises UsageError for what is no key,
+        UnsupportedError where there is no keyring."""
+        self.check_person("keeps a key")
+        from beam.secrets import keyring
+
+        keyring.keep(name, key)
+
+    def remove_secret(self, name: str) -> None:
+        """Remove an API key from the system's keyring. Raises NotFoundError, UnsupportedError."""
+        self.check_person("removes a key")
+        from beam.secrets import keyring
+
+        keyring.remove(name)

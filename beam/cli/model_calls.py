@@ -1,0 +1,45 @@
+"""The options of `beam send` that say what happens with a turn's model calls."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from beam import ModelCalls, UsageError
+from beam.cli.context import Context
+
+
+def asked(
+    call: Context,
+    *,
+    record: str | None,
+    replay: str | None,
+    fill: bool,
+    exact_at_least: int | None,
+    upstream: str | None,
+    shield: bool,
+    key_fd: int | None,
+    secret: str | None,
+) -> ModelCalls | UnsetType:
+    """Return what the options say of the turn's model calls. Raises UsageError for those that don't go together."""
+    if record is not None and replay is not None:
+        raise UsageError("--record-model and --replay-model don't go together", "with --fill a replay records too")
+    for name, is_given in (("--fill", fill), ("--exact-at-least", exact_at_least is not None)):
+        if is_given and replay is None:
+            raise UsageError(f"{name} is for a replay", "add --replay-model DIR")
+    if (key_fd is not None or secret is not None) and not shield:
+        raise UsageError("--key-fd and --secret are for --shield", "add --shield")
+    if shield and (key_fd is None) == (secret is None) and (replay is None or fill):
+        raise UsageError(
+            "--shield needs the key from one place", "--key-fd 3 3< <(a command that prints it), or --secret NAME"
+        )
+    if record is None and replay is None and upstream is None and not shield:
+        return UNSET
+    return ModelCalls(
+        record="" if record is None else str(call.path(record)),
+        replay="" if replay is None else str(call.path(replay)),
+        fill=fill,
+        exact_at_least=exact_at_least,
+        upstream=upstream or "",
+        shield=shield,
+        secret=secret or "",
+    )

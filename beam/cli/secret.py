@@ -1,0 +1,34 @@
+"""`beam secret`: API keys in the system's keyring, for `beam send --shield --secret NAME`."""
+
+from __future__ import annotations
+
+import sys
+
+from beam.cli.commands import App
+from beam.cli.context import Context
+from beam.cli.parameters import argument
+from beam.cli.streams import is_terminal
+
+app = App("Keep API keys in the system's keyring, for `beam send --shield`.")
+
+
+@app.verb("set")
+def set_(call: Context, name: str = argument(..., metavar="NAME", help="What to call the key.")) -> None:
+    """Keep a key, read from stdin, under a name in the system's keyring.
+
+    It is asked for without an echo on a terminal. It is in no argument, variable or file.
+    """
+    if is_terminal(sys.stdin):
+        from getpass import getpass
+
+        key = getpass(f"key for {name}: ")
+    else:
+        key = sys.stdin.readline(16 * 1024)
+    call.beam.keep_secret(name, key.strip())
+    call.note(f"kept; use it: beam send AGENT --shield --secret {name}")
+
+
+@app.verb("rm")
+def rm(call: Context, name: str = argument(..., metavar="NAME", help="The key's name.")) -> None:
+    """Remove a key from the system's keyring."""
+    call.beam.remove_secret(name)

@@ -1,0 +1,511 @@
+"""How the proxy answers one request: from the recording, by the model, or with a refusal in the vendor's own form."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import select
+import socket
+import threading
+import uuid
+import zlib
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from msgspec import Struct
+
+from beam.base.errors import BeamError
+from beam.model.outcome import Usage
+from beam.proxy import private
+from beam.proxy.budget import Meter
+from beam.proxy.http import BODY_LIMIT, Handler, Refused, Server
+from beam.proxy.ladder import Match
+from beam.proxy.private import Blanker
+from beam.proxy.recording import AnswerFile, AnswerLine, End, Exchange, Recorder, RequestLine, suffix_of
+from beam.proxy.served import Served, explained
+from beam.proxy.shared import Shared
+from beam.proxy.upstream import Answer, CutError, UnreachableError, Upstream
+from beam.proxy.wire import dialects
+from beam.proxy.wire.dialects import Dialect
+from beam.proxy.wire.values import Asked, Error
+
+MISS_STATUS = 422  # no vendor's library asks again after it
+OVER_STATUS = 403
+_WATCH_S = 0.5
+_BARE = (204, 304)  # statuses without a body
+_JSON = {"Content-Type": "application/json"}
+
+
+class Call(Struct, kw_only=True):
+    """One request as it came. `body` is its JSON (null: none), `private` the same as it may be stored, `raw` the text
+    of a body that is no JSON."""
+
+    number: int
+    data: bytes
+    body: Any
+    private: Any
+    raw: str | None
+    dialect: Dialect
+    kind: str
+    asked: Asked
+    blanker: Blanker
+
+
+class ProxyServer(Server):
+    """Serves one proxy. A thread of its own looks which agents left, and ends what was asked for them."""
+
+    def __init__(self, port: int, proxy: Shared) -> None:
+        self.proxy = proxy
+        self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}
+        self._waits = threading.Lock()
+        self._over = threading.Event()
+        super().__init__(port, _Handler)
+        threading.Thread(target=self._watch, name="proxy-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop serving; what still waits for the model is ended."""
+        self._over.set()
+        with self._waits:
+            pairs = list(self._waiting.values())
+        for _, model in pairs:
+            _shut(model)
+        super().stop()
+
+    def waits(self, number: int, agent: socket.socket, model: socket.socket) -> None:
+        """Have the connection to the model ended if the agent leaves, until `arrived`."""
+        with self._waits:
+            self._waiting[number] = agent, model
+
+    def arrived(self, number: int) -> None:
+        """Forget a connection to the model."""
+        with self._waits:
+            self._waiting.pop(number, None)
+
+    def _watch(self) -> None:
+        while not self._over.wait(_WATCH_S):
+            with self._waits:
+                pairs = list(self._waiting.values())
+            for agent, model in pairs:
+                with suppress(OSError, ValueError):
+                    poll = select.poll()
+                    poll.register(agent, select.POLLIN)
+                    if poll.poll(0) and not agent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                        _shut(model)
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(Handler):
+    server: ProxyServer
+    takes_chunks = True
+
+    def setup(self) -> None:
+        super().setup()
+        self._upstream: Upstream | None = None
+
+    def finish(self) -> None:
+        if self._upstream is not None:
+            self._upstream.close()
+        super().finish()
+
+    def do_PUT(self) -> None:
+        self.answer()
+
+    def do_DELETE(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        proxy = self.server.proxy
+        path = self.path.partition("?")[0]
+        dialect, route = dialects.of(self.command, dialects.usual(path))
+        try:
+            data = self.read_body()
+        except Refused as problem:
+            self.close_connection = True
+            self._fail(dialect, problem.status, str(problem))
+            return
+        if "upgrade" in self.headers:  # a web socket: the agent asks over HTTP then
+            self._fail(dialect, 404, "there is no such path")
+            return
+        call = self._call(data, path, dialect, route)
+        try:
+            self._decide(proxy, call)
+        except BeamError as error:  # the recording can't be written
+            self.close_connection = True
+            proxy.note(Served(number=call.number, kind=call.kind, step="refused", why=error.message))
+            raise ConnectionAbortedError(error.message) from error
+
+    def _call(self, data: bytes, path: str, dialect: Dialect, route: str | None) -> Call:
+        plain = _decoded(data, self.headers.get("content-encoding", ""))
+        body = _json(plain)
+        asked = Asked(size=len(plain))
+        if route is not None and isinstance(body, dict):
+            asked = dialect.asked(body, len(plain), dialects.usual(path))
+        blanker = Blanker(private.credentials(dict(self.headers)))
+        raw = None if body is not None or not plain else blanker.text(plain.decode("utf-8", "replace"))
+        return Call(
+            number=0,
+            data=data,
+            body=body,
+            private=blanker.value(body, plain),
+            raw=raw,
+            dialect=dialect,
+            kind=route or "other",
+            asked=asked,
+            blanker=blanker,
+        )
+
+    def _decide(self, proxy: Shared, call: Call) -> None:
+        options = proxy.options
+        is_ask = call.kind == "ask"
+        call.number, forked = proxy.take_number(is_ask=is_ask)
+        why = self._why_not(proxy, call)
+        if why:
+            self._refuse(proxy, call, 401, why)
+            return
+        if is_ask and (why := proxy.spending.refusal(call.asked.model)):
+            self._refuse(proxy, call, OVER_STATUS, f"the turn's budget is used up: {why}", over=why)
+            return
+        if proxy.ladder is None or forked:
+            if not options.upstream:
+                self._refuse(proxy, call, 502, "this proxy has no upstream to ask")
+                return
+            self._pass_on(proxy, call, "live", rename=options.fork_model if forked else "")
+            return
+        match = proxy.ladder.match(
+            format=call.dialect.name,
+            kind=call.kind,
+            method=self.command,
+            path=private.path_of(self.path),
+            body=call.private,
+            raw=call.raw,
+        )
+        if match.exchange is not None:
+            self._play(proxy, call, match, match.exchange)
+        elif is_ask and options.fill and options.upstream:
+            self._pass_on(proxy, call, "filled", match=match)
+        else:
+            self._miss(proxy, call, match)
+
+    # -- refusals ------------------------------------------------------------------------------------------------------
+
+    def _why_not(self, proxy: Shared, call: Call) -> str:
+        """Return why a request with this key, of this form and model, is not let through; "" where it is."""
+        options = proxy.options
+        if not options.token:
+            return ""
+        given = [self._key_of(name, self.headers[name]) for name in private.CREDENTIALS if name in self.headers]
+        given += [value for name, value in parse_qsl(self.path.partition("?")[2]) if name == "key"]
+        if not any(hmac.compare_digest(each.encode(), options.token.encode()) for each in given):
+            return "the key is not the one of this turn"
+        if call.kind == "other":
+            return "" if self.command in ("GET", "HEAD") else f"{self.command} {self.path[:200]} is no model call"
+        if options.format and call.dialect.name != options.format:
+            return f"this turn asks by {options.format}, not by {call.dialect.name}"
+        if not proxy.is_of_family(call.asked.model):
+            return f"this turn asks models of the family {proxy.family}, not {call.asked.model}"
+        return ""
+
+    @staticmethod
+    def _key_of(name: str, value: str) -> str:
+        return value.strip().rpartition(" ")[2] if name in ("authorization", "proxy-authorization") else value.strip()
+
+    def _refuse(self, proxy: Shared, call: Call, status: int, why: str, *, over: str = "") -> None:
+        step = "over" if over else "refused"
+        proxy.note(Served(number=call.number, kind=call.kind, model=call.asked.model, step=step, why=over or why))
+        self._fail(call.dialect, status, f"beam: {why}")
+
+    def _miss(self, proxy: Shared, call: Call, match: Match) -> None:
+        """Answer a request that nothing recorded answers. What asks no model gets what a vendor would say."""
+        path = self.path.partition("?")[0]
+        served = Served(
+            number=call.number,
+            kind=call.kind,
+            model=call.asked.model,
+            step="unmatched",
+            nearest=match.nearest,
+            differences=match.differences,
+        )
+        proxy.note(served)
+        if call.kind == "count":
+            self.send(200, call.dialect.count(call.asked), _JSON)
+        elif call.kind == "other":
+            if self.command in ("HEAD", "GET") and path == "/":
+                self.send(200, b"", _JSON)
+            elif self.command == "GET" and path in dialects.DOCUMENTS:
+                self.send(200, dialects.DOCUMENTS[path], _JSON)
+            else:
+                self._fail(call.dialect, 404, f"no such path: {self.command} {path[:200]}")
+        else:
+            self._fail(call.dialect, MISS_STATUS, f"beam: {explained(served)}")
+
+    def _fail(self, dialect: Dialect, status: int, message: str) -> None:
+        self.send(status, dialect.error(Error(status=status, message=message), f"req_{uuid.uuid4().hex[:24]}"), _JSON)
+
+    # -- from the recording --------------------------------------------------------------------------------------------
+
+    def _play(self, proxy: Shared, call: Call, match: Match, exchange: Exchange) -> None:
+        answer = exchange.answer
+        if call.kind == "ask":
+            proxy.spending.add(call.asked.model, answer.usage)
+        proxy.note(
+            Served(
+                number=call.number,
+                kind=call.kind,
+                model=call.asked.model,
+                step=match.step,
+                recorded=exchange.request.n,
+                nearest=match.nearest,
+                differences=match.differences,
+                usage=answer.usage,
+            )
+        )
+        if answer.end == "failed":
+            self._fail(call.dialect, 502, answer.error)
+            return
+        is_whole = answer.end == "complete"
+        if is_whole and not exchange.events:
+            self.send(answer.status, proxy.mover.data(exchange.data), answer.headers)
+            return
+        self.head(answer.status, {**answer.headers, "Transfer-Encoding": "chunked"})
+        for event in proxy.mover.events(exchange.events) or (exchange.data,):
+            if event:
+                self.chunk(event)
+        if not is_whole:
+            self.close_connection = True
+            raise ConnectionAbortedError("cut, as it was recorded")
+        self.last_chunk()
+
+    # -- by the model --------------------------------------------------------------------------------------------------
+
+    def _pass_on(self, proxy: Shared, call: Call, step: str, *, rename: str = "", match: Match | None = None) -> None:
+        data, path = (_renamed(call, self.path, rename)) if rename else (call.data, self.path)
+        if rename and isinstance(call.body, dict) and "model" in call.body:
+            call.private = {**call.private, "model": rename}
+        model = rename or call.asked.model
+        tape = _Tape(proxy.recorder, self, call)
+        meter = Meter(call.asked.size)
+        end: End = "complete"
+        try:
+            if self._upstream is None:
+                self._upstream = Upstream(proxy.options.upstream)
+            headers = self._outgoing(proxy, call)
+            if rename:
+                headers.pop("content-encoding", None)
+            self.server.waits(call.number, self.connection, self._upstream.connect())
+            answer = self._upstream.ask(self.command, self._with_key(proxy, path), headers, data)
+        except UnreachableError as error:
+            self.server.arrived(call.number)
+            text = f"the model can't be reached: {error}"
+            tape.end(AnswerLine(n=0, end="failed", error=text))
+            proxy.note(Served(number=call.number, kind=call.kind, model=model, step=step, why=text))
+            self._fail(call.dialect, 502, f"beam: {text}")
+            return
+        try:
+            end = self._relay(answer, tape, call, meter)
+        finally:
+            self.server.arrived(call.number)
+            tape.flush()
+            usage = meter.usage if call.kind == "ask" and answer.status < 300 else None
+            if usage is not None:
+                proxy.spending.add(model, usage)
+            headers = private.answer_headers(answer.headers)
+            tape.end(AnswerLine(n=0, status=answer.status, headers=headers, end=end, usage=usage or Usage()))
+            proxy.note(
+                Served(
+                    number=call.number,
+                    kind=call.kind,
+                    model=model,
+                    step=step,
+                    recorded=tape.number,
+                    nearest=None if match is None else match.nearest,
+                    differences=() if match is None else match.differences,
+                    usage=usage,
+                )
+            )
+        if end != "complete":
+            self.close_connection = True
+            raise ConnectionAbortedError("the answer was cut")
+        if self.command != "HEAD" and answer.status not in _BARE:
+            self.last_chunk()  # all is stored and counted by now
+
+    def _relay(self, answer: Answer, tape: _Tape, call: Call, meter: Meter) -> End:
+        """Send the answer on as it comes, and return how it ended."""
+        if self.command == "HEAD" or answer.status in _BARE:
+            self.head(answer.status, {**answer.headers, "Content-Length": "0"})
+            for _ in answer.pieces():
+                pass
+            return "complete"
+        self.head(answer.status, {**answer.headers, "Transfer-Encoding": "chunked"})
+        kind = private.answer_headers(answer.headers)
+        tape.begin(suffix_of(kind), call.dialect, meter)
+        pieces = answer.pieces()
+        try:
+            for data in pieces:
+                try:
+                    self.chunk(data)
+                except OSError:
+                    answer.drop()
+                    return "dropped"
+                tape.add(data)
+        except CutError:
+            return "cut"
+        return "complete"
+
+    def _outgoing(self, proxy: Shared, call: Call) -> dict[str, str]:
+        """Return the headers that are sent on; the real key takes the place of the turn's."""
+        headers = dict(self.headers.items())
+        if proxy.key is None:
+            return headers
+        for name in list(headers):
+            lower = name.lower()
+            if lower in ("cookie", "proxy-authorization"):
+                del headers[name]
+            elif lower == "authorization":
+                headers[name] = f"Bearer {proxy.key}"
+            elif lower in private.CREDENTIALS:
+                headers[name] = proxy.key
+        return headers
+
+    def _with_key(self, proxy: Shared, path: str) -> str:
+        bare, mark, query = path.partition("?")
+        pairs = parse_qsl(query, keep_blank_values=True)
+        if proxy.key is None or not any(name == "key" for name, _ in pairs):
+            return path
+        return bare + mark + urlencode([(name, proxy.key if name == "key" else value) for name, value in pairs])
+
+
+class _Tape:
+    """What is stored of one exchange while it passes; does nothing where nothing is recorded."""
+
+    def __init__(self, recorder: Recorder | None, handler: _Handler, call: Call) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._file: AnswerFile | None = None
+        self._name = ""
+        self._rest = bytearray()
+        self._events: list[bytes] = []
+        self._dialect: Dialect | None = None
+        self._meter: Meter | None = None
+        self._is_stream = False
+        self.number: int | None = None
+        if recorder is not None:
+            self.number = recorder.begin(
+                RequestLine(
+                    n=0,
+                    at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+                    format=call.dialect.name,
+                    kind=call.kind,
+                    method=handler.command,
+                    path=private.path_of(handler.path),
+                    headers=private.request_headers(dict(handler.headers)),
+                    body=call.private,
+                    raw=call.raw,
+                )
+            )
+
+    def begin(self, suffix: str, dialect: Dialect, meter: Meter) -> None:
+        """Begin the answer, in a file of that ending."""
+        self._dialect, self._meter, self._is_stream = dialect, meter, suffix == "sse"
+        if self._recorder is not None and self.number is not None:
+            self._file = self._recorder.answer(self.number, suffix)
+            self._name = self._file.path.name
+
+    def add(self, data: bytes) -> None:
+        """Take a piece of the answer. Events are stored when they are whole."""
+        if not self._is_stream:
+            if len(self._rest) < BODY_LIMIT:
+                self._rest += data
+            return
+        begin = max(0, len(self._rest) - 3)
+        self._rest += data
+        while (stop := _end_of_event(self._rest, begin)) > 0:
+            event = bytes(self._rest[:stop])
+            del self._rest[:stop]
+            begin = 0
+            self._event(event)
+
+    def _event(self, event: bytes) -> None:
+        if self._meter is not None and self._dialect is not None:
+            value = private.parted(event)[1] if b"usage" in event else None
+            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
+        if self._file is not None:
+            self._events.append(self._call.blanker.event(event))
+            self._file.add(self._events[-1])
+
+    def flush(self) -> None:
+        """Take what came after the last whole event, or an answer that is no stream, as it is."""
+        if self._is_stream and self._rest:
+            self._event(bytes(self._rest))
+        elif self._meter is not None and self._dialect is not None and not self._is_stream:
+            value = _json(bytes(self._rest))
+            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(self._rest))
+
+    def end(self, line: AnswerLine) -> None:
+        """Store how the answer ended."""
+        if self._recorder is None or self.number is None:
+            return
+        if self._file is not None and self._is_stream:
+            again = self._call.blanker.across(self._events)
+            self._file.close(None if again is None else b"".join(again))
+        elif self._file is not None:
+            self._file.add(_private_body(bytes(self._rest), self._call.blanker))
+            self._file.close()
+        self._recorder.end(
+            AnswerLine(
+                n=self.number,
+                status=line.status,
+                headers=line.headers,
+                file=self._name,
+                end=line.end,
+                error=self._call.blanker.text(line.error),
+                usage=line.usage,
+            )
+        )
+
+
+def _end_of_event(data: bytearray, begin: int) -> int:
+    """Return where the first event ends, behind its blank line; 0 where none is whole."""
+    ends = [at + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (at := data.find(mark, begin)) >= 0]
+    return min(ends, default=0)
+
+
+def _private_body(data: bytes, blanker: Blanker) -> bytes:
+    value = _json(data)
+    if value is None:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return data
+        return blanker.text(text).encode()
+    blanked = blanker.value(value, data)
+    return data if blanked == value else json.dumps(blanked, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _decoded(data: bytes, encoding: str) -> bytes:
+    if encoding.lower() not in ("gzip", "deflate"):
+        return data
+    try:
+        return zlib.decompressobj(47).decompress(data, BODY_LIMIT)
+    except zlib.error:
+        return data
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data) if data else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _renamed(call: Call, path: str, model: str) -> tuple[bytes, str]:
+    """Return the body and the path of a request with another model in it."""
+    if isinstance(call.body, dict) and "model" in call.body:
+        return json.dumps({**call.body, "model": model}).encode(), path
+    before, mark, after = path.partition("/models/")
+    return call.data, f"{before}{mark}{model}:{after.partition(':')[2]}" if mark else path

@@ -1,0 +1,174 @@
+"""The HTTP server that model APIs are served by: one thread a connection, keep-alive, chunked streams; 127.0.0.1 only.
+
+The scripted model and the proxy have a handler each. Own code on the standard library's server, because it must cut,
+stall and chunk streams exactly as it is told, which web frameworks hide. Does not depend on any wire format.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
+from typing import Any
+
+from beam.model.limits import MIB
+
+BODY_LIMIT = 64 * MIB
+_STOP_TIMEOUT = 2.0
+_LINE_LIMIT = 4096  # of a chunk's head
+
+
+class Refused(Exception):
+    """A request whose body can't be taken; `status` and the message are the answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on 127.0.0.1 from the moment it is created; each request is answered by a handler of that class."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, port: int, handler: type[Handler]) -> None:
+        self._open: set[socket.socket] = set()
+        self._changed = threading.Condition()
+        super().__init__(("127.0.0.1", port), handler)
+
+    def server_bind(self) -> None:
+        """Bind without HTTPServer's reverse look-up of the host name."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        """Return where it listens, without a slash at the end."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._changed:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        with self._changed:
+            self._open.discard(request)
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), (ConnectionError, TimeoutError)):
+            super().handle_error(request, client_address)
+
+    def stop(self) -> None:
+        """Cut all connections, stalled ones too, close the port, and wait until their threads are done."""
+        self.shutdown()
+        self.server_close()
+        with self._changed:
+            for connection in self._open:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self._changed.wait_for(lambda: not self._open, _STOP_TIMEOUT)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection. A subclass defines `answer`, which is called for each request."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    takes_chunks = False
+    body_limit = BODY_LIMIT
+
+    def answer(self) -> None:
+        """Answer the request whose head was read."""
+        raise NotImplementedError
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def do_POST(self) -> None:
+        self.answer()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: who serves keeps its own log."""
+
+    def read_body(self) -> bytes:
+        """Return the request's body. Raises Refused, ConnectionResetError where the client left."""
+        length = self.headers.get("content-length", "0")
+        if self.takes_chunks and self.headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunks()
+        if "transfer-encoding" in self.headers or not length.isdecimal():
+            raise Refused(411, "a content-length is needed")
+        if int(length) > self.body_limit:
+            raise Refused(413, f"the body is over {self.body_limit} bytes")
+        return self._exactly(int(length))
+
+    def _chunks(self) -> bytes:
+        found = bytearray()
+        while True:
+            head = self.rfile.readline(_LINE_LIMIT).partition(b";")[0].strip()
+            try:
+                size = int(head, 16)
+            except ValueError:
+                raise Refused(400, "a chunk has no size") from None
+            if size < 0 or len(found) + size > self.body_limit:
+                raise Refused(413, f"the body is over {self.body_limit} bytes")
+            if size == 0:
+                while self.rfile.readline(_LINE_LIMIT) not in (b"\r\n", b"\n", b""):
+                    pass
+                return bytes(found)
+            found += self._exactly(size)
+            self.rfile.readline(_LINE_LIMIT)
+
+    def _exactly(self, size: int) -> bytes:
+        data = self.rfile.read(size)
+        if len(data) < size:
+            raise ConnectionResetError("the client left")
+        return data
+
+    def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        """Send a whole answer."""
+        self.head(status, {**headers, "Content-Length": str(len(body))})
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def head(self, status: int, headers: Mapping[str, str]) -> None:
+        """Send the head of an answer."""
+        self.send_response(status, None if status != 529 else "Overloaded")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+
+    def chunk(self, data: bytes) -> None:
+        """Send a piece of an answer whose head said that it is chunked."""
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def last_chunk(self) -> None:
+        """Send the end of an answer in chunks."""
+        self.wfile.write(b"0\r\n\r\n")
+
+    def pause(self, seconds: float | None) -> None:
+        """Wait that long (None: for ever). Raises ConnectionError as soon as the client leaves or the server stops."""
+        until = None if seconds is None else time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not poll.poll(None if left is None else left * 1000):
+                return
+            if not self.connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionResetError("the client left")
+            time.sleep(0.01 if left is None else min(0.01, left))  # it sent ahead: only look whether it is still there

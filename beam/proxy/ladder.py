@@ -1,0 +1,139 @@
+"""Which recorded call answers a request: exact, else minor, else major, else none. Values in, values out.
+
+- exact: the canonical forms are equal.
+- minor: as many messages, and few characters differ, none of them in a person's words or in what a tool returned.
+- major: the same last words of a person, and either as many messages or the same results of tools.
+
+A recorded call is used once; the next equal request gets the next one. The last one is used again, for a client that
+asks more often than before. Does not depend on files or sockets.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from beam.proxy.differences import Difference, differences, in_results
+from beam.proxy.masks import Canonical, Canonicalizer
+from beam.proxy.recording import Exchange
+from beam.proxy.wire import dialects
+from beam.proxy.wire.values import Asked
+
+Step = Literal["exact", "minor", "major", "unmatched"]
+MINOR_CHARACTERS = 400
+_COMPARED = 12  # recorded calls at the most: those nearest to the one that is next
+_LISTS = ("messages", "input", "contents")
+
+
+class Match(Struct, frozen=True, kw_only=True):
+    """What was found for a request: the recorded call (None: none fits), the nearest one, and how that differs."""
+
+    step: Step
+    exchange: Exchange | None = None
+    nearest: int | None = None
+    differences: tuple[Difference, ...] = ()
+
+
+class _Known:
+    """A recorded call, as the ladder compares it."""
+
+    def __init__(self, exchange: Exchange, canonical: Canonical, asked: Asked, position: int) -> None:
+        self.exchange = exchange
+        self.canonical = canonical
+        self.asked = asked
+        self.position = position
+        self.count = messages_of(exchange.body)
+        self.is_used = False
+
+
+class Ladder:
+    """Finds the recorded calls of one replay; safe to use from several threads. The two canonicalizers know the folders
+    of the recording, and those of now."""
+
+    def __init__(self, exchanges: tuple[Exchange, ...], recorded: Canonicalizer, now: Canonicalizer) -> None:
+        self._recorded = recorded
+        self._now = now
+        self._mutex = threading.Lock()
+        self._next = 0
+        self._known = []
+        self._by_digest: dict[str, list[_Known]] = {}
+        for position, exchange in enumerate(exchanges):
+            request = exchange.request
+            canonical = recorded.canonical(request.method, _usual(request.path), form_of(exchange.body, request.raw))
+            known = _Known(exchange, canonical, self._asked(request.format, exchange.body, request.path), position)
+            self._known.append(known)
+            self._by_digest.setdefault(canonical.digest, []).append(known)
+
+    def match(self, *, format: str, kind: str, method: str, path: str, body: Any, raw: str | None = None) -> Match:
+        """Return the recorded call for a request that was made private."""
+        canonical = self._now.canonical(method, _usual(path), form_of(body, raw))
+        with self._mutex:
+            if equal := self._by_digest.get(canonical.digest):
+                found = next((known for known in equal if not known.is_used), equal[-1])
+                self._use(found)
+                return Match(step="exact", exchange=found.exchange, nearest=found.exchange.request.n)
+            same = [known for known in self._known if self._is_alike(known, format, kind, method, path)]
+            unused = [known for known in same if not known.is_used] or same
+            near = sorted(unused, key=lambda known: abs(known.position - self._next))[:_COMPARED]
+            asked, count = self._asked(format, body, path), messages_of(body)
+            judged = [self._judge(known, canonical, asked, count) for known in near]
+            order: dict[Step, int] = {"minor": 0, "major": 1, "unmatched": 2, "exact": 3}
+            judged.sort(key=lambda found: (order[found[0]], found[1], found[3].position))
+            if not judged:
+                return Match(step="unmatched")
+            step, _, differing, best = judged[0]
+            if step != "unmatched":
+                self._use(best)
+        exchange = None if step == "unmatched" else best.exchange
+        return Match(step=step, exchange=exchange, nearest=best.exchange.request.n, differences=tuple(differing))
+
+    def _use(self, known: _Known) -> None:
+        known.is_used = True
+        self._next = known.position + 1
+
+    def _is_alike(self, known: _Known, format: str, kind: str, method: str, path: str) -> bool:
+        request = known.exchange.request
+        if (request.format, request.kind, request.method) != (format, kind, method):
+            return False
+        return kind != "other" or request.path.partition("?")[0] == path.partition("?")[0]
+
+    def _judge(
+        self, known: _Known, canonical: Canonical, asked: Asked, count: int
+    ) -> tuple[Step, int, list[Difference], _Known]:
+        found = differences(known.canonical, canonical)
+        size = sum(difference.characters for difference in found)
+        if known.exchange.request.kind != "ask":
+            return ("minor" if size <= MINOR_CHARACTERS else "unmatched"), size, found, known
+        is_same_prompt = self._recorded.text(known.asked.prompt) == self._now.text(asked.prompt)
+        is_same_count = known.count == count
+        outside = [each for each in found if not in_results(each, canonical)]
+        step: Step = "unmatched"
+        if is_same_prompt and is_same_count and size <= MINOR_CHARACTERS and len(outside) == len(found):
+            step = "minor"
+        elif is_same_prompt and known.asked.turns == asked.turns:
+            results = [self._now.text(text) for text in asked.results]
+            if is_same_count or results == [self._recorded.text(text) for text in known.asked.results]:
+                step = "major"
+        return step, size, found, known
+
+    def _asked(self, format: str, body: Any, path: str) -> Asked:
+        if not isinstance(body, dict):
+            return Asked()
+        return dialects.named(format).asked(body, 0, _usual(path))
+
+
+def _usual(path: str) -> str:
+    return dialects.usual(path.partition("?")[0])
+
+
+def form_of(body: Any, raw: str | None) -> Any:
+    """Return what is compared of a request: its body's JSON, or the text that is none."""
+    return body if raw is None else raw
+
+
+def messages_of(body: Any) -> int:
+    """Return how many messages a request's body has."""
+    lists = (body.get(name) for name in _LISTS) if isinstance(body, dict) else ()
+    return next((len(value) for value in lists if isinstance(value, list)), 0)

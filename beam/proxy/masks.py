@@ -1,0 +1,140 @@
+"""What two requests that mean the same may differ in: dates, paths, ids, versions. The masks are data, for each CLI.
+
+`canonical` gives a request a form in which such parts are gone and tool ids are positions, so that equal forms mean
+equal requests. Does not depend on files, sockets or any CLI.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from beam.base.digest import blake2b
+
+_IDS = frozenset(
+    {"id", "tool_use_id", "tool_call_id", "call_id", "item_id", "response_id", "previous_response_id"}
+    | {"parent_tool_use_id", "responseId"}
+)
+
+
+class Masks(Struct, frozen=True, kw_only=True):
+    """What does not count of a CLI's requests.
+
+    `drop`: fields by their paths (`metadata.user_id`; `*` is any item of a list). `patterns`: regular expressions and
+    what stands in their place.
+    """
+
+    drop: tuple[str, ...] = ()
+    patterns: tuple[tuple[str, str], ...] = ()
+
+    def plus(self, other: Masks) -> Masks:
+        """Return both together."""
+        return Masks(drop=(*self.drop, *other.drop), patterns=(*self.patterns, *other.patterns))
+
+
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+GENERAL = Masks(
+    drop=("prompt_cache_key", "metadata.user_id", "client_metadata", "safety_identifier", "user"),
+    patterns=(
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
+        (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z| ?[+-]\d\d:?\d\d)?", "<time>"),
+        (r"\b20\d\d[-/]\d\d?[-/]\d\d?\b", "<date>"),
+        (r"\b\d\d?/\d\d?/20\d\d\b", "<date>"),
+        (rf"\b(?:{_DAY},? )?{_MONTH} \d\d?,? (?:\d\d:\d\d:\d\d )?(?:[A-Z]{{3,4}} )?20\d\d\b", "<date>"),
+        (rf"\b(?:{_DAY},? )?\d\d? {_MONTH} 20\d\d\b", "<date>"),
+        (rf"\b{_DAY},? {_MONTH} \d\d?\b", "<date>"),
+        (r"\b\d\d?:\d\d:\d\d(?: ?[AP]M)?\b", "<time>"),
+        (r"\b1[6-9]\d{8}(?:\d{3})?(?:\.\d+)?\b", "<epoch>"),
+        (r"\b127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+        (r"\blocalhost:\d{4,5}\b", "localhost:<port>"),
+        (r"\b[0-9a-f]{40}\b", "<hash>"),
+        (r"/tmp/[\w.-]*(?:tmp|temp|\d{3,}|[0-9a-f]{6,})[\w.-]*", "<tmp>"),
+        (r"(?<=[Pp]ID[: =])\d+|(?<=[Pp]id[: =])\d+", "<pid>"),
+    ),
+)
+
+
+class Canonical:
+    """A request's form for comparison. `value` is its JSON."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.digest = blake2b(
+            json.dumps(value, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass"), digest_size=16
+        ).hexdigest()
+
+    @cached_property
+    def fields(self) -> dict[str, str]:
+        """Return each field by its path (`messages[2].content[0].text`), as text."""
+        return dict(_leaves(self.value, ""))
+
+
+class Canonicalizer:
+    """Makes canonical forms. `places` are folders by their names ({"cwd": "/home/me/project"})."""
+
+    def __init__(self, masks: Masks, places: Mapping[str, str]) -> None:
+        self._drop = tuple(tuple(path.split(".")) for path in masks.drop)
+        known = sorted(((path, name) for name, path in places.items() if len(path) > 1), key=lambda pair: -len(pair[0]))
+        folders = [(re.compile(re.escape(path) + r"(?![\w.-])"), f"<{name}>") for path, name in known]
+        # Some CLIs name a folder after a path, with dashes in the place of slashes.
+        dashed = [
+            (re.compile(re.escape(re.sub(r"[^A-Za-z0-9]", "-", path)) + r"(?![A-Za-z0-9])"), f"<{name}>")
+            for path, name in known
+            if path.count("/") > 1
+        ]
+        patterns = [(re.compile(pattern), shown) for pattern, shown in masks.patterns]
+        rules = (*folders, *dashed, *patterns)
+
+        @lru_cache(maxsize=8192)
+        def masked(text: str) -> str:
+            for pattern, shown in rules:
+                text = pattern.sub(shown, text)
+            return text
+
+        self._masked = masked
+
+    def text(self, text: str) -> str:
+        """Return a text in the form that is compared."""
+        return self._masked(text)
+
+    def canonical(self, method: str, path: str, body: Any) -> Canonical:
+        """Return the canonical form of a request that was made private."""
+        ids: dict[str, str] = {}
+        value = self._walk(body, ids, self._drop, "")
+        return Canonical({"method": method, "path": path.partition("?")[0], "body": value})
+
+    def _walk(self, value: Any, ids: dict[str, str], drop: tuple[tuple[str, ...], ...], key: str) -> Any:
+        if isinstance(value, str):
+            if key in _IDS and value:
+                return ids.setdefault(value, f"<id {len(ids) + 1}>")
+            return ids.get(value) or self._masked(value)
+        if isinstance(value, list):
+            below = tuple(path[1:] for path in drop if path and path[0] == "*")
+            return [self._walk(item, ids, below, key) for item in value]
+        if isinstance(value, dict):
+            gone = {path[0] for path in drop if len(path) == 1}
+            found = {}
+            for name, item in value.items():
+                if name in gone:
+                    continue
+                below = tuple(path[1:] for path in drop if len(path) > 1 and path[0] == name)
+                found[self._masked(name)] = self._walk(item, ids, below, name)
+            return found
+        return value
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value:
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+    else:
+        yield path, value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,67 @@
+"""Recorded answers name folders of where they were recorded; replayed, they name those of now.
+
+A model's tool call has absolute paths in it. Without this a replayed agent would work in the old folder, if there is
+one. Does not depend on files or sockets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from beam.proxy import private
+
+
+class Mover:
+    """Moves answers from the folders of a recording to those of now, by the folders' names."""
+
+    def __init__(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
+        pairs = [(path, now[name]) for name, path in then.items() if name in now and now[name] != path]
+        self._to = dict(pairs)
+        paths = sorted(self._to, key=lambda path: -len(path))
+        any_of = "|".join(re.escape(path) for path in paths)
+        self._pattern = re.compile(rf"(?:{any_of})(?![\w-])") if paths else None
+        self._marks = tuple(path.encode() for path in paths)
+
+    def data(self, data: bytes) -> bytes:
+        """Return an answer that is no stream, moved."""
+        if self._pattern is None or not any(mark in data for mark in self._marks):
+            return data
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return data
+        return json.dumps(private.mapped(value, self._text), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+    def events(self, events: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the events of a stream, moved. A path over several events is replaced where it begins."""
+        if self._pattern is None:
+            return events
+        pattern = self._pattern
+        whole = private.rewritten(events, lambda pieces: replaced(pieces, pattern, self._to))
+        return [self._event(event) for event in (whole or events)]
+
+    def _event(self, event: bytes) -> bytes:
+        if not any(mark in event for mark in self._marks):
+            return event
+        return private.changed(event, self._text)
+
+    def _text(self, text: str) -> str:
+        assert self._pattern is not None
+        return self._pattern.sub(lambda found: self._to[found[0]], text)
+
+
+def replaced(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:
+    """Return the pieces of one text with what the pattern finds replaced, in the piece where it begins."""
+    whole, shown, at = "".join(pieces), [], 0
+    found = [(match.start(), match.end(), to[match[0]]) for match in pattern.finditer(whole)]
+    for piece in pieces:
+        end, seen, text = at + len(piece), at, ""
+        for start, stop, new in found:
+            if stop > at and start < end:
+                text += whole[seen : max(start, at)] + (new if start >= at else "")
+                seen = min(stop, end)
+        shown.append(text + whole[seen:end])
+        at = end
+    return shown

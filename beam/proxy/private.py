@@ -1,0 +1,202 @@
+"""What of a model call may be stored: no keys, bearers or cookies; ids and signatures stay whole.
+
+The API checks what it gave out itself (tool ids, signatures of thoughts), so such a value is never changed, whatever it
+looks like. The same request always gives the same stored form. Does not depend on files or sockets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from beam.secrets.redact import maybe, redact, redact_pieces
+
+CREDENTIALS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization", "cookie"})
+# Fields that must come back whole. Their values are the API's own.
+WHOLE = frozenset(
+    {
+        "id",
+        "call_id",
+        "tool_use_id",
+        "tool_call_id",
+        "item_id",
+        "response_id",
+        "previous_response_id",
+        "responseId",
+        "signature",
+        "thoughtSignature",
+        "thought_signature",
+        "encrypted_content",
+        "encrypted_index",
+        "data",
+    }
+)
+_QUERY = frozenset({"alt", "beta", "api-version", "$alt"})
+_REQUEST_HEADERS = frozenset(
+    {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
+)
+_ANSWER_HEADERS = frozenset(
+    {"content-type", "retry-after", "retry-after-ms", "x-should-retry", "request-id", "x-request-id"}
+)
+_SHORTEST = 16  # characters of a credential that is looked for in texts: a dummy like "test" is no secret
+_DELTAS = frozenset({"text", "thinking", "partial_json", "delta", "arguments", "content", "reasoning_content"})
+_PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
+
+
+def credentials(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys and tokens that a request's headers carry."""
+    found = (value.strip() for name, value in headers.items() if name.lower() in CREDENTIALS)
+    return tuple(value.rpartition(" ")[2] for value in found if len(value.rpartition(" ")[2]) >= _SHORTEST)
+
+
+def request_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a request that are stored."""
+    return _kept(headers, _REQUEST_HEADERS)
+
+
+def answer_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of an answer that are stored."""
+    return _kept(headers, _ANSWER_HEADERS)
+
+
+def _kept(headers: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+    return {name.lower(): redact(value)[0] for name, value in sorted(headers.items()) if name.lower() in names}
+
+
+def path_of(path: str) -> str:
+    """Return a request's path with those parameters of its query that carry no key."""
+    bare, mark, query = path.partition("?")
+    kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY] if mark else []
+    return f"{redact(bare)[0]}?{urlencode(kept)}" if kept else redact(bare)[0]
+
+
+class Blanker:
+    """Removes secrets: those that beam knows by their looks, and the credentials of the request itself."""
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        self._secrets = tuple(dict.fromkeys(secrets))
+
+    def text(self, text: str) -> str:
+        """Return the text without its secrets."""
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, "[redacted:credential]")
+        return _blanked(text)
+
+    def value(self, value: Any, data: bytes) -> Any:
+        """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none."""
+        if not maybe(data) and not any(secret.encode() in data for secret in self._secrets):
+            return value
+        return mapped(value, self.text)
+
+    def event(self, event: bytes) -> bytes:
+        """Return one server-sent event without its secrets, unchanged if it has none."""
+        if not maybe(event) and not any(secret.encode() in event for secret in self._secrets):
+            return event
+        return changed(event, self.text)
+
+    def across(self, events: Sequence[bytes]) -> list[bytes] | None:
+        """Return the events of one answer without those secrets that lie in pieces in several; None if there are none.
+        A secret is blanked in the event where it begins."""
+        return rewritten(events, self._pieces)
+
+    def _pieces(self, pieces: list[str]) -> list[str]:
+        whole = "".join(pieces)
+        after = redact_pieces(pieces) if maybe(whole.encode("utf-8", "replace")) else pieces
+        for secret in self._secrets:
+            if secret in (joined := "".join(after)):
+                after = [joined.replace(secret, "[redacted:credential]"), *[""] * (len(after) - 1)]
+        return after
+
+
+def rewritten(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
+    """Return the events of a stream with each text that comes in pieces changed: `change` gets the pieces of one text,
+    and returns as many. None if it changed nothing."""
+    parts = [parted(event) for event in events]
+    texts: dict[tuple[object, ...], list[tuple[int, Any, str]]] = {}
+    for number, (_, value, _) in enumerate(parts):
+        for place, holder, key in _pieces(value):
+            texts.setdefault(place, []).append((number, holder, key))
+    touched = set[int]()
+    for found in texts.values():
+        before = [holder[key] for _, holder, key in found]
+        for (number, holder, key), old, new in zip(found, before, change(before), strict=True):
+            if old != new:
+                holder[key] = new
+                touched.add(number)
+    if not touched:
+        return None
+    return [
+        head + _dump(value) + end if number in touched else events[number]
+        for number, (head, value, end) in enumerate(parts)
+    ]
+
+
+def changed(event: bytes, change: Callable[[str], str]) -> bytes:
+    """Return one event with its strings changed, but for those that must come back whole."""
+    head, value, end = parted(event)
+    if value is None:
+        return change(event.decode("utf-8", "replace")).encode()
+    after = mapped(value, change)
+    return event if after == value else head + _dump(after) + end
+
+
+@lru_cache(maxsize=4096)
+def _blanked(text: str) -> str:
+    return redact(text)[0]
+
+
+def mapped(value: Any, change: Callable[[str], str], key: str = "") -> Any:
+    """Return a JSON value with each string changed, but for those that must come back whole."""
+    if isinstance(value, str):
+        return value if key in WHOLE else change(value)
+    if isinstance(value, list):
+        return [mapped(item, change, key) for item in value]
+    if isinstance(value, dict):
+        return {name: mapped(item, change, name) for name, item in value.items()}
+    return value
+
+
+def parted(event: bytes) -> tuple[bytes, Any, bytes]:
+    """Return what stands before an event's JSON, the JSON's value (None: there is none), and what stands behind."""
+    start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
+    if start == 0 and not event.startswith(b"data:"):
+        return event, None, b""
+    start += len(b"data:")
+    if event[start : start + 1] == b" ":
+        start += 1
+    stop = len(event.rstrip())
+    try:
+        value = json.loads(event[start:stop])
+    except (ValueError, RecursionError):
+        return event, None, b""
+    return event[:start], value, event[stop:]
+
+
+def _pieces(value: Any) -> list[tuple[tuple[object, ...], Any, str]]:
+    """Return the pieces of texts in an event: to which text each belongs, and where it is."""
+    found: list[tuple[tuple[object, ...], Any, str]] = []
+
+    def look(holder: Any, place: tuple[object, ...]) -> None:
+        if isinstance(holder, list):
+            for item in holder:
+                look(item, place)
+        elif isinstance(holder, dict):
+            here = (*place, *(holder.get(name) for name in _PLACES if isinstance(holder.get(name), (int, str))))
+            for key, item in holder.items():
+                if isinstance(item, str) and key in _DELTAS:
+                    found.append(((*here, key), holder, key))
+                elif isinstance(item, (dict, list)):
+                    look(item, (*here, key))
+
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind is None or str(kind).endswith("delta"):
+        look(value, ())
+    return found
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

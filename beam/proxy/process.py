@@ -1,0 +1,106 @@
+"""A proxy in a process of its own: `python -m beam.proxy.process`. Orders come on stdin, what happened goes to stdout.
+
+One line of JSON is read, an `Order`; then it serves until stdin ends, as it does when its owner dies. It writes lines
+of JSON: where it listens (`url`) or why not (`error`), each request (`served`), and at its end what it counted. Before
+it reads a key it makes itself unreadable for other processes of its user. Does not depend on any CLI.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+
+import msgspec
+from msgspec import Struct
+
+from beam.base.errors import BeamError, NotFoundError
+from beam.proxy.options import ProxyCounts, ProxyOptions
+from beam.proxy.served import Served
+from beam.proxy.serving import Proxy
+from beam.secrets import keyring
+
+_KEY_BYTES = 16 * 1024
+_PR_SET_DUMPABLE = 4
+# What the process needs of its owner's environment. No key is among it.
+ENVIRONMENT = frozenset(
+    {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "PYTHONPATH", "VIRTUAL_ENV"}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"}
+    | {"XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND"}
+)
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What the process is to do. The real key comes on descriptor `key_fd`, or is that of the name `secret` in the
+    keyring."""
+
+    options: ProxyOptions
+    key_fd: int | None = None
+    secret: str = ""
+
+
+class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the process: exactly one field is set. `error` are a message, a hint, and the kind."""
+
+    url: str = ""
+    error: tuple[str, str, str] | None = None
+    served: Served | None = None
+    counts: ProxyCounts | None = None
+
+
+def main() -> int:
+    """Serve as the order on stdin says, until stdin ends."""
+    make_unreadable()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # its owner decides, by closing stdin
+    out = sys.stdout.buffer
+    mutex = threading.Lock()
+
+    def say(said: Said) -> None:
+        with mutex, contextlib.suppress(OSError):
+            out.write(msgspec.json.encode(said) + b"\n")
+            out.flush()
+
+    try:
+        order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+        key = key_of(order)
+        with Proxy(order.options, served=lambda served: say(Said(served=served)), key=key) as proxy:
+            say(Said(url=proxy.url))
+            while sys.stdin.buffer.read(4096):
+                pass
+        say(Said(counts=proxy.counts))
+    except BeamError as error:
+        say(Said(error=(error.message, error.hint, type(error).__name__)))
+        return 1
+    return 0
+
+
+def make_unreadable() -> None:
+    """Keep other processes of this user from reading this one's memory and environment, and the system from writing
+    them to disk. On Linux; a user with the right to trace any process (root) is not kept from it."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def key_of(order: Order) -> str | None:
+    """Return the real key, None where the order names none. Raises NotFoundError, UnsupportedError."""
+    if order.key_fd is not None:
+        with os.fdopen(order.key_fd, "rb") as file:
+            key = file.read(_KEY_BYTES).decode("utf-8", "replace").strip()
+        if not key or any(sign.isspace() or not sign.isprintable() for sign in key):
+            raise NotFoundError("no key came on the descriptor", "--key-fd 3 3< <(a command that prints the key)")
+        return key
+    if not order.secret:
+        return None
+    return keyring.read(order.secret)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,286 @@
+"""A recording on disk: `exchanges.jsonl`, `answers/`, `blobs/`. docs/proxy.md describes the format.
+
+One process writes a recording at a time. What was written before a kill stays readable: a request's line comes before
+it is sent on, and an answer's events are appended as they come. Nothing read here is believed: names are checked,
+sizes bounded, links refused. Does not depend on sockets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.errors import CorruptError, NotFoundError, UsageError
+from beam.model.limits import MIB
+from beam.model.outcome import Usage
+from beam.proxy.packing import Packer, Unpacker, encode, name_of
+
+VERSION = 1
+End = Literal["complete", "cut", "failed", "dropped"]
+_INDEX_BYTES = 256 * MIB
+_ANSWER_BYTES = 256 * MIB
+_BLOB_BYTES = 64 * MIB
+_BLOB = re.compile(r"[0-9a-f]{32}\Z")
+
+
+class About(Struct, frozen=True, kw_only=True):
+    """`recording.json`: the version, the agent CLI if one is known, and the folders that its requests may name."""
+
+    v: int = VERSION
+    agent: str = ""
+    places: dict[str, str] = {}
+
+
+class RequestLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="request"):
+    """A request as it is stored. `kind`: `ask` for an answer of the model, `count` of tokens, or any `other`; `raw`:
+    its body, where that is not JSON."""
+
+    n: int
+    at: str
+    format: str
+    kind: str
+    method: str
+    path: str
+    headers: dict[str, str] = {}
+    body: Any = None
+    raw: str | None = None
+
+
+class AnswerLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="answer"):
+    """How a request was answered. `file` is in `answers/`; `end`: complete, cut in the middle, failed (the model could
+    not be reached: `error`), dropped (the agent left)."""
+
+    n: int
+    status: int = 0
+    headers: dict[str, str] = {}
+    file: str = ""
+    end: End = "complete"
+    error: str = ""
+    usage: Usage = Usage()
+
+
+Line = RequestLine | AnswerLine
+_line: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """One recorded model call: the request with its body unpacked, and the answer's bytes (`events` where it came as a
+    stream of server-sent events). An answer that a kill cut short has `end` cut."""
+
+    request: RequestLine
+    body: Any
+    answer: AnswerLine
+    events: tuple[bytes, ...] = ()
+    data: bytes = b""
+
+
+def suffix_of(headers: Mapping[str, str]) -> str:
+    """Return the ending of the file that an answer with these headers is stored in."""
+    kind = headers.get("content-type", "")
+    return "sse" if "event-stream" in kind else "json" if "json" in kind else "body"
+
+
+def split_events(data: bytes) -> list[bytes]:
+    """Return the server-sent events in a stream's bytes, each with the blank line behind it."""
+    return [piece for piece in re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", data) if piece]
+
+
+class Recording:
+    """A recording, read."""
+
+    def __init__(self, directory: Path) -> None:
+        """Read the recording. Raises NotFoundError, CorruptError, DiskError."""
+        self.directory = directory
+        try:
+            data = files.read(directory / "exchanges.jsonl", _INDEX_BYTES)
+        except FileNotFoundError:
+            raise NotFoundError(
+                f"{directory} is no recording: it has no exchanges.jsonl",
+                "make one: beam proxy --record DIR --upstream URL",
+                subject=str(directory),
+            ) from None
+        self.about = _about(directory)
+        self.exchanges = self._read(data)
+
+    def _read(self, data: bytes) -> tuple[Exchange, ...]:
+        requests: dict[int, RequestLine] = {}
+        answers: dict[int, AnswerLine] = {}
+        for number, text in enumerate(data.split(b"\n")[:-1], start=1):  # what follows the last newline is torn
+            if not text.strip():
+                continue
+            try:
+                line = _line.decode(text)
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise self._corrupt(f"line {number} of exchanges.jsonl is not a call: {error}") from error
+            if isinstance(line, RequestLine):
+                requests[line.n] = line
+            else:
+                answers[line.n] = line
+        unpacker, found = Unpacker(self._blob), []
+        for number, request in requests.items():
+            try:
+                body = unpacker.unpack(number, request.body)
+            except CorruptError as error:
+                raise self._corrupt(f"call {number} can't be read: {error.message}") from error
+            found.append(self._exchange(request, body, answers.get(number)))
+        return tuple(found)
+
+    def _exchange(self, request: RequestLine, body: Any, answer: AnswerLine | None) -> Exchange:
+        if answer is None:  # the recorder was killed meanwhile
+            names = [name for name in _names(request.n) if (self.directory / "answers" / name).exists()]
+            kind = "text/event-stream" if names and names[0].endswith("sse") else "application/json"
+            headers = {"content-type": kind}
+            answer = AnswerLine(n=request.n, status=200, headers=headers, file=next(iter(names), ""), end="cut")
+        data = b""
+        if answer.file:
+            if answer.file not in _names(request.n):
+                raise self._corrupt(f"call {request.n} names a file {answer.file[:80]!r} that is not its own")
+            try:
+                data = files.read(self.directory / "answers" / answer.file, _ANSWER_BYTES)
+            except FileNotFoundError:
+                raise self._corrupt(f"answers/{answer.file} is missing") from None
+        is_stream = answer.file.endswith(".sse")
+        events = tuple(split_events(data)) if is_stream else ()
+        if events and answer.end != "complete" and not events[-1].endswith((b"\n\n", b"\r\n\r\n")):
+            events = events[:-1]
+        return Exchange(request=request, body=body, answer=answer, events=events, data=b"" if is_stream else data)
+
+    def _blob(self, name: str) -> tuple[bytes, bool]:
+        if not _BLOB.match(name):
+            raise CorruptError(f"{name[:80]!r} is no name of a blob")
+        for suffix, is_text in ((".txt", True), (".json", False)):
+            with contextlib.suppress(FileNotFoundError):
+                data = files.read(self.directory / "blobs" / name[:2] / f"{name}{suffix}", _BLOB_BYTES)
+                if name_of(data, is_text=is_text) != name:
+                    raise CorruptError(f"blob {name} is not what was written")
+                return data, is_text
+        raise CorruptError(f"blob {name} is missing")
+
+    def _corrupt(self, what: str) -> CorruptError:
+        return CorruptError(
+            f"the recording {self.directory} is damaged: {what}", "record it anew", subject=str(self.directory)
+        )
+
+
+def _about(directory: Path) -> About:
+    try:
+        about = msgspec.json.decode(files.read(directory / "recording.json", MIB), type=About)
+    except FileNotFoundError:
+        return About()
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CorruptError(f"{directory / 'recording.json'}: {error}", "record it anew") from error
+    if about.v != VERSION:
+        raise UsageError(f"{directory} is a recording of version {about.v}", f"this beam reads version {VERSION}")
+    return about
+
+
+def _names(number: int) -> tuple[str, ...]:
+    return tuple(f"{number:06d}.{suffix}" for suffix in ("sse", "json", "body"))
+
+
+class Recorder:
+    """Writes a recording, new or longer than before. Safe to use from several threads."""
+
+    def __init__(self, directory: Path, about: About) -> None:
+        """Open the recording. Raises DiskError, CorruptError; UsageError if another process writes it."""
+        self.directory = directory
+        self._mutex = threading.Lock()
+        for path in (directory, directory / "answers", directory / "blobs"):
+            with files.disk("create", path):
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        index = directory / "exchanges.jsonl"
+        with files.disk("open", index):
+            self._index = files.open_to_write(index, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            fcntl.flock(self._index, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._index)
+            raise UsageError(f"another proxy records into {directory}", "give each a directory of its own") from error
+        self._packer = Packer(self._put)
+        self._next = 1
+        with files.disk("read", index):
+            size = os.fstat(self._index).st_size
+            if size and os.pread(self._index, 1, size - 1) != b"\n":  # torn by a kill
+                whole = files.read(index, _INDEX_BYTES).rpartition(b"\n")[0]
+                os.ftruncate(self._index, len(whole) + 1 if whole else 0)
+                size = os.fstat(self._index).st_size
+        if size:
+            for exchange in Recording(directory).exchanges:
+                self._packer.remember(exchange.request.n, exchange.body)
+                self._next = max(self._next, exchange.request.n + 1)
+        else:
+            files.write_new(directory / "recording.json", msgspec.json.format(encode(about), indent=2) + b"\n")
+
+    def begin(self, request: RequestLine) -> int:
+        """Store a request and return its number."""
+        with self._mutex:
+            number = self._next
+            self._next += 1
+            packed = self._packer.pack(number, request.body)
+            self._append(msgspec.structs.replace(request, n=number, body=packed))
+        return number
+
+    def answer(self, number: int, suffix: str) -> AnswerFile:
+        """Return the file of that request's answer, open for its bytes."""
+        return AnswerFile(self.directory / "answers" / f"{number:06d}.{suffix}")
+
+    def end(self, answer: AnswerLine) -> None:
+        """Store how a request was answered."""
+        with self._mutex:
+            self._append(answer)
+
+    def close(self) -> None:
+        """Let others write the recording."""
+        os.close(self._index)
+
+    def _append(self, line: Line) -> None:
+        with files.disk("write", self.directory / "exchanges.jsonl"):
+            files.write_all(self._index, encode(line) + b"\n")
+
+    def _put(self, data: bytes, is_text: bool) -> str:
+        name = name_of(data, is_text=is_text)
+        path = self.directory / "blobs" / name[:2] / f"{name}{'.txt' if is_text else '.json'}"
+        if path.exists():
+            return name
+        with files.disk("write", path):
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            temporary = path.with_suffix(f".{os.getpid()}.tmp")
+            handle = files.open_to_write(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            try:
+                files.write_all(handle, data)
+            finally:
+                os.close(handle)
+            temporary.rename(path)
+        return name
+
+
+class AnswerFile:
+    """One answer on its way to disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with files.disk("write", path):
+            self._handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def add(self, data: bytes) -> None:
+        """Append bytes."""
+        try:
+            files.write_all(self._handle, data)
+        except OSError as error:
+            raise files.disk_error("write", self.path, error) from error
+
+    def close(self, instead: bytes | None = None) -> None:
+        """Close the file; `instead` replaces all that was written."""
+        os.close(self._handle)
+        if instead is not None:
+            files.replace(self.path, instead)

@@ -1,0 +1,42 @@
+"""What became of one request to a proxy, and how that is told."""
+
+from __future__ import annotations
+
+import json
+
+from msgspec import Struct
+
+from beam.model.outcome import Usage
+from beam.proxy.differences import Difference
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """What became of one request. `kind`: ask, count, other. `step` is that of the ladder, or `live`, `filled`,
+    `refused`; `recorded` the number of the call that answered it, `nearest` the one that it was compared with."""
+
+    number: int
+    kind: str
+    model: str = ""
+    step: str = "live"
+    recorded: int | None = None
+    nearest: int | None = None
+    differences: tuple[Difference, ...] = ()
+    usage: Usage | None = None
+    why: str = ""
+
+
+def explained(served: Served) -> str:
+    """Return what is said of a request that nothing recorded answers: the nearest call and its first difference."""
+    if served.nearest is None:
+        return f"model call {served.number} was not recorded, and nothing like it was"
+    first = served.differences[0] if served.differences else None
+    if first is None:
+        return f"model call {served.number} was not recorded; the nearest is {served.nearest}"
+    return (
+        f"model call {served.number} was not recorded; the nearest, {served.nearest}, differs first in {first.path}: "
+        f"recorded {_quoted(first.recorded)}, got {_quoted(first.got)}"
+    )
+
+
+def _quoted(text: str | None) -> str:
+    return "nothing" if text is None else json.dumps(text, ensure_ascii=False)

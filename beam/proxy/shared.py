@@ -1,0 +1,84 @@
+"""What all connections of one proxy share: its recording, its ladder, what was counted. Safe to use from threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import structs
+
+from beam.proxy.budget import Spending
+from beam.proxy.ladder import Ladder
+from beam.proxy.masks import Canonicalizer
+from beam.proxy.moving import Mover
+from beam.proxy.options import ProxyCounts, ProxyOptions
+from beam.proxy.recording import About, Recorder, Recording
+from beam.proxy.served import Served
+
+COUNTED = frozenset({"exact", "minor", "major", "unmatched", "filled", "live"})
+
+
+class Shared:
+    """The state of one proxy. `served` is called after each request, from the proxy's threads; `key` is the real key,
+    for a proxy that shields it."""
+
+    def __init__(self, options: ProxyOptions, served: Callable[[Served], None] | None, key: str | None) -> None:
+        """Read the recording, and open the one that is written. Raises NotFoundError, CorruptError, UsageError."""
+        self.options = options
+        self.key = key
+        self.spending = Spending(options.budget)
+        self.family = ""  # of the first model that was asked
+        self._counts = ProxyCounts()
+        self._mutex = threading.Lock()
+        self._served = served
+        self._numbers = self._asks = 0
+        places = {name: path for name, path in options.places.items() if path}
+        self.ladder, self.mover = _replayed(options, places)
+        record = options.record or (options.replay if options.fill else "")
+        self.recorder = Recorder(Path(record), About(agent=options.agent, places=places)) if record else None
+
+    @property
+    def counts(self) -> ProxyCounts:
+        """Return what was counted so far."""
+        with self._mutex:
+            return structs.replace(self._counts, usage=self.spending.usage, cost_usd=self.spending.cost_usd)
+
+    def take_number(self, *, is_ask: bool) -> tuple[int, bool]:
+        """Return the number of a request, and whether it goes to the model because the replay was to end before it."""
+        with self._mutex:
+            self._numbers += 1
+            self._asks += is_ask
+            forked = self.options.fork_at is not None and self._asks >= self.options.fork_at
+            return self._numbers, forked
+
+    def is_of_family(self, model: str) -> bool:
+        """Return whether the model is of the family of the first that was asked: `claude`, `gpt`, `gemini`."""
+        family = model.partition("/")[2] or model
+        family = family.replace(".", "-").partition("-")[0].lower()
+        with self._mutex:
+            self.family = self.family or family
+            return family == self.family
+
+    def note(self, served: Served) -> None:
+        """Count what became of a request, and tell the owner."""
+        with self._mutex:
+            counts = self._counts
+            if served.kind == "ask" and served.step in COUNTED:
+                more = {"calls": counts.calls + 1, served.step: getattr(counts, served.step) + 1}
+            elif served.kind == "ask":
+                more = {"refused": counts.refused + 1}
+            else:
+                more = {"others": counts.others + 1}
+            self._counts = structs.replace(counts, **more)
+        if self._served is not None:
+            self._served(served)
+
+
+def _replayed(options: ProxyOptions, places: Mapping[str, str]) -> tuple[Ladder | None, Mover]:
+    if not options.replay:
+        return None, Mover({}, {})
+    recording = Recording(Path(options.replay))
+    then, now = {**places, **recording.about.places}, {**recording.about.places, **places}
+    ladder = Ladder(recording.exchanges, Canonicalizer(options.masks, then), Canonicalizer(options.masks, now))
+    return ladder, Mover(recording.about.places, now)

@@ -1,0 +1,168 @@
+"""The model's real API, asked over HTTP(S): bytes are passed on as they come.
+
+The standard library's client: it hands out each read of a stream at once, adds no headers of its own to those given,
+and follows no redirect, which would carry the key elsewhere. Does not depend on wire formats or recordings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import select
+import socket
+import urllib.request
+import zlib
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from beam.base.errors import UsageError
+
+_PIECE = 64 * 1024
+_CONNECT_S = 30.0
+# Of the connection between the agent and the proxy alone, and what the proxy decides itself.
+_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "te", "trailer", "upgrade", "host"}
+    | {"content-length", "accept-encoding", "expect", "proxy-authorization"}
+)
+_ANSWER_HOP = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "trailer", "content-length", "set-cookie", "alt-svc", "server"}
+    | {"date"}
+)
+
+
+class UnreachableError(Exception):
+    """The model's API could not be reached; the message says why."""
+
+
+class CutError(Exception):
+    """The model's API broke off its answer."""
+
+
+class Upstream:
+    """One connection to a model's API, kept for the next request. `url` may have a path, put before each request's."""
+
+    def __init__(self, url: str) -> None:
+        """Take the URL apart. Raises UsageError for what is no http or https URL."""
+        parts = urlsplit(url)
+        try:
+            port = parts.port
+        except ValueError:
+            port = 0
+        if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query or parts.fragment:
+            raise UsageError(
+                f"{url!r} is not the URL of a model's API", "like https://api.anthropic.com", subject=url[:200]
+            )
+        if parts.username or parts.password:
+            raise UsageError("a URL with a password in it is not taken", "the key belongs into a header")
+        self._host, self._port, self._is_tls = parts.hostname, port, parts.scheme == "https"
+        self._base = parts.path.rstrip("/")
+        self._connection: http.client.HTTPConnection | None = None
+
+    def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send a request and return its answer, as far as its head. Raises UnreachableError."""
+        sent = {name: value for name, value in headers.items() if name.lower() not in _HOP}
+        sent["Accept-Encoding"] = "identity"
+        if body or method == "POST":
+            sent["Content-Length"] = str(len(body))
+        try:
+            connection = self._connected()
+            connection.request(method, self._base + path, body or None, sent)
+            response = connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise UnreachableError(f"{self._host}: {getattr(error, 'strerror', None) or error}") from error
+        return Answer(response, self)
+
+    def connect(self) -> socket.socket:
+        """Return the socket of a connection, new or kept, for the request that follows. Raises UnreachableError."""
+        try:
+            found: socket.socket = self._connected().sock
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise UnreachableError(f"{self._host}: {getattr(error, 'strerror', None) or error}") from error
+        return found
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is not None and self._connection.sock is not None and _is_idle(self._connection.sock):
+            return self._connection
+        self.close()
+        made = self._made()
+        made.connect()
+        made.sock.settimeout(None)  # a model may think for minutes; the agent has a clock of its own
+        made.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connection = made
+        return made
+
+    def _made(self) -> http.client.HTTPConnection:
+        proxy = urllib.request.getproxies().get("https") if self._is_tls and not _is_loopback(self._host) else None
+        if proxy and urllib.request.proxy_bypass(self._host):
+            proxy = None
+        host, port = self._host, self._port
+        if proxy:
+            through = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+            host, port = through.hostname or "", through.port
+        if not self._is_tls:
+            return http.client.HTTPConnection(host, port, timeout=_CONNECT_S)
+        import ssl  # 20 ms: not for a model on loopback
+
+        secure = http.client.HTTPSConnection(host, port, timeout=_CONNECT_S, context=ssl.create_default_context())
+        if proxy:
+            secure.set_tunnel(self._host, self._port or 443)
+        return secure
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.close()
+
+
+class Answer:
+    """An answer of the model's API. Its body comes decoded, whatever encoding the API chose, as far as that is one that
+    is known; `headers` are those that are passed on to the agent."""
+
+    def __init__(self, response: http.client.HTTPResponse, upstream: Upstream) -> None:
+        self.status = response.status
+        self._response = response
+        self._upstream = upstream
+        encoding = (response.getheader("content-encoding") or "").strip().lower()
+        self._decoder = zlib.decompressobj(47) if encoding in ("gzip", "x-gzip", "deflate") else None
+        gone = _ANSWER_HOP | ({"content-encoding"} if self._decoder is not None else set())
+        self.headers = {name: value for name, value in response.getheaders() if name.lower() not in gone}
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes. Raises CutError where it breaks off."""
+        left = self._response.length  # None for one in chunks, or up to the connection's end
+        try:
+            while data := self._response.read1(_PIECE):
+                if left is not None:
+                    left -= len(data)
+                decoded = self._decoder.decompress(data) if self._decoder is not None else data
+                if decoded:
+                    yield decoded
+        except (OSError, http.client.HTTPException, zlib.error, ValueError) as error:
+            self._upstream.close()
+            raise CutError(str(error)) from error
+        if left:
+            self._upstream.close()
+            raise CutError(f"{left} bytes are missing")
+        if self._decoder is not None and not self._decoder.eof:
+            raise CutError("the compressed body is not whole")
+        if self._response.will_close:
+            self._upstream.close()
+
+    def drop(self) -> None:
+        """Close the connection, whatever of the answer is still to come."""
+        self._upstream.close()
+
+
+def _is_idle(connection: socket.socket) -> bool:
+    """Return whether nothing came on a kept connection: an end, above all, which a server sends when it is tired."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return not poll.poll(0)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

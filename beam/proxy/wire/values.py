@@ -1,0 +1,107 @@
+"""What the wire formats have in common as values: what a request asks, and a reply before it has a vendor's form.
+
+Does not depend on any vendor's wire format, sockets or clocks.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+Place = Literal["start", "middle"]
+Stop = Literal["end_turn", "max_tokens", "refusal"]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One tool call of the model. `input` is the tool's JSON object."""
+
+    name: str
+    input: dict[str, Any] = {}
+
+
+class Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An API error. `type` None: the usual one of that status. `retry_after`: seconds, sent as a header."""
+
+    status: Annotated[int, Meta(ge=400, le=599)] = 500
+    type: str | None = None
+    message: str = "scripted error"
+    retry_after: Seconds | None = None
+
+
+class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Token figures to report; None: estimated at 4 bytes per token (cache figures: 0)."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One answer of the model.
+
+    `text` None: nothing beside tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called in
+    parallel; `then` answers their results (None: RESULT). `chunk`: characters per streamed piece; `delay`: seconds
+    before each piece. `at` says where `error`, `stall` (seconds, or true: for ever) and `drop` happen. `malformed`: a
+    broken piece of JSON in the middle.
+    """
+
+    text: str | None = None
+    thinking: str | None = None
+    tools: tuple[Tool, ...] = ()
+    then: str | Answer | None = None
+    stop: Stop = "end_turn"
+    usage: Figures = Figures()
+    chunk: Positive = 24
+    delay: Seconds = 0.0
+    error: Error | None = None
+    stall: bool | Seconds = False
+    drop: bool = False
+    at: Place = "start"
+    malformed: bool = False
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a request asks, whatever its wire format.
+
+    `prompt` is the last thing a person said, verbatim; `turns` counts how often one did; `call_ids` and `results` are
+    the tool calls that the last message answers. `size` is the request's in bytes. `text_tools` are the tools that take
+    text instead of JSON; `usage`: a stream should end with token figures, if that has to be requested.
+    """
+
+    prompt: str = ""
+    turns: int = 0
+    model: str = ""
+    stream: bool = False
+    call_ids: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    size: int = 0
+    text_tools: tuple[str, ...] = ()
+    usage: bool = False
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A tool call under its id."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """An answer prepared for one request: templates filled, ids given. Pace and faults are the `answer`'s."""
+
+    text: str
+    thinking: str
+    calls: tuple[Call, ...]
+    answer: Answer
+    id: str
+
+    @property
+    def stop(self) -> str:
+        """Return the stop reason: end_turn, tool_use, max_tokens or refusal."""
+        return "tool_use" if self.calls and self.answer.stop == "end_turn" else self.answer.stop

@@ -1,0 +1,15 @@
+"""Descriptors that senders of this process lent for a key, until their turns take them."""
+
+from __future__ import annotations
+
+_lent: dict[str, int] = {}
+
+
+def lend(message_id: str, descriptor: int) -> None:
+    """Let the turn of this message read the key from the descriptor, if this process runs it."""
+    _lent[message_id] = descriptor
+
+
+def take(message_id: str) -> int | None:
+    """Return the descriptor that was lent for this message, once; None where there is none."""
+    return _lent.pop(message_id, None)

@@ -1,0 +1,265 @@
+"""A turn's own proxy: it records, replays, counts and shields the turn's model calls, and ends with the turn.
+
+Which variables and words lead a CLI through a proxy is its adapter's (`agents/model_route.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from beam.agents.base import Launch, Verdict
+from beam.agents.masks import masks_of
+from beam.agents.model_route import Route, router_of
+from beam.base import files
+from beam.base.errors import BeamError, UnsupportedError, UsageError
+from beam.model import events
+from beam.model.limits import MIB
+from beam.model.message import ModelCalls
+from beam.model.outcome import Class, ModelCallCounts, Status, Usage
+from beam.process import tree
+from beam.proxy.budget import Budget
+from beam.proxy.options import ProxyCounts, ProxyOptions
+from beam.proxy.owner import ProxyProcess
+from beam.proxy.served import Served, explained
+from beam.turns import lent, shield
+from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.request import TurnRequest, write_scratch
+
+_CONFIG_BYTES = 4 * MIB
+_NAMED = 20  # differences of one request that the journal has
+_LOOPBACK = "127.0.0.1,localhost"
+
+
+class Proxied(Struct, kw_only=True):
+    """A turn that goes through its own proxy: the order with another environment, and what the proxy says."""
+
+    order: TurnRequest
+    route: Route
+    process: ProxyProcess
+    calls: list[Served] = []
+    counts: ProxyCounts = ProxyCounts()
+    over: str = ""
+    missed: str = ""
+
+
+@contextlib.asynccontextmanager
+async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxied]:
+    """Start the proxy, and end it at the end. Raises BeamError for a turn that can't be led through one."""
+    options = order.message.options
+    calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
+    if order.from_agent and options.model_calls is not UNSET:
+        raise UsageError("an agent's message records, replays and shields no model calls", "a person's does")
+    route = _route(order, "http://127.0.0.1:0")
+    upstream = calls.upstream or route.upstream
+    if not upstream and (not calls.replay or calls.fill):
+        raise UnsupportedError(
+            f"{order.adapter_name}'s settings don't say where its model is", "name it: --upstream URL"
+        )
+    token = shield.new_token() if calls.shield else ""
+    if calls.shield:
+        shield.check(order, route)
+    key_fd = lent.take(order.message.id)
+    if calls.shield and not calls.secret and key_fd is None:
+        raise UsageError(
+            "the key is on a descriptor of the sender's, and another process runs this turn",
+            "end the broker of this root, or keep the key in the keyring: beam secret set NAME",
+        )
+    loop = asyncio.get_running_loop()
+    proxied: Proxied
+
+    def served(what: Served) -> None:
+        loop.call_soon_threadsafe(_hear, proxied, what, handle, calls)
+
+    asked = ProxyOptions(
+        upstream=upstream,
+        record=calls.record,
+        replay=calls.replay,
+        fill=calls.fill,
+        token=token,
+        format=route.format if calls.shield else "",
+        agent=order.adapter_name,
+        places=_places(order),
+        masks=masks_of(order.adapter_name),
+        budget=Budget(
+            max_tokens=None if options.max_tokens is UNSET else options.max_tokens,
+            usd=options.budget_usd or order.settings.budget_usd,
+        ),
+    )
+    try:
+        process = await asyncio.to_thread(
+            ProxyProcess, asked, order.environ, served=served, key_fd=key_fd, secret=calls.secret
+        )
+    finally:
+        if key_fd is not None:
+            with contextlib.suppress(OSError):
+                os.close(key_fd)
+    tree.spared.add(process.pid)
+    try:
+        route = _route(order, process.url)
+        proxied = Proxied(order=_through(order, route, token, calls), route=route, process=process)
+        yield proxied
+    finally:
+        try:
+            counts = await asyncio.to_thread(process.stop)
+        finally:
+            tree.spared.discard(process.pid)
+        proxied.counts = counts
+        await asyncio.sleep(0)  # what its last lines said
+
+
+def _hear(proxied: Proxied, what: Served, handle: TurnHandle, calls: ModelCalls) -> None:
+    if what.kind != "ask":
+        return
+    proxied.calls.append(what)
+    if what.step == "over":
+        proxied.over = proxied.over or what.why
+        handle.stop.ask("budget", why=what.why)
+    elif what.step == "unmatched":
+        proxied.missed = proxied.missed or explained(what)
+        handle.stop.ask("unmatched", why=explained(what))
+
+
+def write(proxied: Proxied, services: TurnServices) -> None:
+    """Write the model calls since the last time into the journal."""
+    while proxied.calls:
+        what = proxied.calls.pop(0)
+        named = [
+            events.RequestDifference(path=each.path, recorded=each.recorded, got=each.got, characters=each.characters)
+            for each in what.differences[:_NAMED]
+        ]
+        services.record(
+            events.ModelCalled(
+                n=what.number,
+                step=what.step,
+                model=what.model,
+                recorded=what.recorded,
+                nearest=what.nearest,
+                differences=tuple(named),
+                usage=what.usage,
+                detail=what.why,
+            )
+        )
+
+
+def _route(order: TurnRequest, url: str) -> Route:
+    found = router_of(order.adapter_name)
+    known = None
+    if found is not None:
+        router, wanted = found
+        known = router(url, {**order.environ, **order.settings.env}, _config(order.environ, wanted))
+    if known is None:
+        raise UnsupportedError(
+            f"beam can't lead {order.adapter_name}'s model calls through a proxy of the turn",
+            "name a proxy's URL in its own configuration: beam proxy --help",
+            subject=order.adapter_name,
+        )
+    return known
+
+
+def _config(environ: Mapping[str, str], names: tuple[str, ...]) -> dict[str, bytes]:
+    found = {}
+    for name in names:
+        with contextlib.suppress(FileNotFoundError, BeamError):
+            found[name] = files.read(Path(environ.get("HOME", "/")) / name, _CONFIG_BYTES, follow=True)
+    return found
+
+
+def _places(order: TurnRequest) -> dict[str, str]:
+    environ, settings = order.environ, order.settings
+    cwd = os.path.realpath(order.base / settings.cwd) if settings.cwd else str(order.base)
+    places = {"cwd": cwd, "home": environ.get("HOME", ""), "scratch": str(order.scratch)}
+    places["tmp"] = environ.get("TMPDIR", "").rstrip("/") or "/tmp"
+    return {name: path for name, path in places.items() if len(path) > 1}
+
+
+def _through(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
+    """Return the order with an environment that leads the CLI to the proxy."""
+    environ = shield.allowed(order.environ) if token else dict(order.environ)
+    settings = order.settings
+    env = dict(route.env)
+    for name in ("NO_PROXY", "no_proxy"):
+        env[name] = ",".join(filter(None, (environ.get(name, ""), _LOOPBACK)))
+    has_key = any({**environ, **settings.env}.get(name) for name in route.keys)
+    if token:
+        environ = {name: value for name, value in environ.items() if name not in route.keys}
+        env |= dict.fromkeys(route.keys, "") | ({route.key: token} if route.key else {})
+    elif calls.replay and not has_key and route.key:
+        env[route.key] = "beam-replays-this-turn"
+    write_scratch(order.scratch, route.files)
+    return msgspec.structs.replace(
+        order,
+        environ=environ,
+        settings=msgspec.structs.replace(settings, env={**settings.env, **env}, keep=0.0),
+    )
+
+
+class Rerouted:
+    """A face of an adapter whose launches have the words that lead the CLI to the proxy."""
+
+    def __init__(self, face: Any, route: Route) -> None:
+        self._face = face
+        self._route = route
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._face, name)
+
+    def launch(self, turn: Any, host: Any) -> Launch:
+        """Return the launch of the face, with those words behind the program's name."""
+        found = cast(Launch, self._face.launch(turn, host))
+        words = tuple(word.replace("{scratch}", turn.scratch) for word in self._route.words)
+        return msgspec.structs.replace(
+            found,
+            argv=(*found.argv[:1], *words, *found.argv[1:]),
+            prompt_in_argv=tuple(index + len(words) for index in found.prompt_in_argv),
+        )
+
+
+def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
+    """Return the verdict with what the proxy knows: figures that the CLI does not tell, and why the turn has failed."""
+    counts, options = proxied.counts, proxied.order.message.options
+    calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
+    told = counts.usage if proxied.over or verdict.usage == Usage() else verdict.usage
+    verdict = msgspec.structs.replace(
+        verdict,
+        usage=told,
+        cost_usd=counts.cost_usd if verdict.cost_usd is None and counts.usage.calls else verdict.cost_usd,
+        model_calls=ModelCallCounts(
+            calls=counts.calls,
+            live=counts.live,
+            exact=counts.exact,
+            minor=counts.minor,
+            major=counts.major,
+            unmatched=counts.unmatched,
+            filled=counts.filled,
+            recording=calls.replay or calls.record,
+        ),
+    )
+    if proxied.over:
+        why = f"the turn's budget is used up: {proxied.over}"
+        return msgspec.structs.replace(verdict, status=Status.LIMIT, class_=None, reason=why)
+    why = _why_failed(verdict, proxied, calls)
+    if not why:
+        return verdict
+    return msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why, reply=None)
+
+
+def _why_failed(verdict: Verdict, proxied: Proxied, calls: ModelCalls) -> str:
+    counts = proxied.counts
+    if verdict.status is not Status.COMPLETED:
+        return ""
+    if proxied.missed:
+        return proxied.missed
+    if counts.calls == 0:
+        return "no model call came through the proxy: the agent's login or configuration goes around it"
+    least = calls.exact_at_least
+    if least is not None and counts.exact < least:
+        return f"{counts.exact} model calls were replayed exactly, and at least {least} must be"
+    return ""

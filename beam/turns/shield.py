@@ -1,0 +1,83 @@
+"""What an agent that is shielded from the key gets: a dummy, and an environment in which there is no key.
+
+Refuses where a process that the agent could read still has the key. What holds at which access is in docs/security.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from beam.agents.model_route import Route
+from beam.base.errors import UsageError
+from beam.process import table
+
+if TYPE_CHECKING:
+    from beam.turns.request import TurnRequest
+
+_ALLOWED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "TMPDIR", "NO_COLOR"}
+    | {"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CI", "NO_PROXY", "no_proxy"}
+    | {"IS_SANDBOX", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "VIRTUAL_ENV", "GIT_CONFIG_NOSYSTEM"}
+)
+_KEY = re.compile(r"(?:API_?KEY|AUTH_TOKEN|OAUTH_TOKEN|ACCESS_TOKEN|SECRET_ACCESS_KEY)\Z", re.IGNORECASE)
+_SHORTEST = 16  # characters of a value that may be a key: a dummy is shorter
+
+
+def new_token() -> str:
+    """Return a dummy key for one turn."""
+    return f"beam-dummy-{secrets.token_hex(16)}"
+
+
+def allowed(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what a shielded agent gets of its holder's environment."""
+    return {name: value for name, value in environ.items() if name in _ALLOWED or name.startswith(("LC_", "BEAM_"))}
+
+
+def check(order: TurnRequest, route: Route) -> None:
+    """Raise UsageError where the key is still in the environment of this process, of one that it can read, or in the
+    agent's settings."""
+    wanted = frozenset(route.keys)
+    for name in held(order.settings.env, wanted):
+        raise _refusal(f"`env` of agent {order.message.to} holds {name}")
+    for name in held(order.environ, wanted):
+        raise _refusal(f"the environment of beam holds {name}")
+    for pid, name in readable(wanted):
+        raise _refusal(f"process {pid} ({_command(pid)}) of this user holds {name} in its environment")
+
+
+def held(environ: Mapping[str, str], wanted: frozenset[str]) -> list[str]:
+    """Return the names of variables in which a key seems to be."""
+    return sorted(
+        name
+        for name, value in environ.items()
+        if len(value) >= _SHORTEST and not value.startswith("beam-") and (name in wanted or _KEY.search(name))
+    )
+
+
+def readable(wanted: frozenset[str]) -> list[tuple[int, str]]:
+    """Return the processes whose environment this user may read and that hold one of these variables, with its name."""
+    found = []
+    for pid in table.pids():
+        for pair in table.environment_of(pid):
+            name, _, value = os.fsdecode(pair).partition("=")
+            if name in wanted and len(value) >= _SHORTEST and not value.startswith("beam-"):
+                found.append((pid, name))
+    return found
+
+
+def _command(pid: int) -> str:
+    try:
+        return table.read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
+    except OSError:
+        return "?"
+
+
+def _refusal(where: str) -> UsageError:
+    return UsageError(
+        f"--shield is refused: {where}, where the agent can read it",
+        "unset it there (or in a new shell), and give it by --key-fd, or keep it in the keyring: beam secret set NAME",
+    )

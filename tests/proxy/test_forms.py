@@ -1,0 +1,288 @@
+"""The pure parts: masks, differences, the ladder's steps, packing, moving, blanking."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam.agents import registry
+from beam.agents.masks import all_masks, masks_of
+from beam.base.errors import CorruptError
+from beam.proxy.differences import differences, in_results
+from beam.proxy.ladder import Ladder, Match
+from beam.proxy.masks import GENERAL, Canonicalizer, Masks
+from beam.proxy.moving import Mover
+from beam.proxy.packing import Packer, Unpacker, name_of
+from beam.proxy.private import Blanker, path_of, request_headers
+from beam.proxy.recording import AnswerLine, Exchange, RequestLine, split_events
+from beam.proxy.wire import dialects
+
+PLAIN = Canonicalizer(GENERAL, {})
+
+
+def canonical(body: Any, **places: str) -> Any:
+    return Canonicalizer(GENERAL, places).canonical("POST", "/v1/messages", body)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Today is 2026-11-24.", "Today is 2027-01-02."),
+        ("at 2026-11-24T10:11:12.123Z", "at 2026-11-25T00:00:00Z"),
+        ("Tuesday, November 24, 2026", "Wednesday, November 25, 2026"),
+        ("Tue Nov 24 10:11:12 UTC 2026", "Wed Nov 25 09:00:01 UTC 2026"),
+        ("11/24/2026", "1/2/2027"),
+        ("id 0f8fad5b-d9cb-469f-a165-70867728950e", "id 7c9e6679-7425-40de-944b-e07fc1f90ae7"),
+        ("http://127.0.0.1:4711/x", "http://127.0.0.1:1234/x"),
+        ("commit " + "a" * 40, "commit " + "0" * 40),
+        ("since 1764000000123", "since 1764999999999"),
+    ],
+)
+def test_what_changes_from_day_to_day_is_masked(one: str, other: str) -> None:
+    assert canonical({"text": one}).digest == canonical({"text": other}).digest
+
+
+@pytest.mark.parametrize(("one", "other"), [("a", "b"), ("1 file", "2 files"), ("v1.2", "v1.3")])
+def test_what_means_something_else_is_not(one: str, other: str) -> None:
+    assert canonical({"text": one}).digest != canonical({"text": other}).digest
+
+
+def test_folders_are_named_the_deepest_first_and_only_as_a_whole() -> None:
+    form = canonical(
+        {"text": "/a/home/work/x.txt /a/home/y /a/homely -a-home-work"}, cwd="/a/home/work", home="/a/home"
+    )
+    assert form.value["body"]["text"] == "<cwd>/x.txt <home>/y /a/homely -a-home-work".replace("-a-home-work", "<cwd>")
+
+
+def test_tool_ids_become_positions_and_stay_linked() -> None:
+    def body(first: str, second: str, answered: str) -> Any:
+        calls = [{"type": "tool_use", "id": each, "name": "x"} for each in (first, second)]
+        return {"messages": [{"content": calls}, {"content": [{"type": "tool_result", "tool_use_id": answered}]}]}
+
+    same = canonical(body("toolu_a", "toolu_b", "toolu_b"))
+    assert same.digest == canonical(body("toolu_x", "toolu_y", "toolu_y")).digest
+    assert same.digest != canonical(body("toolu_x", "toolu_y", "toolu_x")).digest
+
+
+def test_fields_are_dropped_by_their_paths() -> None:
+    form = Canonicalizer(Masks(drop=("a.b", "list.*.x")), {}).canonical(
+        "", "", {"a": {"b": 1, "c": 2}, "list": [{"x": 1, "y": 2}]}
+    )
+    assert form.value["body"] == {"a": {"c": 2}, "list": [{"y": 2}]}
+
+
+def test_every_clis_masks_can_be_used() -> None:
+    for name in registry.ADAPTERS:
+        Canonicalizer(masks_of(name), {})
+    Canonicalizer(all_masks(), {})
+
+
+def test_a_difference_is_of_one_field_and_of_few_characters_wherever_else_ids_stand() -> None:
+    text = "line\n" * 300
+    before = canonical({"system": f"session aaaa\n{text}", "tools": [{"d": f"{text}x"}, {"d": "end bbbb"}]})
+    after = canonical({"system": f"session cccc\n{text}", "tools": [{"d": f"{text}x"}, {"d": "end dddd"}]})
+    found = differences(before, after)
+    assert [(each.path, each.characters) for each in found] == [("body.system", 4), ("body.tools[1].d", 4)]
+    assert (found[0].recorded, found[0].got) == ("session aaaa", "session cccc")
+
+
+def test_a_field_that_is_not_there_is_a_difference() -> None:
+    (found,) = differences(canonical({"a": "x"}), canonical({"a": "x", "b": "new"}))
+    assert (found.path, found.recorded, found.got) == ("body.b", None, "new")
+
+
+# -- the ladder --------------------------------------------------------------------------------------------------------
+
+
+def exchange(number: int, body: Any) -> Exchange:
+    request = RequestLine(n=number, at="", format="anthropic", kind="ask", method="POST", path="/v1/messages")
+    return Exchange(request=request, body=body, answer=AnswerLine(n=number, status=200), data=b"{}")
+
+
+def conversation(prompt: str, *results: str, system: str = "be brief") -> dict[str, Any]:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
+    for number, result in enumerate(results):
+        messages.append({"role": "assistant", "content": [{"type": "tool_use", "id": f"t{number}", "name": "x"}]})
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": result}
+        messages.append({"role": "user", "content": [block]})
+    return {"model": "m", "system": system, "messages": messages}
+
+
+def match(recorded: list[Any], got: Any) -> Match:
+    ladder = Ladder(tuple(exchange(n + 1, body) for n, body in enumerate(recorded)), PLAIN, PLAIN)
+    return ladder.match(format="anthropic", kind="ask", method="POST", path="/v1/messages", body=got)
+
+
+def test_an_equal_request_is_exact() -> None:
+    assert match([conversation("a"), conversation("b")], conversation("b")).nearest == 2
+
+
+def test_a_small_change_outside_of_results_is_minor() -> None:
+    found = match([conversation("a", "ok")], conversation("a", "ok", system="be very brief"))
+    assert (found.step, found.differences[0].path) == ("minor", "body.system")
+
+
+def test_a_large_change_is_major() -> None:
+    assert match([conversation("a", "ok")], conversation("a", "ok", system="x" * 2000)).step == "major"
+
+
+def test_a_change_in_what_a_tool_returned_is_major() -> None:
+    recorded, got = conversation("a", "took 12 ms"), conversation("a", "took 13 ms")
+    found = match([recorded], got)
+    assert found.step == "major"
+    assert in_results(found.differences[0], canonical(got))
+
+
+def test_another_prompt_is_never_answered() -> None:
+    found = match([conversation("delete nothing")], conversation("delete everything"))
+    assert (found.step, found.exchange, found.nearest) == ("unmatched", None, 1)
+
+
+def test_another_kind_of_request_is_never_answered() -> None:
+    ladder = Ladder((exchange(1, conversation("a")),), PLAIN, PLAIN)
+    other = ladder.match(format="chat", kind="ask", method="POST", path="/v1/chat/completions", body=conversation("a"))
+    assert (other.step, other.nearest) == ("unmatched", None)
+
+
+def test_the_same_request_gets_one_recorded_call_after_the_other() -> None:
+    ladder = Ladder((exchange(1, conversation("a")), exchange(2, conversation("a"))), PLAIN, PLAIN)
+    asked = {"format": "anthropic", "kind": "ask", "method": "POST", "path": "/v1/messages", "body": conversation("a")}
+    assert [ladder.match(**asked).nearest for _ in range(3)] == [1, 2, 2]
+
+
+# -- packing -----------------------------------------------------------------------------------------------------------
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "$blob", "$after", "$is"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from(["messages", "tools", "system"]), values, max_size=3), max_size=4))
+def test_what_was_packed_is_unpacked(bodies: list[Any]) -> None:
+    blobs: dict[str, tuple[bytes, bool]] = {}
+
+    def put(data: bytes, is_text: bool) -> str:
+        name = name_of(data, is_text=is_text)
+        blobs[name] = data, is_text
+        return name
+
+    packer, unpacker = Packer(put), Unpacker(blobs.__getitem__)
+    for number, body in enumerate(bodies, start=1):
+        packed = json.loads(json.dumps(packer.pack(number, body)))
+        assert unpacker.unpack(number, packed) == body
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        {"messages": {"$after": 7, "keep": 1, "then": []}},
+        {"messages": {"$after": 1, "keep": "x", "then": []}},
+    ],
+)
+def test_what_no_packer_made_is_damage(packed: Any) -> None:
+    with pytest.raises(CorruptError):
+        Unpacker(lambda name: (b"", True)).unpack(2, packed)
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+def test_events_are_split_behind_their_blank_lines(end: bytes) -> None:
+    data = b"data: a" + end + b"data: b" + end + b"data: tor"
+    assert split_events(data) == [b"data: a" + end, b"data: b" + end, b"data: tor"]
+
+
+# -- moving and blanking -----------------------------------------------------------------------------------------------
+
+
+def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() -> None:
+    pieces = ['{"path": "/old/pro', 'ject/file.txt", "other": "/old/projector"}']
+    events = [
+        b"data: "
+        + json.dumps({"type": "content_block_delta", "index": 0, "delta": {"partial_json": piece}}).encode()
+        + b"\n\n"
+        for piece in pieces
+    ]
+    moved = Mover({"cwd": "/old/project"}, {"cwd": "/new/place"}).events(events)
+    text = "".join(json.loads(event[6:])["delta"]["partial_json"] for event in moved)
+    assert text == '{"path": "/new/place/file.txt", "other": "/old/projector"}'
+    assert len(moved) == 2
+
+
+def test_only_harmless_headers_and_parameters_are_stored() -> None:
+    headers = {
+        "Authorization": "Bearer x",
+        "Cookie": "a=b",
+        "X-Api-Key": "k",
+        "User-Agent": "claude",
+        "Anthropic-Beta": "y",
+    }
+    assert request_headers(headers) == {"anthropic-beta": "y", "user-agent": "claude"}
+    assert path_of("/v1/x?key=AIzaSecret&alt=sse&token=t") == "/v1/x?alt=sse"
+
+
+def test_the_credential_of_a_request_is_blanked_in_texts_and_not_in_ids() -> None:
+    secret = "an-unusual-credential-0123456789"
+    value = {"text": f"it is {secret}", "id": secret}
+    assert Blanker([secret]).value(value, json.dumps(value).encode()) == {
+        "text": "it is [redacted:credential]",
+        "id": secret,
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "usual"),
+    [
+        ("/api/v1/messages", "/v1/messages"),
+        ("/openai/chat/completions", "/v1/chat/completions"),
+        ("/chat/completions", "/v1/chat/completions"),
+        ("/backend-api/codex/responses", "/v1/responses"),
+        ("/proxy/v1beta/models/gemini-2.5-pro:generateContent", "/v1beta/models/gemini-2.5-pro:generateContent"),
+        ("/v1/files", "/v1/files"),
+    ],
+)
+def test_a_prefix_before_an_apis_path_changes_nothing(path: str, usual: str) -> None:
+    assert dialects.usual(path) == usual
+
+
+@pytest.mark.parametrize(
+    ("format", "value", "figures"),
+    [
+        (
+            "anthropic",
+            {
+                "usage": {
+                    "input_tokens": 5,
+                    "cache_creation_input_tokens": 2,
+                    "cache_read_input_tokens": 9,
+                    "output_tokens": 3,
+                }
+            },
+            (7, 3, 9),
+        ),
+        ("anthropic", {"type": "message_delta", "usage": {"output_tokens": 4}}, (None, 4, None)),
+        (
+            "chat",
+            {"usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}},
+            (6, 2, 4),
+        ),
+        ("responses", {"response": {"usage": {"input_tokens": 10, "output_tokens": 2}}}, (10, 2, None)),
+        (
+            "gemini",
+            {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}},
+            (9, 5, None),
+        ),
+        ("chat", {"usage": None}, None),
+        ("gemini", {}, None),
+    ],
+)
+def test_figures_are_read_in_each_format(format: str, value: Any, figures: Any) -> None:
+    found = dialects.named(format).used(value)
+    assert (None if found is None else (found.input_tokens, found.output_tokens, found.cached_tokens)) == figures
