@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from beam.agents.masks import all_masks, masks_of
-from beam.api.find import find_place
+from beam.api.find import find_message
 from beam.base.errors import UsageError
 from beam.model.events import ModelCalled
 from beam.model.message import ModelCalls, Options
@@ -96,7 +96,7 @@ def _nobody(served: Served) -> None:
 
 def calls_of(context: RootContext, message_id: str) -> list[ModelCalled]:
     """Return the model calls in the journal of a message. Raises NotFoundError for an unknown one."""
-    place, whole = find_place(context, message_id)
+    place, whole = find_message(context, message_id)
     events = Reader(place.journal, 0).poll()
     return [event for event in events if isinstance(event, ModelCalled) and event.message_id == whole]
 

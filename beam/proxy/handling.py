@@ -9,6 +9,7 @@ import socket
 import threading
 import uuid
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -307,7 +308,7 @@ class _Handler(Handler):
             self._fail(call.dialect, 502, f"beam: {text}")
             return
         try:
-            end = self._relay(answer, tape, call, meter)
+            end = self._relay(answer, tape, call, meter, proxy.key)
         finally:
             self.server.arrived(call.number)
             tape.flush()
@@ -334,7 +335,7 @@ class _Handler(Handler):
         if self.command != "HEAD" and answer.status not in _BARE:
             self.last_chunk()  # all is stored and counted by now
 
-    def _relay(self, answer: Answer, tape: _Tape, call: Call, meter: Meter) -> End:
+    def _relay(self, answer: Answer, tape: _Tape, call: Call, meter: Meter, key: str | None) -> End:
         """Send the answer on as it comes, and return how it ended."""
         if self.command == "HEAD" or answer.status in _BARE:
             self.head(answer.status, {**answer.headers, "Content-Length": "0"})
@@ -344,7 +345,7 @@ class _Handler(Handler):
         self.head(answer.status, {**answer.headers, "Transfer-Encoding": "chunked"})
         kind = private.answer_headers(answer.headers)
         tape.begin(suffix_of(kind), call.dialect, meter)
-        pieces = answer.pieces()
+        pieces = answer.pieces() if key is None else _without(key, answer.pieces())
         try:
             for data in pieces:
                 try:
@@ -467,6 +468,20 @@ class _Tape:
                 usage=line.usage,
             )
         )
+
+
+def _without(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pieces of an answer without the key, which an API may quote in an error."""
+    secret, held = key.encode(), b""
+    for piece in pieces:
+        data = (held + piece).replace(secret, b"[redacted:key]")
+        most = min(len(data), len(secret) - 1)
+        keep = next((size for size in range(most, 0, -1) if data.endswith(secret[:size])), 0)
+        held, shown = data[len(data) - keep :], data[: len(data) - keep]
+        if shown:
+            yield shown
+    if held:
+        yield held
 
 
 def _end_of_event(data: bytearray, begin: int) -> int:

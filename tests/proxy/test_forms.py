@@ -69,9 +69,8 @@ def test_tool_ids_become_positions_and_stay_linked() -> None:
 
 
 def test_fields_are_dropped_by_their_paths() -> None:
-    form = Canonicalizer(Masks(drop=("a.b", "list.*.x")), {}).canonical(
-        "", "", {"a": {"b": 1, "c": 2}, "list": [{"x": 1, "y": 2}]}
-    )
+    body = {"a": {"b": 1, "c": 2}, "list": [{"x": 1, "y": 2}]}
+    form = Canonicalizer(Masks(drop=("a.b", "list.*.x")), {}).canonical("", "", body)
     assert form.value["body"] == {"a": {"c": 2}, "list": [{"y": 2}]}
 
 
@@ -156,11 +155,10 @@ def test_the_same_request_gets_one_recorded_call_after_the_other() -> None:
 
 # -- packing -----------------------------------------------------------------------------------------------------------
 
+KEYS = st.sampled_from(["a", "$blob", "$after", "$is"])
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "$blob", "$after", "$is"]), inner)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner),
     max_leaves=12,
 )
 
@@ -204,12 +202,8 @@ def test_events_are_split_behind_their_blank_lines(end: bytes) -> None:
 
 def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() -> None:
     pieces = ['{"path": "/old/pro', 'ject/file.txt", "other": "/old/projector"}']
-    events = [
-        b"data: "
-        + json.dumps({"type": "content_block_delta", "index": 0, "delta": {"partial_json": piece}}).encode()
-        + b"\n\n"
-        for piece in pieces
-    ]
+    bodies = [{"type": "content_block_delta", "index": 0, "delta": {"partial_json": piece}} for piece in pieces]
+    events = [b"data: " + json.dumps(body).encode() + b"\n\n" for body in bodies]
     moved = Mover({"cwd": "/old/project"}, {"cwd": "/new/place"}).events(events)
     text = "".join(json.loads(event[6:])["delta"]["partial_json"] for event in moved)
     assert text == '{"path": "/new/place/file.txt", "other": "/old/projector"}'
@@ -217,13 +211,8 @@ def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() ->
 
 
 def test_only_harmless_headers_and_parameters_are_stored() -> None:
-    headers = {
-        "Authorization": "Bearer x",
-        "Cookie": "a=b",
-        "X-Api-Key": "k",
-        "User-Agent": "claude",
-        "Anthropic-Beta": "y",
-    }
+    kept = {"User-Agent": "claude", "Anthropic-Beta": "y"}
+    headers = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", **kept}
     assert request_headers(headers) == {"anthropic-beta": "y", "user-agent": "claude"}
     assert path_of("/v1/x?key=AIzaSecret&alt=sse&token=t") == "/v1/x?alt=sse"
 
@@ -252,33 +241,19 @@ def test_a_prefix_before_an_apis_path_changes_nothing(path: str, usual: str) -> 
     assert dialects.usual(path) == usual
 
 
+_CLAUDE = {"input_tokens": 5, "cache_creation_input_tokens": 2, "cache_read_input_tokens": 9, "output_tokens": 3}
+_CHAT = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}
+_GEMINI = {"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}
+
+
 @pytest.mark.parametrize(
     ("format", "value", "figures"),
     [
-        (
-            "anthropic",
-            {
-                "usage": {
-                    "input_tokens": 5,
-                    "cache_creation_input_tokens": 2,
-                    "cache_read_input_tokens": 9,
-                    "output_tokens": 3,
-                }
-            },
-            (7, 3, 9),
-        ),
+        ("anthropic", {"usage": _CLAUDE}, (7, 3, 9)),
         ("anthropic", {"type": "message_delta", "usage": {"output_tokens": 4}}, (None, 4, None)),
-        (
-            "chat",
-            {"usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}}},
-            (6, 2, 4),
-        ),
+        ("chat", {"usage": _CHAT}, (6, 2, 4)),
         ("responses", {"response": {"usage": {"input_tokens": 10, "output_tokens": 2}}}, (10, 2, None)),
-        (
-            "gemini",
-            {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount": 3}},
-            (9, 5, None),
-        ),
+        ("gemini", {"usageMetadata": _GEMINI}, (9, 5, None)),
         ("chat", {"usage": None}, None),
         ("gemini", {}, None),
     ],
