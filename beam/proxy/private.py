@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from beam.secrets.redact import maybe, redact, redact_pieces
+from beam.secrets.redact import may_contain_secret, redact, redact_pieces
 
 CREDENTIALS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization", "cookie"})
 # Fields that must come back whole. Their values are the API's own.
@@ -88,13 +88,13 @@ class Blanker:
 
     def value(self, value: Any, data: bytes) -> Any:
         """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none."""
-        if not maybe(data) and not any(secret.encode() in data for secret in self._secrets):
+        if not may_contain_secret(data) and not any(secret.encode() in data for secret in self._secrets):
             return value
         return mapped(value, self.text)
 
     def event(self, event: bytes) -> bytes:
         """Return one server-sent event without its secrets, unchanged if it has none."""
-        if not maybe(event) and not any(secret.encode() in event for secret in self._secrets):
+        if not may_contain_secret(event) and not any(secret.encode() in event for secret in self._secrets):
             return event
         return changed(event, self.text)
 
@@ -105,7 +105,7 @@ class Blanker:
 
     def _pieces(self, pieces: list[str]) -> list[str]:
         whole = "".join(pieces)
-        after = redact_pieces(pieces) if maybe(whole.encode("utf-8", "replace")) else pieces
+        after = redact_pieces(pieces) if may_contain_secret(whole.encode("utf-8", "replace")) else pieces
         for secret in self._secrets:
             if secret in (joined := "".join(after)):
                 after = [joined.replace(secret, "[redacted:credential]"), *[""] * (len(after) - 1)]
