@@ -56,8 +56,8 @@ class StopAll(Stop):
         super().__init__()
         self.reaches: Callable[[str], None] = lambda by: None
 
-    def ask(self, reason: Reason, *, by: str | None = None) -> None:
-        super().ask(reason, by=by)
+    def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
+        super().ask(reason, by=by, why=why)
         self.reaches(by or "a signal")
 
 
