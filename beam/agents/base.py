@@ -35,9 +35,10 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     `rules` are those that count besides `access`; the adapter was asked about each before (`HasRules`).
 
-    `once`: this session is never resumed. `folder_trusted`: a person allowed this folder's own files, as they are now,
-    to run code. `leave_out`: some files of `Card.obeys` are not trusted; the CLI must not read them. `carried` is what
-    the CLI had counted over the whole session before this turn, for a CLI whose figures keep growing; None if unknown.
+    `once`: this session is never resumed. `slash`: the text is a slash command of the CLI's own. `folder_trusted`: a
+    person allowed this folder's own files, as they are now, to run code. `leave_out`: some files of `Card.obeys` are
+    not trusted; the CLI must not read them. `carried` is what the CLI had counted over the whole session before this
+    turn, for a CLI whose figures keep growing; None if unknown.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     attach: tuple[str, ...] = ()
     schema: str | None = None
     once: bool = False
+    slash: bool = False
     max_turns: int | None = None
     budget_usd: float | None = None
     settings: AgentSettings = AgentSettings()

@@ -19,6 +19,7 @@ OPTIONS = {
     "attach": "--attach",
     "system": "a system prompt (`system`)",
     "resume": "an earlier session",
+    "commands": "a slash command (--slash)",
 }
 """A field of `Capabilities` -> what a person asks by it, in the words of the refusal."""
 

@@ -73,6 +73,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
 
     before = sender.message
     _check_rules(request.options, sender)
+    _check_slash(request.options, sender)
     message = compose(
         request.to,
         request.text,
@@ -96,6 +97,14 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
     if request.key is None:
         message = msgspec.structs.replace(message, id=sent_id(request.to, sender.turn_key, name))
     return msgspec.structs.replace(message, at_most=sender.at_most, rules_at_most=sender.rules)
+
+
+def _check_slash(options: Options, sender: Sender) -> None:
+    """Raise UsageError for a slash command: what it does no access limits."""
+    if options.slash is True:
+        raise UsageError(
+            f"{sender.agent} is an agent, and sends no slash commands", "leave --slash out", subject=sender.agent
+        )
 
 
 def _check_rules(options: Options, sender: Sender) -> None:

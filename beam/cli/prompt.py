@@ -150,6 +150,13 @@ def require(word: str | None) -> Literal["structured"] | UnsetType:
     raise UsageError(f"--require {word}: unknown evidence", "use --require structured", subject=word)
 
 
+def slash(text: str) -> bool:
+    """Return True for a text that is a slash command. Raises UsageError for any other."""
+    if text.startswith("/") and text[1:].strip():
+        return True
+    raise UsageError(f"{text[:80]!r} is no slash command", "for example: beam send claude --slash /compact")
+
+
 def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
     """Return the status that an option's value counts as success."""
     if word is None:

@@ -56,6 +56,7 @@ def send(
         None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
     ),
     no_wait: bool = option(False, "--no-wait", help="Print the message's id and return."),
+    slash: bool = option(False, "--slash", help="TEXT is a slash command of the agent's CLI, such as /compact."),
     steer: bool = option(
         False, "--steer", help="Give the text to the turn that runs; exit 0 once the agent has read it."
     ),
@@ -175,6 +176,7 @@ def send(
             key_fd=key_fd,
             secret=secret,
         ),
+        slash=prompt.slash(prompt_text) if slash else UNSET,
     )
 
     def compose() -> Message:

@@ -83,7 +83,8 @@ class Options(Struct, frozen=True, kw_only=True):
     the status whose exit code is 0 for this sender; unset: as the agent's settings say. `no_circuit`: run it also while
     the agent's circuit is open. `rules` are added to those of the agent's settings. `keep`: seconds that the agent's
     process stays after the turn, for the next one. `max_tokens` limits the tokens of the turn's model calls, and
-    `model_calls` says what else happens with them.
+    `model_calls` says what else happens with them. `slash`: the text is a slash command of the
+    CLI's own.
     """
 
     access: Access | None = None
@@ -102,6 +103,7 @@ class Options(Struct, frozen=True, kw_only=True):
     rules: RuleLists | UnsetType = UNSET
     max_tokens: int | UnsetType = UNSET
     model_calls: ModelCalls | UnsetType = UNSET
+    slash: bool | UnsetType = UNSET
 
 
 class OptionFields(TypedDict, total=False):
@@ -123,6 +125,7 @@ class OptionFields(TypedDict, total=False):
     rules: RuleLists
     max_tokens: int
     model_calls: ModelCalls
+    slash: bool
 
 
 class Message(Struct, frozen=True, kw_only=True):

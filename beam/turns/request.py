@@ -205,6 +205,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         "attach": bool(order.message.payload.attach),
         "system": settings.system is not None and not only_typed,
         "resume": order.session_id is not None and not only_typed,
+        "commands": options.slash is True,
     }
     check(name, capabilities, [option for option, is_asked in asked.items() if is_asked])
     if order.fork and not capabilities.fork:
@@ -252,6 +253,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         attach=order.message.payload.attach,
         schema=schema,
         once=options.once,
+        slash=options.slash is True,
         max_turns=turns,
         budget_usd=budget if capabilities.budget else None,
         settings=settings,

@@ -31,6 +31,8 @@ CASES = {
 }
 # Other tests, where no case of that table does.
 OTHERS = {
+    ("codex", "slash_commands"): "real/test_live_control.py::"
+    "test_a_conversation_is_compacted_by_a_slash_command_and_a_text_is_none",
     ("claude", "slash_commands"): "real/test_terminal_turns.py::test_a_slash_command_of_claudes_runs_on_its_screen",
     ("claude", "agent_teams"): "teams/test_teams_real.py::test_a_real_team_is_seen_live_from_its_start_to_its_end",
     (

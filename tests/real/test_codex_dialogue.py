@@ -446,17 +446,21 @@ ANSWERED = {
 SENT = {
     *("initialize", "account/read", "config/read", "thread/start", "thread/resume", "thread/fork", "turn/start"),
     *("turn/steer", "turn/interrupt", "thread/backgroundTerminals/clean", "thread/settings/update", "model/list"),
-    *("mcpServerStatus/list", "collaborationMode/list"),
+    *("mcpServerStatus/list", "mcpServer/tool/call", "config/mcpServer/reload", "thread/turns/list", "thread/revert"),
 }
 RIGHTS = {"approvalPolicy", "approvalsReviewer"}
 FIELDS = {
     "ThreadStartParams": {*RIGHTS, "permissions", "sandbox", "cwd", "model", "developerInstructions", "ephemeral"},
     "ThreadResumeParams": {*RIGHTS, "permissions", "sandbox", "cwd", "model", "threadId", "excludeTurns"},
-    "ThreadForkParams": {*RIGHTS, "permissions", "sandbox", "cwd", "model", "threadId", "excludeTurns"},
+    "ThreadForkParams": {*RIGHTS, "permissions", "sandbox", "cwd", "model", "threadId", "excludeTurns", "lastTurnId"},
     "TurnStartParams": {*RIGHTS, "sandboxPolicy", "threadId", "input", "outputSchema"},
     "TurnSteerParams": {"threadId", "expectedTurnId", "clientUserMessageId", "input"},
     "TurnInterruptParams": {"threadId", "turnId"},
-    "ThreadSettingsUpdateParams": {"threadId", "model", "effort"},
+    "ThreadSettingsUpdateParams": {"threadId", "model", "effort", "collaborationMode"},
+    "ThreadTurnsListParams": {"threadId", "limit", "sortDirection", "itemsView", "cursor"},
+    "ThreadRevertParams": {"threadId", "beforeTurnId"},
+    "McpServerToolCallParams": {"threadId", "server", "tool", "arguments"},
+    "ListMcpServerStatusParams": {"threadId"},
 }
 PNG = (
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92"

@@ -148,6 +148,23 @@ def test_codex_shows_and_calls_its_mcp_servers_and_plans(live: Cli, model: FakeM
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_a_conversation_is_compacted_by_a_slash_command_and_a_text_is_none(
+    live: Cli, model: FakeModel, agent: str
+) -> None:
+    send(live, agent, "plums")
+    assert send(live, agent, "/compact").json["reply"] != ""
+    compacted = send(live, agent, "/compact", "--slash")
+    assert (compacted.code, compacted.json["reply"]) == (0, ""), compacted
+    words = {event["state"] for event in live.journal(agent) if event["type"] == "status"}
+    assert words & {"compacting", "compacted"}
+    assert send(live, agent, "and?").code == 0
+    assert "plums" not in [request.asked.prompt for request in model.requests if request.asked][-1]
+    refused = send(live, agent, "/nope", "--slash")
+    assert (refused.code, refused.json["class"]) == (10, "unsupported"), refused
+
+
+@pytest.mark.soak
 def test_codex_takes_an_effort_of_its_model_and_no_other(live: Cli, model: FakeModel) -> None:
     send(live, "codex", "hello")
     for setting in ("effort=bogus", "mode=bogus", "access=full", "thinking=2048"):

@@ -34,6 +34,9 @@ class Talk(Conversation):
         """The last control request of beam's of that kind."""
         return next(frame for frame in reversed(self.sent) if frame.get("request", {}).get("subtype") == subtype)
 
+    def has_asked(self, subtype: str) -> bool:
+        return any(frame.get("request", {}).get("subtype") == subtype for frame in self.sent)
+
     @property
     def message(self) -> dict[str, Any]:
         """The last message that beam sent."""

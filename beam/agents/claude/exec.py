@@ -152,7 +152,7 @@ def text_of(turn: Turn) -> str:
 
     For other files the model gets the path. A leading `/` would run a slash command, so a space is put before it.
     """
-    text = f" {turn.text}" if turn.text.startswith("/") else turn.text
+    text = f" {turn.text}" if turn.text.startswith("/") and not turn.slash else turn.text
     if turn.attach:
         text = f"{text}\n\n" + "\n".join(_mention(path) for path in turn.attach)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -41,6 +41,7 @@ card = Card(
             interrupt=True,
             ask=True,
             tokens=True,
+            commands=True,
             attach="path",
             access=("read", "ask", "edit", "full"),
             outbox=("edit", "full"),

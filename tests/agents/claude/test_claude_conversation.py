@@ -258,6 +258,18 @@ def test_a_text_that_begins_with_a_slash_is_no_command() -> None:
     assert talking(text="/clear").message["message"]["content"] == " /clear"
 
 
+def test_a_slash_command_is_run_if_claude_has_it_and_else_nothing_is_sent() -> None:
+    for text, sent in (("/compact keep names", True), ("/nope", False), ("/", False), ("/ compact", False)):
+        talk = Talk(turn(text=text, slash=True))
+        talk.begin(commands=[{"name": "compact"}])
+        steps = talk.do(Prompt(turn=talk.turn))
+        assert kinds(steps) == (["Send"] if sent else ["Over"])
+        if sent:
+            assert talk.message["message"]["content"] == text
+        else:
+            assert over(talk).verdict.class_ is Class.UNSUPPORTED and over(talk).fit
+
+
 def test_a_lone_surrogate_ends_no_process() -> None:
     talk = talking(text="a\ud800b")
     assert talk.message["message"]["content"] == "a\ufffdb"

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from beam.agents.base import Exit
 from beam.agents.link import (
+    Act,
     Answered,
     Asked,
     Broken,
@@ -42,11 +43,19 @@ ENDED = {  # how each turn of a recording ended
     "2.1.330/asks.jsonl": [DONE, DONE, DONE, DENIED, DONE, DENIED],
     "2.1.330/background.jsonl": [DONE] * 2,
     "2.1.330/control.jsonl": [CUT, DONE, CUT, DONE, DONE, DONE, CUT, DONE, DONE, Status.UNKNOWN],
+    "2.1.330/live.jsonl": [DONE] * 6,
     "2.1.330/read.jsonl": [DENIED],
     "2.1.330/session.jsonl": [DONE, DONE, DONE, Status.FAILED],
     "2.1.330/unknown.jsonl": [],
 }
 GONE = "6b2b7a86-6a2c-5c3f-9d5e-0f6a3a1f2b99"
+ACTIONS = {
+    "mcp_set_servers": "mcp.set",
+    "mcp_call": "mcp.call",
+    "mcp_reconnect": "mcp.reconnect",
+    "mcp_toggle": "mcp.enable",
+    "rewind_files": "rewind.files",
+}
 QUERIES = {"get_context_usage": "context", "mcp_status": "mcp"}
 
 
@@ -89,11 +98,29 @@ class Played:
                 talk.do(Interrupt())
             elif subtype == "set_model":
                 talk.do(Set(id=f"c{self._count}", name="model", value=request["model"]))
+            elif subtype == "set_permission_mode":
+                mode = "plan" if request["mode"] == "plan" else "default"
+                talk.do(Set(id=f"c{self._count}", name="mode", value=mode))
+            elif subtype == "set_max_thinking_tokens":
+                talk.do(Set(id=f"c{self._count}", name="thinking", value=str(request["max_thinking_tokens"])))
+            elif subtype == "apply_flag_settings":
+                talk.do(Set(id=f"c{self._count}", name="effort", value=request["settings"]["effortLevel"]))
+            elif subtype in ACTIONS:
+                self._act(subtype, request)
             elif subtype in QUERIES:
                 talk.do(Query(id=f"c{self._count}", name=QUERIES[subtype]))
-            elif subtype != "initialize":
+            elif subtype not in ("initialize", "get_settings") or not talk.has_asked(subtype):
                 return
             self._ids[f'"{frame["request_id"]}"'] = f'"{talk.request(subtype)["request_id"]}"'
+
+    def _act(self, subtype: str, request: dict[str, Any]) -> None:
+        server, tool = request.get("serverName"), request.get("tool", "")
+        if subtype == "mcp_call":
+            _, server, tool = tool.split("__")
+        given = {"server": server, "tool": tool, "servers": request.get("servers")}
+        given |= {"to": request.get("user_message_id"), "dry_run": request.get("dry_run")}
+        name = ACTIONS[subtype] if request.get("enabled", True) else "mcp.disable"
+        self.talk.do(Act(id=f"c{self._count}", name=name, given=Raw(json.dumps(given).encode())))
 
     @property
     def ended(self) -> list[Status]:
@@ -233,3 +260,13 @@ def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open(seeds: r
 def test_no_long_run_of_sequences_raises_or_leaves_a_turn_open() -> None:
     seed = random.randrange(1 << 30)
     assert wrong_in(one_sequence, pool(), range(seed, seed + 10_000)) == []
+
+
+def test_what_a_live_process_was_asked_is_answered_as_it_was_recorded() -> None:
+    answers = [step for step in Played("2.1.330/live.jsonl", whole).talk.steps if isinstance(step, Answered)]
+    codes = ["", "", "", "", "unsupported", "", "", "", "", "failed", "", "", "", "", "", "", "failed"]
+    assert [answer.code for answer in answers] == codes
+    told = [json.loads(bytes(answer.result)) for answer in answers]
+    docs = {"name": "docs", "status": "connected", "tools": ["ping"], "error": ""}
+    assert told[7] == [docs] and told[11] == [{**docs, "status": "disabled", "tools": []}]
+    assert told[14] == told[15] | {"files": ["/tmp/lab/w/made"], "lines_added": 0, "lines_removed": 1}

@@ -576,6 +576,22 @@ def test_another_model_is_said_from_the_next_turn_on() -> None:
     assert [step.verdict.model for step in talk.steps if isinstance(step, Over)] == ["gpt-5.5", "gpt-5.2"]
 
 
+def test_a_compaction_is_a_turn_and_no_other_command_is() -> None:
+    talk = Talk(turn(text="/compact", slash=True))
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    assert talk.last("thread/compact/start")["params"] == {"threadId": THREAD}
+    talk.reply("thread/compact/start")
+    talk.say("turn/started", turn={"id": TURN, "status": "inProgress"})
+    talk.say("item/started", item={"id": "c", "type": "contextCompaction"})
+    talk.complete()
+    assert (over(talk).verdict.status, over(talk).verdict.reply) == (Status.COMPLETED, "")
+    other = Talk(turn(text="/review", slash=True))
+    other.begin()
+    assert kinds(other.do(Prompt(turn=other.turn))) == ["Over"]
+    assert over(other).verdict.class_ is Class.UNSUPPORTED
+
+
 def test_a_plan_and_an_effort_are_those_of_the_next_turn() -> None:
     talk = talking()
     talk.do(Set(id="p", name="mode", value="plan"))

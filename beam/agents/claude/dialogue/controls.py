@@ -6,6 +6,8 @@ Each is answered once. Does not depend on turns. What it does with MCP servers a
 
 from __future__ import annotations
 
+import re
+
 from beam.agents.base import Turn, raw_json
 from beam.agents.claude.dialogue import actions, rights, wire
 from beam.agents.claude.dialogue.answers import failed, passed_on, refused
@@ -158,6 +160,11 @@ class Controls:
     def commands(self) -> list[str]:
         """Return the names of the slash commands that it takes."""
         return [string(each, "name") for each in objects(self.initialized, "commands")]
+
+    def lacks(self, command: str) -> str:
+        """Return why claude can't run this slash command; "" if it can."""
+        name = re.split(r"\s", command.removeprefix("/"), maxsplit=1)[0]
+        return "" if name in self.commands else f"claude has no command /{name[:80]}: beam agent show --live lists them"
 
     def act(self, intent: Act, now: float) -> list[Step]:
         """Return the step that has it do something."""

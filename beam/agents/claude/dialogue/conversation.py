@@ -146,6 +146,8 @@ class ClaudeLink:
     def _prompt(self, turn: Turn, now: float) -> list[Step]:
         reader = self._reader = TurnReader(turn)
         self._is_stopping = False
+        if turn.slash and (lacking := self._controls.lacks(turn.text)):
+            return self._over([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=lacking), fit=True)
         try:
             text = text_of(turn)
         except UnsupportedError as error:

@@ -45,6 +45,7 @@ from beam.model.outcome import Class, Status, Total
 
 START_S, TURN_S, STOP_S, CLEAN_S = 60.0, 60.0, 10.0, 3.0
 _HELD = 100
+_COMPACT = "/compact"
 _LOST = "no rollout found for thread id"
 _LOCKED = "already has an active writer"
 _CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
@@ -218,6 +219,8 @@ class CodexLink:
     def _prompt(self, turn: Turn, now: float) -> list[Step]:
         reader = TurnReader(turn, self._thread_id, model=self._controls.model, before=self._total)
         self._reader, self._is_stopping = reader, False
+        if turn.slash:
+            return self._run(turn.text, reader, now)
         images: list[Object] = [{"type": "localImage", "path": path} for path in turn.attach if is_image(path)]
         params: Object = {
             "threadId": self._thread_id,
@@ -232,6 +235,22 @@ class CodexLink:
                 verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why)
                 return self._over([], verdict, fit=True)
         return [self._calls.call("turn/start", params, lambda reply: self._began(reader, reply), now + TURN_S)]
+
+    def _run(self, command: str, reader: TurnReader, now: float) -> list[Step]:
+        """Return the steps that run a slash command as a turn: Codex has one over its protocol."""
+        if command.strip() != _COMPACT:
+            reason = f"codex runs {_COMPACT} over its protocol and no other slash command"
+            return self._over([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=reason), fit=True)
+
+        def then(reply: Reply) -> list[Step]:
+            if reader is not self._reader or not reply.error:
+                return []
+            if reply.is_late:
+                return self._break(reply.error)
+            verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=reply.error)
+            return self._over([], verdict, fit=False)
+
+        return [self._calls.call("thread/compact/start", {"threadId": self._thread_id}, then, now + TURN_S)]
 
     def _began(self, reader: TurnReader, reply: Reply) -> list[Step]:
         if reader is not self._reader:
