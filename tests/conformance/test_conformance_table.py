@@ -20,7 +20,7 @@ UNSEEN = {
     "outbox",
     "rewind",
     "system",
-}  # no headless face claims the first; `commands` and `rewind` are tried in tests/real, the others in the cells of reach
+}  # no headless face claims the first; `commands` and `rewind` are tried in tests/real, the others in cells of reach
 
 
 def cell(adapter: str, case: str) -> matrix.Cell:
