@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
 from typing import Any
 
@@ -58,6 +60,44 @@ def test_what_it_asks_for_is_approved_or_denied(place: Cli) -> None:
         out, _ = running.communicate(timeout=60)
         assert json.loads(out)["status"] == "completed", out
         assert (place.project / "made").exists() is made
+
+
+def decisions(place: Cli) -> list[str]:
+    """What the journal says of asks, in order."""
+    found = [event for event in place.journal("mine") if event["type"].startswith("permission.")]
+    return [event.get("decision") or event["type"].partition(".")[2] for event in found]
+
+
+def test_of_two_answers_at_once_one_counts_and_the_other_is_told_so(place: Cli) -> None:
+    running, ask = started(place, "!make made")
+    both = [place.start(word, ask["id"]) for word in ("approve", "deny")]
+    told = {one.communicate(timeout=60)[1].decode() for one in both}
+    assert sorted(one.returncode for one in both) == [0, 4], told
+    assert json.loads(running.communicate(timeout=60)[0])["status"] == "completed"
+    (asked, decided) = decisions(place)
+    assert (asked, decided) == ("asked", "allow" if both[0].returncode == 0 else "deny")
+    assert (place.project / "made").exists() is (decided == "allow")
+
+
+def test_an_ask_is_over_with_the_process_that_asked(place: Cli) -> None:
+    running, ask = started(place, "!make made")
+    (pid,) = [event["pid"] for event in place.journal("mine") if event["type"] == "agent.started"]
+    os.kill(pid, signal.SIGKILL)
+    outcome = json.loads(running.communicate(timeout=60)[0])
+    assert (outcome["status"], outcome["class"]) == ("failed", "crashed")
+    assert decisions(place) == ["asked", "cancelled"]
+    assert place("approve", ask["id"]).code == 4
+    assert not (place.project / "made").exists()
+
+
+def test_an_ask_is_over_with_the_holder_of_its_turn(place: Cli) -> None:
+    running, ask = started(place, "!make made")
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate(timeout=60)
+    assert place("asks", "--json").lines == [] and place("approve", ask["id"]).code == 4
+    assert place("wait", ask["message_id"]).code == 8
+    cancelled = [event["why"] for event in place.journal("mine") if event["type"] == "permission.cancelled"]
+    assert cancelled == ["its holder died"] and not (place.project / "made").exists()
 
 
 def test_with_full_it_is_allowed_all_and_below_ask_it_is_not_started(place: Cli) -> None:

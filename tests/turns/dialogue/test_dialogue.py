@@ -14,9 +14,10 @@ from msgspec import Raw, structs
 from beam.agents.base import Capabilities, Card, Turn, Verdict
 from beam.agents.link import Query, Set
 from beam.base.clock import SystemClock
-from beam.base.errors import NotFoundError, UnsupportedError
+from beam.base.errors import DiskError, NotFoundError, UnsupportedError
 from beam.broker.build_request import order_of
 from beam.model import events
+from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Class, Status
 from beam.model.rule_lists import RuleLists
@@ -244,6 +245,65 @@ def test_before_an_interrupt_every_open_request_is_answered_cancelled(tmp_path: 
     assert (verdict.status, verdict.reply) == (Status.CANCELLED, "1 cancelled , 2 cancelled ")
     assert played.face.heard == ["Prompt", "Decide cancelled", "Decide cancelled", "Interrupt", "Close"]
     assert len(played.journal.of(events.PermissionCancelled)) == 2
+
+
+def test_several_requests_wait_at_once_and_each_gets_its_own_answer(tmp_path: Path) -> None:
+    async def decide(played: Played) -> None:
+        first, second = await played.until_asked(2)
+        played.handle.asks.decide(second.ask_id, Decision(decision="allow", by="ann"))
+        played.handle.asks.decide(first.ask_id, Decision(decision="deny", by="bob"))
+
+    played, verdict = play(tmp_path, "asks", decide)
+    assert sorted(verdict.reply.split(", ")) == ["1 deny ", "2 allow "]
+    decided = [(event.decision, event.by) for event in played.journal.of(events.PermissionDecided)]
+    assert decided == [("allow", "ann"), ("deny", "bob")]
+
+
+class Slow(Recorded):
+    """A journal that notes what the agent was told by the time when a decision is on disk."""
+
+    def __init__(self, face: Lines) -> None:
+        super().__init__()
+        self._face = face
+        self.told: list[list[str]] = []
+
+    def __call__(self, body: Event, *, sync: bool = False) -> Event:
+        if isinstance(body, events.PermissionDecided):
+            assert sync
+            self.told.append([word for word in self._face.heard if word.startswith("Decide")])
+        return super().__call__(body, sync=sync)
+
+
+def test_a_decision_is_on_disk_before_the_agent_hears_of_it(tmp_path: Path) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann"))
+
+    face = Lines()
+    played = Played(tmp_path, face)
+    played.journal = journal = Slow(face)
+    verdict = asyncio.run(played.turn("ask", decide))
+    assert verdict.reply == "1 allow " and journal.told == [[]]
+
+
+def test_a_decision_that_cant_be_written_is_never_told_to_the_agent(tmp_path: Path) -> None:
+    class Full(Recorded):
+        def __call__(self, body: Event, *, sync: bool = False) -> Event:
+            if isinstance(body, events.PermissionDecided):
+                raise DiskError("the disk is full")
+            return super().__call__(body, sync=sync)
+
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        with pytest.raises(DiskError):
+            played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann"))
+        played.handle.stop.ask("cancelled", by="ann")
+
+    face = Lines()
+    played = Played(tmp_path, face)
+    played.journal = Full()
+    verdict = asyncio.run(played.turn("ask", decide))
+    assert verdict.status is Status.CANCELLED and "Decide allow" not in face.heard
 
 
 def test_an_acknowledged_prompt_is_not_over(tmp_path: Path) -> None:
