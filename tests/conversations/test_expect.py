@@ -1,0 +1,147 @@
+"""Each check: what passes, what fails, and what it says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from beam.conversations.expect import Changes, Subject, check, demanded
+from beam.conversations.facts import FileChange, ToolUse, TurnFacts
+from beam.conversations.language import _CHECK
+from beam.conversations.result import Verdict
+from beam.conversations.scenario import Check
+from beam.model import events
+from beam.model.outcome import Denial, Outcome, Status, Unfinished, Usage
+
+USED = Usage(input_tokens=10, output_tokens=5, calls=1)
+
+
+def turn(
+    reply: str = "The answer is 42.", *, status: Status = Status.COMPLETED, usage: Usage = USED, **more: Any
+) -> TurnFacts:
+    """A turn that is over, with two calls of tools."""
+    facts = TurnFacts("a", "?")
+    facts.tools = [
+        ToolUse(name="exec_command", word="Bash", input={"cmd": "git push", "n": 3}),
+        ToolUse(name="write_file", word="Edit"),
+    ]
+    facts.files = [FileChange("src/a.py", "update")]
+    facts.outcome = Outcome(
+        message_id="a-1", agent="a", turn=1, attempt=1, status=status, reply=reply, usage=usage, **more
+    )
+    return facts
+
+
+FILES = {"made.txt": "hello\nworld"}
+SUBJECT = Subject(
+    turns=[turn(cost_usd=0.25)],
+    reply="The answer is 42.",
+    exit_code=0,
+    duration_s=2.0,
+    look=FILES.get,
+    changed=lambda: Changes(paths=("made.txt",), added=2, removed=1, known=True),
+)
+JSON = Subject(turns=[turn()], reply='So:\n```json\n{"n": 1}\n```\n')
+NUMBER = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}'
+TEXT = NUMBER.replace("integer", "string")
+
+HOLDS: list[tuple[str, Any, Any]] = [  # kind, a value that is so, one that is not
+    ("contains", ("42", "answer"), ("42", "43")),
+    ("not_contains", ("43",), ("42",)),
+    ("equals", " The answer is 42.\n", "42"),
+    ("regex", (r"\d+",), (r"^\d+",)),
+    ("not_regex", (r"^\d+",), (r"\d+",)),
+    ("status", "completed", "denied"),
+    ("exit_code", 0, 3),
+    ("file_exists", ("made.txt",), ("made.txt", "no.txt")),
+    ("file_absent", ("no.txt",), ("made.txt",)),
+    ("file_contains", {"made.txt": ("hello",)}, {"made.txt": ("bye",)}),
+    ("files_changed", True, False),
+    ("files_changed", 2, 3),
+    ("files_changed", {"most": 2}, {"most": 1}),
+    ("files_changed", {"only": ("src", "*.txt")}, {"only": ("src",)}),
+    ("files_changed", {"never": ("tests",)}, {"never": ("src/*",)}),
+    ("diff", {"files": 1, "lines": 3}, {"files": 1, "lines": 2}),
+    ("diff", {"added": 2}, {"removed": 0}),
+    ("tool_used", ("Bash", "write_*"), ("Bash", "WebFetch")),
+    ("tool_sequence", ("bash", "Edit"), ("Edit", "Bash")),
+    ("tool_args", ({"tool": "Bash", "args": {"cmd": "^git", "n": "3"}},), ({"tool": "Bash", "args": {"cmd": "pull"}},)),
+    ("tool_args", ({"tool": "Bash", "args": {}},), ({"tool": "Read", "args": {}},)),
+    ("no_tool", "WebFetch", True),
+    ("no_tool", ("Read", "mcp__*"), ("Read", "Edit")),
+    ("no_tool", False, "exec_*"),
+    ("max_steps", 2, 1),
+    ("cost_usd", 0.25, 0.2),
+    ("tokens", 15, 14),
+    ("time", 2.0, 1.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), HOLDS)
+def test_a_check_passes_and_fails(kind: str, good: Any, bad: Any) -> None:
+    assert check(Check(kind=kind, value=good), SUBJECT, 1).verdict is Verdict.PASSED
+    failed = check(Check(kind=kind, value=bad), SUBJECT, 7)
+    assert (failed.verdict, failed.line) == (Verdict.FAILED, 7)
+    assert failed.detail
+
+
+def test_an_answer_follows_a_schema_also_in_a_fenced_block() -> None:
+    assert check(Check(kind="schema", value=NUMBER), JSON, 1).verdict is Verdict.PASSED
+    assert "does not follow" in check(Check(kind="schema", value=TEXT), JSON, 1).detail
+    assert "no JSON" in check(Check(kind="schema", value=NUMBER), SUBJECT, 1).detail
+
+
+def test_every_check_of_the_language_is_tested_here() -> None:
+    elsewhere = {"schema", "command", "judge"}
+    assert {kind for kind, _, _ in HOLDS} | elsewhere == set(_CHECK.fields)
+
+
+def test_what_nobody_knows_fails() -> None:
+    unknown = Subject(turns=[turn(usage=Usage())], reply="x")
+    assert "nobody knows" in check(Check(kind="cost_usd", value=9), unknown, 1).detail
+    assert "nobody knows" in check(Check(kind="tokens", value=9), unknown, 1).detail
+    assert "no git repository" in check(Check(kind="diff", value={"files": 9}), unknown, 1).detail
+
+
+@pytest.mark.parametrize("kind", ["file_exists", "file_absent", "file_contains", "diff"])
+def test_files_say_nothing_in_a_replay(kind: str) -> None:
+    found = check(Check(kind=kind, value=()), msgspec.structs.replace(SUBJECT, is_replayed=True), 1)
+    assert found.verdict is Verdict.SKIPPED
+    assert "no tool was run again" in found.detail
+
+
+DENIED = Denial(tool="Bash")
+DEMANDED = {
+    "denied": turn(denials=(DENIED,)),
+    "empty": turn(" \n"),
+    "truncated": turn(status=Status.TRUNCATED),
+    "no_calls": turn(usage=Usage(calls=0)),
+    "unfinished": turn(unfinished=(Unfinished(tool="Bash"),)),
+}
+
+
+@pytest.mark.parametrize("word", DEMANDED)
+def test_ci_demands_that_something_happened_unless_it_is_allowed(word: str) -> None:
+    (wrong,) = demanded([DEMANDED[word]], frozenset())
+    assert (wrong.name, wrong.verdict) == (f"ci: not {word}", Verdict.FAILED)
+    assert f"allow: [{word}]" in wrong.detail
+    assert demanded([DEMANDED[word]], frozenset({word})) == []
+
+
+def test_ci_takes_a_plain_turn_and_one_whose_calls_nobody_counts() -> None:
+    assert demanded([turn(), turn(usage=Usage())], frozenset()) == []
+
+
+def test_facts_are_folded_from_events_and_an_earlier_attempt_does_not_count() -> None:
+    facts = TurnFacts("codex", "?")
+    owner = events.Owner(pid=1, start_ticks=1)
+    for number in (1, 2):
+        facts.take(events.TurnStarted(owner=owner, turn_key="k", adapter="claude", via="exec", turn=number))
+        facts.take(events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"ls"}')))
+        facts.take(events.ToolReturned(call_id="1", output="a", is_error=True))
+        facts.take(events.FileChanged(path="x"))
+    facts.take(events.Notice(code="replayed", text="minor: answered from turn 1"))
+    assert [(tool.name, tool.word, tool.output, tool.is_error) for tool in facts.tools] == [("Bash", "Bash", "a", True)]
+    assert (facts.turn, len(facts.files), facts.replayed) == (2, 1, "minor")

@@ -1,0 +1,127 @@
+"""Recordings of turns: what is written, which turn answers, and what a miss says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from beam.base.errors import ConfigError, NotFoundError, RefusedFileError, UsageError
+from beam.conversations.recording import Recorder, Replay, mode_of
+from beam.model import events
+from beam.model.message import Message, Payload
+from beam.model.outcome import Status
+
+OWNER = events.Owner(pid=1, start_ticks=1)
+
+
+def turn(prompt: str, reply: str, number: int = 1) -> list[events.Event]:
+    """The events of one turn, as a journal has them."""
+    found: list[events.Event] = [
+        events.MessageQueued(sender="human", text=prompt),
+        events.TurnStarted(owner=OWNER, turn_key="k", adapter="claude", via="exec"),
+        events.ToolCalled(call_id="1", name="Bash", raw="{the CLI's own line}"),
+        events.Text(text=reply),
+        events.TurnFinished(status=Status.COMPLETED, reply=reply),
+        events.TurnClosed(),
+    ]
+    return [events.stamp(e, seq=1, ts="", agent="claude@s", turn=number, message_id=f"m-{number}") for e in found]
+
+
+def recorded(folder: Path, *turns: tuple[str, str]) -> Path:
+    recorder = Recorder(folder)
+    for number, (prompt, reply) in enumerate(turns, 1):
+        for event in turn(prompt, reply, number):
+            recorder.take(event)
+    return folder
+
+
+def asked(text: str) -> Message:
+    return Message(id="claude@s-1", timestamp="", sender="human", to="claude@s", payload=Payload(text=text))
+
+
+def answers(replay: Replay, *prompts: str) -> list[str | None]:
+    found = (replay.take(asked(prompt)) for prompt in prompts)
+    return [each.finished.reply if each is not None else None for each in found]
+
+
+def test_turns_answer_once_each_by_their_prompts(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "r", ("a", "1"), ("b", "2"), ("a", "3"))
+    replay = Replay(folder, "strict")
+    assert answers(replay, "a", "a", "b") == ["1", "3", "2"]
+    assert (replay.counts.exact, replay.counts.minor) == (2, 1)
+    with pytest.raises(NotFoundError, match="all 3 are used"):
+        replay.take(asked("a"))
+    assert replay.counts.unmatched == 1
+
+
+def test_a_recording_is_lines_of_a_journal_without_the_clis_own(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "r", ("a", "1"))
+    lines = (folder / "claude.jsonl").read_bytes().splitlines()
+    assert [type(events.decode(line)).__name__ for line in lines] == [
+        "MessageQueued", "TurnStarted", "ToolCalled", "Text", "TurnFinished",
+    ]  # fmt: skip
+    assert b"the CLI's own" not in (folder / "claude.jsonl").read_bytes()
+
+
+def test_a_miss_names_the_nearest_and_its_first_difference(tmp_path: Path) -> None:
+    replay = Replay(recorded(tmp_path / "r", ("Plan\nthe work", "1"), ("x", "2")), "strict")
+    with pytest.raises(NotFoundError, match=r"turn 1, which differs from character 10 \(line 2\) on.*'Plan.nthe work'"):
+        replay.take(asked("Plan\nthe play"))
+
+
+def test_lenient_takes_the_next_and_fill_leaves_it_to_the_agent(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "r", ("a", "1"), ("b", "2"))
+    lenient = Replay(folder, "lenient")
+    assert answers(lenient, "other", "b") == ["1", "2"]
+    assert (lenient.counts.major, lenient.counts.exact) == (1, 1)
+    fill = Replay(folder, "fill")
+    assert answers(fill, "other", "b") == [None, "2"]
+    assert (fill.counts.live, fill.needs_agents, lenient.needs_agents) == (1, True, False)
+
+
+def test_a_secret_in_a_prompt_is_compared_as_journals_have_it(tmp_path: Path) -> None:
+    key = "sk-ant-api03-" + "a1B2" * 20 + "AA"
+    from beam.secrets.redact import redact
+
+    folder = recorded(tmp_path / "r", (redact(f"use {key}")[0], "1"))
+    assert answers(Replay(folder, "strict"), f"use {key}") == ["1"]
+
+
+def test_a_new_recording_takes_the_place_of_the_old_one_and_an_added_one_does_not(tmp_path: Path) -> None:
+    recorded(tmp_path / "r", ("a", "1"))
+    recorded(tmp_path / "r", ("b", "2"))
+    assert answers(Replay(tmp_path / "r", "lenient"), "a") == ["2"]
+    more = Recorder(tmp_path / "r", adds=True)
+    for event in turn("c", "3"):
+        more.take(event)
+    assert answers(Replay(tmp_path / "r", "strict"), "b", "c") == ["2", "3"]
+
+
+def test_a_recording_follows_no_link(tmp_path: Path) -> None:
+    folder, target = tmp_path / "r", tmp_path / "profile"
+    folder.mkdir()
+    target.write_text("mine")
+    (folder / "claude.jsonl").symlink_to(target)
+    adding = Recorder(folder, adds=True)
+    with pytest.raises(RefusedFileError):
+        for event in turn("a", "1"):
+            adding.take(event)
+    recorded(folder, ("a", "1"))
+    assert (target.read_text(), (folder / "claude.jsonl").is_symlink()) == ("mine", False)
+
+
+def test_a_damaged_recording_is_refused_with_its_line(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "r", ("a", "1"))
+    with (folder / "claude.jsonl").open("a") as file:
+        file.write("{broken\n")
+    with pytest.raises(ConfigError, match=r"claude.jsonl:6:1: not an event"):
+        Replay(folder, "strict").take(asked("a"))
+
+
+def test_no_recording_and_no_mode_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="there is no recording"):
+        Replay(tmp_path / "no", "strict")
+    with pytest.raises(UsageError, match="strict, lenient or fill"):
+        mode_of("exact")
+    assert mode_of(None) == "strict"

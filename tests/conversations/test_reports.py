@@ -1,0 +1,140 @@
+"""JUnit XML, GitHub's and GitLab's lines: their form, and that no text of an agent breaks out of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import xmlschema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beam.conversations import github, gitlab
+from beam.conversations.junit import junit
+from beam.conversations.result import (
+    CheckResult,
+    ReplayCounts,
+    RunResult,
+    Spent,
+    StepResult,
+    TurnResult,
+    Verdict,
+    WorktreeResult,
+)
+from beam.model.outcome import Class, Outcome, Status
+
+HERE = Path(__file__).parent
+XSD = xmlschema.XMLSchema(HERE / "junit.xsd")
+ORACLE = json.loads((HERE.parent / "recordings" / "actions-core" / "3.0.1.json").read_text())
+EVIL = (
+    "]]> <x>&amp; \x1b[31m\x00\x07\ud800\uffff\n::error::owned\n  ::set-output name=a::b\n##[error]x\r"
+    "::warning::y\u2028::z::\u202e"
+)
+
+
+def run(said: str, *, verdict: Verdict = Verdict.FAILED) -> RunResult:
+    """A run whose texts are all of this one."""
+    outcome = Outcome(
+        message_id="a-1", agent="a@s", turn=1, attempt=1, status=Status.FAILED, class_=Class.NETWORK, reason=said,
+        reply=said, exit_code=1,
+    )  # fmt: skip
+    turn = TurnResult(agent="a", outcome=outcome, tools=(said,), cost_usd=0.5, tokens=7, replayed="exact")
+    checks = tuple(CheckResult(name=said, verdict=each, detail=said, kind="contains", line=9) for each in Verdict)
+    steps = (
+        StepResult(id="1", kind="send", verdict=verdict, line=3, why=said, exit_code=1, turns=(turn,), checks=checks),
+        StepResult(id="2", kind="send", verdict=Verdict.FAILED, line=4, why=said, exit_code=1, turns=(turn,)),
+        StepResult(id="3", kind="run", verdict=Verdict.SKIPPED, line=5, why=said, repeat=2),
+        StepResult(id="4", kind="run", verdict=Verdict.PASSED, line=6, output=said),
+    )
+    return RunResult(
+        name="s", file=said or "s.yaml", verdict=verdict, exit_code=13, why=said, steps=steps, spent=Spent(turns=2),
+        repeats=2, passes=1, replay=ReplayCounts(exact=2), worktrees=(WorktreeResult(branch=said, files=(said,)),),
+        note=said,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("said", ["fine", EVIL, ""], ids=["plain", "evil", "empty"])
+def test_the_report_follows_the_schema_and_counts_what_is_in_it(said: str) -> None:
+    data = junit(run(said))
+    XSD.validate(data.decode())
+    (suite,) = ElementTree.fromstring(data)
+    cases = suite.findall("testcase")
+    assert suite.get("tests") == str(len(cases)) == "7"  # a case for each step and each check
+    assert [suite.get(name) for name in ("failures", "errors", "skipped")] == ["1", "1", "2"]
+    told = {each.get("name"): each.get("value") for each in suite.iter("property")}
+    assert (told["replay_exact"], told["exit_code"]) == ("2", "13")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=60))
+def test_no_text_breaks_out_of_the_report(said: str) -> None:
+    (suite,) = ElementTree.fromstring(junit(run(said)))
+    assert {case.tag for case in suite} == {"properties", "testcase"}
+    assert len(suite.findall("testcase")) == 7
+
+
+@pytest.mark.parametrize("case", ORACLE["cases"], ids=lambda case: case["name"])
+def test_a_command_is_byte_for_byte_what_the_package_of_github_writes(case: dict[str, Any]) -> None:
+    assert github.command(case["name"], case["message"], **case["properties"]) == case["said"]
+
+
+def obeyed(lines: list[str]) -> list[str]:
+    """The commands that GitHub's runner takes from these lines: it stops at stop-commands, until the token comes."""
+    found, token = [], ""
+    for line in "\n".join(lines).replace("\r\n", "\n").split("\n"):
+        match = re.match(r"\s*::([^: ]+)(?: [^:]*)?::(.*)", line)
+        if token:
+            token = "" if match and match[1] == token else token
+        elif match and match[1] == "stop-commands":
+            token = match[2]
+        elif match:
+            found.append(match[1])
+        elif "##[" in line:
+            found.append("##[")
+    assert not token
+    return found
+
+
+@pytest.mark.parametrize("said", ["fine", EVIL], ids=["plain", "evil"])
+def test_github_obeys_our_commands_and_no_agents(said: str) -> None:
+    first, second, third, fourth = run(said).steps
+    assert obeyed(github.step_lines("s.yaml", first)) == ["group", "endgroup", "error"]
+    assert obeyed(github.step_lines("s.yaml", second)) == ["group", "endgroup", "error"]
+    assert obeyed(github.step_lines("s.yaml", third)) == ["group", "endgroup"]
+    assert obeyed(github.step_lines("s.yaml", fourth)) == ["group", "endgroup"]
+    assert obeyed([github.warning(said, said)]) == ["warning"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet=st.sampled_from("::error group#[]%\r\n\x1bx-stop"), max_size=60))
+def test_no_text_becomes_a_command_of_the_workflow(said: str) -> None:
+    for step in run(said).steps:
+        assert obeyed(github.step_lines(said, step)) in (["group", "endgroup"], ["group", "endgroup", "error"])
+
+
+def test_a_quoted_text_that_ends_its_own_quotation_does_not() -> None:
+    token = github.quoted("x")[0].rpartition("::")[2]
+    assert obeyed(github.quoted(f"::{token}::\n::error::x")) == []
+
+
+def test_the_summary_has_tables_whose_cells_are_no_markup() -> None:
+    text = github.summary(run("a|b\n<script>[x](y) @someone #1 `c`"))
+    assert "<script>" not in text
+    assert "\\[x\\](y) \\@someone \\#1" in text
+    rows = [line for line in text.splitlines() if line.startswith("| 1 ")]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [7, 4]
+    assert "| step |" in text
+    assert "| agent | turns | tokens | cost |" in text
+
+
+def test_gitlab_gets_a_section_for_each_step_and_folds_what_passed() -> None:
+    for step in run(EVIL).steps:
+        lines = gitlab.step_lines(step, 1_700_000_000)
+        folded = "true" if step.verdict is not Verdict.FAILED else "false"
+        assert re.match(rf"\x1b\[0Ksection_start:\d+:beam_\d_\d\[collapsed={folded}\]\r\x1b\[0K", lines[0])
+        assert "".join(lines).count("section_start") == "".join(lines).count("section_end") == 1
+        assert all("\x1b" not in line and "\r" not in line for line in lines[1:-1])

@@ -1,0 +1,306 @@
+"""`beam run` as people and CI systems meet it: the real beam, scripted agents."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.cli import Cli, Ended, eventually
+
+pytestmark = pytest.mark.acceptance
+SCRIPT = r"""
+rules:
+  - {match: refuse, reply: [{refuse: I will not.}]}
+  - {match: deny, reply: [{deny: Bash}, Done without it.]}
+  - {match: cut, reply: [Half a, {truncate: true}]}
+  - {match: empty, reply: [{silent: true}]}
+  - {match: idle, reply: [{usage: {input_tokens: 0, output_tokens: 0, calls: 0}}, Nothing.]}
+  - {match: hang, reply: [{hang: true}]}
+  - {match: crash, reply: [{crash: 3}]}
+  - {match: slow, reply: [{delay: 0.6}, "slow"]}
+  - {match: spend, reply: [{usage: {input_tokens: 90, output_tokens: 10}}, {cost_usd: 0.5}, Spent.]}
+  - {match: evil, reply: ["::error::owned\n]]> \e[31m"]}
+default: "You said: {prompt}"
+"""
+
+
+@pytest.fixture
+def place(beam: Cli) -> Cli:
+    (beam.project / "script.yaml").write_text(SCRIPT)
+    beam.config(
+        "agents:\n  a: {adapter: scripted, script: script.yaml}\n  b: {adapter: scripted, script: script.yaml}\n"
+    )
+    return beam
+
+
+def scenario(place: Cli, steps: str, head: str = "") -> None:
+    (place.project / "s.yaml").write_text(f"beam: 1\n{head}steps:\n{steps}")
+
+
+def one(prompt: str, more: str = "") -> str:
+    return f"- send: a\n  id: it\n  prompt: {prompt}\n{more}"
+
+
+def run(place: Cli, *args: str) -> Ended:
+    return place("run", "s.yaml", "--junit", "r.xml", "--format", "github", *args)
+
+
+def ends(place: Cli) -> dict[str, str]:
+    """Each case of the report, and how it ended."""
+    found = {}
+    for case in ElementTree.parse(place.project / "r.xml").getroot().iter("testcase"):
+        wrong = [child for child in case if child.tag != "system-out"]
+        found[case.get("name", "")] = f"{wrong[0].tag} {wrong[0].get('type') or ''}".strip() if wrong else "passed"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("prompt", "more", "code", "annotated", "case"),
+    [
+        ("hello", "  expect: {contains: bye}\n", 13, "'bye' is not in it", "failure contains"),
+        ("refuse", "", 6, "I will not.", "error refused"),
+        ("deny", "", 5, "Bash", "error denied"),
+        ("hang", "  timeout: 300ms\n", 3, "stopped after 300ms", "error timeout"),
+        ("crash", "", 1, "crashed", "error crashed"),
+        ("cut", "", 11, "truncated", "error truncated"),
+    ],
+)
+def test_a_failure_has_its_exit_code_its_annotation_and_its_case(
+    place: Cli, prompt: str, more: str, code: int, annotated: str, case: str
+) -> None:
+    scenario(place, one(prompt, more))
+    done = run(place)
+    assert done.code == code, done
+    (line,) = [line for line in done.out.splitlines() if line.startswith("::error")]
+    assert annotated in line
+    assert re.search(r"file=s\.yaml,line=\d+", line)
+    assert case in ends(place).values()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "word"), [("empty", "empty"), ("idle", "no_calls"), ("cut", "truncated"), ("deny", "denied")]
+)
+def test_a_run_in_which_nothing_happened_is_red_in_ci(place: Cli, prompt: str, word: str) -> None:
+    scenario(place, one(prompt))
+    done = place("run", "s.yaml", env={"CI": "true"})
+    assert done.code in (5, 11, 13)
+    assert f"ci: not {word}" in done.out
+    scenario(place, one(prompt, f"  allow: [{word}]\n"))
+    assert place("run", "s.yaml", env={"CI": "true"}).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("- send: nobody\n  prompt: x\n", 4, "s.yaml:3:3: steps.0.send.0: no agent is called 'nobody'"),
+        ("- send: claude\n  prompt: x\n", 4, "claude is not installed here"),
+        ("- send: a\n  promt: x\n", 2, "s.yaml:4:3: steps.0.promt: unknown key; did you mean prompt?"),
+        ("- send: a\n  prompt: x\n  schema: {type: object}\n", 10, "s.yaml:3:3: steps.0.send.0: "),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(place: Cli, text: str, code: int, said: str) -> None:
+    scenario(place, f"{text}")
+    done = place("run", "s.yaml", env={"PATH": "/usr/bin:/bin"})
+    assert (done.code, done.out) == (code, ""), done
+    assert said in done.err
+    assert place.home.agents() == []
+
+
+def test_a_budget_warns_stops_and_tells_what_was_used(place: Cli) -> None:
+    scenario(place, "".join(f"- send: a\n  prompt: spend {n}\n" for n in range(4)))
+    done = run(place, "--budget-usd", "1.1", "--json")
+    assert done.code == 7, done
+    result = done.json
+    assert (result["spent"]["turns"], result["spent"]["cost_usd"], result["exit_code"]) == (3, 1.5, 7)
+    assert [step["verdict"] for step in result["steps"]][-1] == "skipped"
+    scenario(place, "".join(f"- send: a\n  prompt: spend {n}\n" for n in range(2)))
+    warned = run(place, "--max-tokens", "220")
+    assert (warned.code, warned.out.count("::warning")) == (0, 1), warned
+    assert "the run has used 200 of 220 tokens" in warned.out
+
+
+def test_steps_at_the_same_time_are_shown_in_the_order_of_the_file(place: Cli) -> None:
+    scenario(place, "- parallel:\n  - {send: a, prompt: slow}\n  - {send: b, prompt: quick}\n  - {run: 'echo hi'}\n")
+    done = place("run", "s.yaml")
+    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("ok")] == ["1.1", "1.2", "1.3"]
+
+
+def test_the_turns_are_in_ordinary_journals_and_leave_the_persons_session_alone(place: Cli) -> None:
+    before = place("send", "a", "mine", "--json").json["session_id"]
+    scenario(place, one("hello") + one("again").replace("id: it", "id: two"))
+    assert place("run", "s.yaml").code == 0
+    assert place.types("a@s").count("turn.finished") == 2
+    sessions = {e["session_id"] for e in place.journal("a@s") if e["type"] == "turn.finished"}
+    assert len(sessions) == 1
+    assert before not in sessions
+    assert place("send", "a", "still", "--json").json["session_id"] == before
+    assert "a@s\tidle" in place("status").out
+    assert place("run", "s.yaml").code == 0  # a run begins anew
+    assert len({e["session_id"] for e in place.journal("a@s") if e["type"] == "turn.finished"}) == 2
+
+
+def test_agents_of_the_file_alone_run_beside_a_broker_and_touch_no_configuration(place: Cli) -> None:
+    assert place("broker", "start").code == 0
+    try:
+        config = (place.project / "beam.yaml").read_bytes()
+        scenario(
+            place, "- {send: own, prompt: x, expect: {contains: done}}\n", "agents: {own: {command: [echo, done]}}\n"
+        )
+        for _ in range(2):
+            done = place("run", "s.yaml")
+            assert done.code == 0, done
+        assert (place.project / "beam.yaml").read_bytes() == config
+        assert [path.name for path in (place.root / "agents").glob("*/agent.json")] == []
+        assert "completed" in place("status").out
+    finally:
+        place("broker", "stop")
+
+
+def test_a_scenario_of_a_clone_counts_only_once_its_file_is_trusted(beam: Cli) -> None:
+    marker = beam.base / "ran"
+    (beam.project / "check.sh").write_text(f"touch {marker}\n")
+    steps = "- run: [sh, check.sh]\n- {send: scripted, prompt: x, access: full}\n"
+    scenario(beam, steps, "agents: {own: {command: [touch, x]}}\n")
+    done = beam("run", "s.yaml")
+    assert (done.code, marker.exists()) == (2, False)
+    assert "nobody trusts s.yaml" in done.err
+    assert "beam trust s.yaml" in done.err
+    assert beam("run", "s.yaml", "--dry-run").code == 0
+    listed = beam("trust", "s.yaml").err
+    for said in ("it runs 'sh check.sh'", "it runs check.sh", "full access", "own run 'touch x'"):
+        assert said in listed
+    assert beam("run", "s.yaml").code == 0
+    assert marker.exists()
+    (beam.project / "check.sh").write_text("true\n")
+    assert "nobody trusts" in beam("run", "s.yaml").err  # another program
+    scenario(beam, "- {send: scripted, prompt: x}\n")
+    assert beam("run", "s.yaml").code == 0  # needs none
+
+
+def test_a_file_from_elsewhere_in_a_prompt_needs_trust(beam: Cli) -> None:
+    (beam.base / "key").write_text("secret")
+    (beam.project / "near").symlink_to(beam.base / "key")
+    for path in ("../key", "near"):
+        scenario(beam, f"- {{send: scripted, prompt: {{file: {path}}}}}\n")
+        done = beam("run", "s.yaml")
+        assert (done.code, "outside of this folder" in done.err) == (2, True), done
+
+
+def test_an_agent_runs_no_scenario_and_trusts_none(place: Cli) -> None:
+    (place.project / "loop.yaml").write_text("replies: [[{run: [sh, -c, 'beam run s.yaml; beam trust s.yaml']}, x]]\n")
+    place.config("agents: {loop: {adapter: scripted, script: loop.yaml}}\n")
+    scenario(place, "- {send: scripted, prompt: x}\n")
+    from tests.support.console import installed
+
+    assert installed(place)("send", "loop", "go").code == 0
+    said = next(e["output"] for e in place.journal("loop") if e["type"] == "tool.returned")
+    assert said.count("only a person") == 2
+
+
+def test_repeats_pass_by_rate_and_have_recordings_of_their_own(place: Cli) -> None:
+    (place.project / "flaky.yaml").write_text("replies: [good]\n")
+    scenario(place, one("hello", "  expect: {contains: hello}\n"))
+    done = place("run", "s.yaml", "--repeat", "3", "--record", "rec")
+    assert (done.code, "3 of 3 runs passed" in done.out) == (0, True)
+    assert sorted(path.name for path in (place.project / "rec").iterdir()) == ["1", "2", "3"]
+    scenario(place, one("hello", "  expect: {contains: bye}\n"))
+    assert place("run", "s.yaml", "--repeat", "2", "--pass-rate", "0.5").code == 13
+    assert place("run", "s.yaml", "--repeat", "2", "--pass-rate", "0").code == 0
+
+
+def test_a_replay_needs_no_cli_and_says_that_no_tool_ran(place: Cli) -> None:
+    scenario(place, one("hello", "  expect: {contains: hello}\n"))
+    assert place("run", "s.yaml", "--record", "rec").code == 0
+    place.config("agents: {a: {adapter: claude}}\n")  # whose CLI is not here
+    done = place("run", "s.yaml", "--replay", "rec", "--json", env={"PATH": "/usr/bin:/bin"})
+    result = done.json
+    assert (done.code, result["replay"]["exact"]) == (0, 1), done
+    assert "no tool was run again" in result["note"]
+    assert [t["outcome"]["via"] for s in result["steps"] for t in s["turns"]] == ["replay"]
+    assert "replayed" in [e.get("code") for e in place.journal("a@s")]
+    scenario(place, one("other"))
+    missed = place("run", "s.yaml", "--replay", "rec", env={"PATH": "/usr/bin:/bin"})
+    assert (missed.code, "differs from character 1" in missed.out) == (1, True), missed
+    assert (
+        place("run", "s.yaml", "--replay", "rec", "--replay-mode", "lenient", env={"PATH": "/usr/bin:/bin"}).code == 0
+    )
+
+
+def test_one_message_is_recorded_and_replayed_and_what_is_missing_is_filled_in(place: Cli) -> None:
+    assert place("send", "a", "hello", "--record", "rec").out == "You said: hello\n"
+    place.config("agents: {a: {adapter: scripted, script: script.yaml}}\n")
+    (place.project / "script.yaml").write_text("replies: [live]\n")
+    assert place("send", "a", "hello", "--replay", "rec").out == "You said: hello\n"
+    assert place("send", "a", "new", "--replay", "rec").code == 1
+    assert place("send", "a", "new", "--replay", "rec", "--replay-mode", "fill").out == "live\n"
+    assert place("send", "a", "new", "--replay", "rec").out == "live\n"
+    assert place("send", "a", "x", "--replay", "rec", "--no-wait").code == 2
+
+
+def test_a_signal_ends_the_turns_and_the_report_is_written_all_the_same(place: Cli) -> None:
+    scenario(place, one("hang") + one("after").replace("id: it", "id: two"))
+    process = place.start("run", "s.yaml", "--junit", "r.xml")
+    eventually(lambda: (place.root / "agents" / "a@s").is_dir() and "prompt.sent" in place.types("a@s"))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == -signal.SIGINT
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        stream.close()
+    assert ends(place) == {"it (send a)": "error cancelled", "two (send)": "skipped"}
+    assert place.types("a@s").count("turn.finished") == 1
+
+
+def test_text_of_an_agent_is_obeyed_by_nothing(place: Cli) -> None:
+    scenario(place, one("evil", "  expect: {contains: nothing}\n"))
+    done = run(place)
+    assert [line for line in done.out.splitlines() if line.startswith("::error::owned")] == []
+    assert "\x1b" not in done.out
+    assert ends(place) == {"it (send a)": "passed", "1. contains: nothing": "failure contains"}
+
+
+def test_a_failing_step_does_not_keep_others_from_running_unless_it_is_asked_for(place: Cli) -> None:
+    steps = one("refuse") + "- {send: b, prompt: {reply: it}}\n- {send: b, prompt: alone}\n"
+    scenario(place, steps)
+    verdicts = [step["verdict"] for step in place("run", "s.yaml", "--json").json["steps"]]
+    assert verdicts == ["failed", "skipped", "passed"]
+    fast = [step["verdict"] for step in place("run", "s.yaml", "--json", "--fail-fast").json["steps"]]
+    assert fast == ["failed", "skipped", "skipped"]
+
+
+def test_two_agents_that_would_talk_for_ever_stop_and_say_why(place: Cli) -> None:
+    scenario(place, "- {chat: [a, b], prompt: go, until: {turns: 4}}\n- {chat: [a, b], prompt: empty}\n")
+    first, second = place("run", "s.yaml", "--json").json["steps"]
+    assert (len(first["turns"]), first["why"]) == (4, "ended: 4 turns were taken")
+    assert second["why"] == "ended: a fell silent"
+
+
+def test_a_work_tree_keeps_the_persons_files_and_leaves_a_branch(place: Cli) -> None:
+    from tests.support.repository import make_repository
+
+    make_repository(place.project, place.base / "home")
+    steps = "- {send: own, prompt: x, expect: {files_changed: {only: [made]}, diff: {lines: 1}}}\n"
+    steps += "- {run: [test, -f, made]}\n"
+    scenario(place, steps, "worktree: true\nagents: {own: {command: [sh, -c, 'echo x > made']}}\n")
+    result = place("run", "s.yaml", "--json").json
+    (tree,) = result["worktrees"]
+    assert (result["exit_code"], tree["files"], tree["path"]) == (0, ["made"], None), result
+    assert "+x" in tree["diff"]
+    assert not (place.project / "made").exists()
+    shown = git(place, "show", f"{tree['branch']}:made")
+    assert shown == "x\n"
+    assert git(place, "worktree", "list").count("\n") == 1
+    assert list((place.base / "home" / ".local/share/beam/worktrees").iterdir()) == []
+    head = "worktree: {keep: true, branch: mine}\nagents: {own: {command: ['true']}}\n"
+    scenario(place, "- {send: own, prompt: x}\n", head)
+    (kept,) = place("run", "s.yaml", "--json").json["worktrees"]
+    assert (kept["branch"], Path(kept["path"]).is_dir()) == ("mine", True)
+
+
+def git(place: Cli, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=place.project, env=place.env, capture_output=True, text=True, check=True)
+    return done.stdout
