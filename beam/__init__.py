@@ -62,6 +62,8 @@ _LAZY = {
     "beam.api.progress": "Progress",
     "beam.api.rules": "RuleLine RuleTried",
     "beam.api.sessions": "SessionLine",
+    "beam.api.team_actions": "TeamActions create_team",
+    "beam.api.team_join": "Joining Membership",
     "beam.api.teams": "TeamsHere install_hooks",
     "beam.api.turns_now": "KeptProcess Running begun",
     "beam.api.usage": "UsageLine",
@@ -144,6 +146,10 @@ if TYPE_CHECKING:
     from beam.api.rules import RuleTried as RuleTried
     from beam.api.sessions import SessionLine as SessionLine
     from beam.api.status import AgentStatus as AgentStatus
+    from beam.api.team_actions import TeamActions as TeamActions
+    from beam.api.team_actions import create_team as create_team
+    from beam.api.team_join import Joining as Joining
+    from beam.api.team_join import Membership as Membership
     from beam.api.teams import TeamsHere as TeamsHere
     from beam.api.teams import install_hooks as install_hooks
     from beam.api.turns_now import KeptProcess as KeptProcess

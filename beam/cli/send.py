@@ -8,7 +8,7 @@ from typing import NoReturn, TypeVar
 
 from msgspec import UNSET
 
-from beam import DiskError, Message, Options, Outcome, SignalledError, UntrustedError, UsageError
+from beam import DiskError, Message, Options, Outcome, SignalledError, UnsupportedError, UntrustedError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
@@ -132,6 +132,14 @@ def send(
         if "@" in agent:
             raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
         agent = f"{agent}@{session}"
+    if "~" in agent:
+        cli, _, session_id = agent.partition("~")
+        raise UnsupportedError(
+            f"{agent} is a session that beam did not start, and its program takes messages from its person alone",
+            f"type there; a member of a Claude team has an inbox (beam team send); once it has ended, "
+            f"beam agent add NAME --session {cli}:{session_id} continues in it",
+            subject=agent,
+        )
     if " " in agent.strip() and not text:
         import shlex
 

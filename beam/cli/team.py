@@ -1,10 +1,11 @@
-"""`beam team`: Claude Code's agent teams of this user, read-only."""
+"""`beam team`: Claude Code's agent teams of this user. Only its own commands change any."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,7 +15,10 @@ from beam.cli.context import Context
 from beam.cli.parameters import argument, option
 from beam.cli.render.text import write, write_json, write_line
 
-app = App("Look at the agent teams of Claude Code.")
+if TYPE_CHECKING:
+    from beam import TeamActions
+
+app = App("Look at the agent teams of Claude Code, and act on them.")
 
 _HOME = option(None, "--claude-home", metavar="DIR", help="Claude Code's directory; repeatable.")
 _JSON = option(False, "--json", help="Print JSON Lines, one object per line.")
@@ -86,6 +90,158 @@ def mail(
 
 
 @app.verb()
+def send(
+    call: Context,
+    team: str = _TEAM,
+    member: str = argument(..., metavar="MEMBER", help="Who gets it; team-lead is the lead."),
+    text: list[str] = argument(..., metavar="TEXT...", help="The message; - reads it from stdin."),
+    sender: str | None = option(None, "--from", metavar="NAME", help="Who it is from (human)."),
+    claude_home: list[str] | None = _HOME,
+    as_json: bool = _JSON,
+) -> None:
+    """Put a message into a member's inbox. Its program reads it when it waits, or after its next tool call.
+
+    Who a message is from is only written in it: Claude Code does not check that, and takes it as an agent's.
+    """
+    whole = sys.stdin.read() if list(text) == ["-"] else " ".join(text)
+    posted = _actions(call, team, claude_home).send(member, whole, sender=sender or "human")
+    if as_json:
+        _json([posted])
+    else:
+        write_line(f"{posted.mail_id} lies in {posted.to}'s inbox, from {posted.sender} (not authenticated)")
+
+
+@app.verb()
+def task(
+    call: Context,
+    action: str = argument(..., metavar="ACTION", help="add, claim, start, done or block."),
+    team: str = _TEAM,
+    what: str = argument(..., metavar="WHAT", help="The task's id; for add its subject."),
+    description: str = option("", "--description", metavar="TEXT", help="What is to be done (add)."),
+    after: list[str] | None = option(None, "--after", metavar="ID", help="It waits for this task (add, block)."),
+    member: str | None = option(None, "--as", metavar="MEMBER", help="For this member, who is told (claim)."),
+    claude_home: list[str] | None = _HOME,
+    as_json: bool = _JSON,
+) -> None:
+    """Add, claim, start, finish or block a task of a team, under Claude Code's own locks.
+
+    Of several who claim a task at once one gets it. A task that waits for others can't be claimed, and no two tasks
+    can wait for each other.
+    """
+    if action not in ("add", "claim", "start", "done", "block"):
+        raise UsageError(f"{action!r} is no action", "add, claim, start, done or block", subject=action)
+    if (action == "block") != bool(after) and action != "add":
+        raise UsageError("--after goes with add and block, and block needs it", "beam team task block T 2 --after 1")
+    actions = _actions(call, team, claude_home)
+    match action:
+        case "add":
+            changed = actions.add_task(what, description=description, after=after or ())
+        case "claim":
+            changed = actions.claim_task(what, member or "human")
+        case "start":
+            changed = actions.start_task(what)
+        case "done":
+            changed = actions.finish_task(what)
+        case _:
+            for other in after or ():
+                changed = actions.block_task(what, other)
+    if as_json:
+        _json([changed])
+    else:
+        owner = f", {changed.owner}'s" if changed.owner else ""
+        waits = f", waits for {', '.join(changed.blocked_by)}" if changed.blocked_by else ""
+        write_line(f"#{changed.id} {changed.subject}: {changed.status}{owner}{waits}")
+
+
+@app.verb()
+def shutdown(
+    call: Context,
+    team: str = _TEAM,
+    member: str | None = argument(None, metavar="[MEMBER]", help="Only this member."),
+    reason: str = option("", "--reason", metavar="TEXT", help="Why; the member reads it."),
+    claude_home: list[str] | None = _HOME,
+    as_json: bool = _JSON,
+) -> None:
+    """Ask a member, or all but the lead, to end. Each answers for itself; nothing is killed."""
+    posted = _actions(call, team, claude_home).shut_down(member or "", reason=reason)
+    if as_json:
+        _json(posted)
+    elif posted:
+        write_line(f"asked: {', '.join(one.to for one in posted)}")
+    else:
+        call.note(f"{team} has no members but its lead")
+
+
+@app.verb()
+def approve(
+    call: Context,
+    team: str = _TEAM,
+    member: str = argument(..., metavar="MEMBER", help="Who asks."),
+    request: str = argument(..., metavar="REQUEST", help="The request's id, as beam watch shows it: perm-…"),
+    deny: str | None = option(None, "--deny", metavar="TEXT", help="Deny it, and say why."),
+    claude_home: list[str] | None = _HOME,
+    as_json: bool = _JSON,
+) -> None:
+    """Answer a member's request for a permission in the lead's name, as the lead's own dialog would.
+
+    The request stays on the lead's screen. Only members with panes of their own ask like this.
+    """
+    posted = _actions(call, team, claude_home).approve(member, request, deny=deny)
+    if as_json:
+        _json([posted])
+    else:
+        write_line(f"{'denied' if deny is not None else 'allowed'}: {request} of {posted.to}")
+
+
+@app.verb()
+def create(
+    call: Context,
+    team: str = argument(..., metavar="TEAM", help="Its name: lower-case letters, digits and -."),
+    claude_home: list[str] | None = _HOME,
+) -> None:
+    """Make a team without Claude Code: the same files, for agents of any vendor, led by you or by one of them."""
+    from beam import create_team
+
+    call.beam.check_person("makes a team")
+    create_team(call.environ, team, claude_homes=claude_home or (), cwd=str(call.cwd))
+    write_line(f"{team} is there; beam team join {team} AGENT")
+
+
+@app.verb()
+def join(
+    call: Context,
+    team: str = _TEAM,
+    agent: str = argument(..., metavar="AGENT", help="An agent of this root."),
+    name: str | None = option(None, "--name", metavar="NAME", help="Its name in the team (the agent's)."),
+    access: str = option(
+        "read", "--access", metavar="A", help="What its turns may do: read, edit, full, or own: as its settings say."
+    ),
+    take: bool = option(False, "--take", help="Take free tasks by itself."),
+    lead: bool = option(False, "--lead", help="Lead the team, which beam made."),
+    idle: str | None = option(None, "--idle", metavar="D", help="Leave once nothing came for D."),
+    claude_home: list[str] | None = _HOME,
+) -> None:
+    """Make an agent a member of a team, until the lead asks it to end or you press ^C.
+
+    It reads its inbox, answers who wrote, does the tasks that it is given and reports them to the lead. Mail counts as
+    an agent's message: turns have the access read unless you say otherwise.
+    """
+    from beam import Joining, Membership, durations
+    from beam.cli import prompt
+
+    actions = _actions(call, team, claude_home)
+    joining = Joining(
+        agent=call.beam.agent(agent).agent,
+        name=name or agent.replace("@", "-"),
+        access=None if access == "own" else prompt.access(access),
+        takes_tasks=take,
+        leads=lead,
+        idle_s=durations.parse(idle) if idle is not None else None,
+    )
+    call.note(Membership(call.beam, actions, joining, call.note).run())
+
+
+@app.verb()
 def hook(
     call: Context,
     install: bool = option(False, "--install", help="Add the hook to Claude Code's settings."),
@@ -116,6 +272,14 @@ def hook(
     what = ", ".join(done.changed) if done.changed else "nothing to do"
     write_line(f"{done.action}: {what} ({done.path})")
     return 0
+
+
+def _actions(call: Context, team: str, claude_home: Sequence[str] | None) -> TeamActions:
+    """Return the team to act on. Raises UsageError for an agent: only a person does that."""
+    from beam import TeamActions
+
+    call.beam.check_person("acts on a team")
+    return TeamActions(call.environ, team, claude_homes=claude_home or ())
 
 
 def _bytes(call: Context) -> dict[bytes, bytes]:

@@ -50,12 +50,13 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Roster(Struct, frozen=True, kw_only=True):
-    """A team's configuration. `created_ns` is 0 if missing."""
+    """A team's configuration. `created_ns` is 0 if missing; `made_by` is "beam" for one that beam made."""
 
     name: str
     created_ns: int = 0
     lead_id: str = ""
     session_id: str = ""
+    made_by: str = ""
     members: tuple[Member, ...] = ()
 
     def member(self, name: str) -> Member | None:
@@ -72,7 +73,8 @@ class Mail(Struct, frozen=True, kw_only=True):
     """One message of an inbox.
 
     `id` is the vendor's, or `~` and a digest for a message without one. `sent_ns` is 0 if missing. `frame` is the
-    object inside `text` if the text is one of the team's own protocol, of kind `kind`.
+    object inside `text` if the text is one of the team's own protocol, of kind `kind`. `is_reply`: a member that beam
+    runs wrote it as its answer.
     """
 
     id: str
@@ -84,6 +86,7 @@ class Mail(Struct, frozen=True, kw_only=True):
     is_read: bool = False
     kind: str = "message"
     frame: dict[str, Any] = {}
+    is_reply: bool = False
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -134,8 +137,8 @@ def inbox_name(name: str) -> str:
     return _UNSAFE.sub("-", name)
 
 
-def _object(data: bytes) -> Object | None:
-    """Return the object that the bytes begin with.
+def object_in(data: bytes) -> Object | None:
+    """Return the object that the bytes begin with; None for anything else.
 
     A file that is written in place may end with a part of its old content.
     """
@@ -163,7 +166,7 @@ def _value(data: bytes) -> object:
 
 def roster(data: bytes) -> Roster | None:
     """Return the configuration in a config.json; None for an incomplete one."""
-    value = _object(data)
+    value = object_in(data)
     if value is None:
         return None
     return Roster(
@@ -171,6 +174,7 @@ def roster(data: bytes) -> Roster | None:
         created_ns=(integer(value, "createdAt") or 0) * _MS,
         lead_id=string(value, "leadAgentId"),
         session_id=string(value, "leadSessionId"),
+        made_by=string(value, "madeBy"),
         members=tuple(_member(one) for one in objects(value, "members") if string(one, "name")),
     )
 
@@ -219,6 +223,7 @@ def _mail(value: Object) -> Mail:
         is_read=value.get("read") is True,
         kind=string(frame, "type") or "message",
         frame=frame,
+        is_reply=string(value, "inReplyTo") != "",
     )
 
 
@@ -255,7 +260,7 @@ _TASK_FIELDS = frozenset({"id", "subject", "description", "activeForm", "owner",
 
 def task(data: bytes) -> Task | None:
     """Return the task in a file; None for an incomplete one, and for one without an id."""
-    value = _object(data)
+    value = object_in(data)
     if value is None:
         return None
     task_id = value.get("id")
@@ -277,7 +282,7 @@ def task(data: bytes) -> Task | None:
 
 def session(data: bytes) -> Session | None:
     """Return an entry of the register of sessions; None for an incomplete one."""
-    value = _object(data)
+    value = object_in(data)
     pid = integer(value or {}, "pid")
     if value is None or not pid or pid < 0:
         return None
@@ -297,7 +302,7 @@ def session(data: bytes) -> Session | None:
 
 def hook_call(line: bytes) -> HookCall | None:
     """Return one line of the spool (see `hook.py`); None for anything else."""
-    value = _object(line)
+    value = object_in(line)
     at_ns = integer(value or {}, "at_ns")
     if value is None or at_ns is None:
         return None

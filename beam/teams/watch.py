@@ -307,6 +307,9 @@ def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
     for team in list(diff.teams.values()):
         if team.roster is None or (team.is_stale and not every and not team.config_gone_ns):
             continue
+        if team.roster.made_by:  # no process leads it
+            events += diff.tick(team, now_ns)
+            continue
         session = diff.lead_of(team)
         if session is not None and _is_alive(session):
             if team.lead_pid != session.pid or team.is_stale or team.session_id != session.session_id:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.foreign.programs import _adapter
+from tests.support.cli import Cli
 
 NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 
@@ -25,3 +26,9 @@ NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 )
 def test_a_process_is_known_by_the_program_that_it_runs(words: list[bytes], adapter: str) -> None:
     assert _adapter(words, NAMES) == adapter
+
+
+def test_a_message_to_a_session_that_beam_did_not_start_is_refused_with_the_reason(beam: Cli) -> None:
+    done = beam("send", "codex~e5a4", "hello")
+    assert done.code == 10
+    assert "is a session that beam did not start" in done.err

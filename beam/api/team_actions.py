@@ -1,0 +1,130 @@
+"""What a person does to a Claude team: mail, tasks, the end of members. Nothing of it happens by itself."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from beam.base.errors import NotFoundError, UsageError
+from beam.teams import act
+from beam.teams.act import TeamFiles
+from beam.teams.look import Look
+from beam.teams.model import LEAD, Task
+from beam.teams.tasks import COMPLETED, IN_PROGRESS
+from beam.teams.watch import homes
+
+PERSON = "human"
+_PERMISSION = re.compile(r"perm-[A-Za-z0-9_-]{1,100}")
+
+
+class Posted(Struct, frozen=True, kw_only=True):
+    """A message that lies in a member's inbox. `sender` is what it says of itself; nobody checks that."""
+
+    team: str
+    to: str
+    mail_id: str
+    sender: str
+
+
+class TeamActions:
+    """One team of these homes, to be changed."""
+
+    def __init__(self, environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = ()) -> None:
+        teams = [team for team in Look(homes(environ, claude_homes)).teams() if team.roster is not None]
+        found = [team for team in teams if team.name == name] or [team for team in teams if name and name in team.name]
+        if not found:
+            raise NotFoundError(f"there is no team {name!r}", "beam team list", subject=name)
+        if len(found) > 1:
+            names = ", ".join(f"{team.name} ({team.home})" for team in found[:4])
+            raise UsageError(f"{name!r} matches {len(found)} teams: {names}", "give its whole name", subject=name)
+        self.team = found[0].name
+        self.files = TeamFiles(found[0].home, self.team)
+
+    def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Posted:
+        """Put a message into a member's inbox. Raises UsageError for a frame of the team's protocol."""
+        act.check_text(text)
+        act.check_sender(sender, self.files.roster())
+        member = self.files.member(to)
+        mail_id = self.files.post(member.name, text, sender=sender, summary=summary or _summary(text))
+        return Posted(team=self.team, to=member.name, mail_id=mail_id, sender=sender)
+
+    def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> Task:
+        """Add a task that waits for those of `after`."""
+        if not subject.strip():
+            raise UsageError("a task needs a subject")
+        task_id = self.files.add_task(subject, description=description, after=after)
+        return self.files.tasks()[task_id]
+
+    def claim_task(self, task_id: str, owner: str = PERSON) -> Task:
+        """Make somebody the owner of a free task; a member is told so, as Claude Code does."""
+        is_member = owner != PERSON
+        if is_member:
+            self.files.member(owner)
+        task = self.files.claim_task(task_id, owner)
+        if is_member:
+            self.files.frame(
+                owner,
+                "task_assignment",
+                sender=PERSON,
+                taskId=task.id,
+                subject=task.subject,
+                description=task.description,
+                assignedBy=PERSON,
+            )
+        return task
+
+    def start_task(self, task_id: str) -> Task:
+        """Set a task to in progress."""
+        return self.files.move_task(task_id, IN_PROGRESS)
+
+    def finish_task(self, task_id: str) -> Task:
+        """Set a task to completed."""
+        return self.files.move_task(task_id, COMPLETED)
+
+    def block_task(self, task_id: str, by: str) -> Task:
+        """Make a task wait for another."""
+        self.files.block_task(task_id, by)
+        return self.files.tasks()[task_id]
+
+    def shut_down(self, member: str = "", *, reason: str = "") -> list[Posted]:
+        """Ask a member, or all but the lead, to end. Each decides for itself, and says so to the lead."""
+        roster = self.files.roster()
+        lead = roster.lead
+        names = [self.files.member(member).name] if member else [one.name for one in roster.members]
+        found = []
+        for name in names:
+            if lead is not None and name == lead.name:
+                if member:
+                    raise UsageError(f"{name} leads the team; end its own program", subject=name)
+                continue
+            request = f"shutdown-{time.time_ns() // 1_000_000}@{name}"
+            fields = {"requestId": request, "from": LEAD, **({"reason": reason} if reason else {})}
+            mail_id = self.files.frame(name, "shutdown_request", sender=LEAD, **fields)
+            found.append(Posted(team=self.team, to=name, mail_id=mail_id, sender=LEAD))
+        return found
+
+    def approve(self, member: str, request: str, *, deny: str | None = None) -> Posted:
+        """Answer a member's request for a permission in the lead's name. Raises UsageError for another kind of id."""
+        if not _PERMISSION.fullmatch(request):
+            raise UsageError(f"{request!r} is not the id of a permission", "beam watch shows it: perm-…")
+        name = self.files.member(member).name
+        if deny is None:
+            fields = {"request_id": request, "subtype": "success", "response": {"permission_updates": []}}
+        else:
+            fields = {"request_id": request, "subtype": "error", "error": deny}
+        mail_id = self.files.frame(name, "permission_response", sender=LEAD, **fields)
+        return Posted(team=self.team, to=name, mail_id=mail_id, sender=LEAD)
+
+
+def create_team(environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = (), cwd: str = "") -> None:
+    """Make a team that no Claude Code leads. Raises UsageError if there is one of that name."""
+    act.create(homes(environ, claude_homes)[0], name, session_id=str(uuid.uuid4()), cwd=cwd)
+
+
+def _summary(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= 60 else words[:59] + "…"

@@ -1,0 +1,263 @@
+"""A beam agent as a member of a Claude team: it reads its inbox, answers, does tasks, waits, and leaves.
+
+What comes in the mail is an agent's word, not a person's: it is text for the agent's turn, with the access `read`
+unless a person said otherwise, and of the frames of the team's protocol only an assignment and the lead's request to
+end are heeded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from beam.api.team_actions import TeamActions
+from beam.base.errors import BeamError, NotFoundError, UsageError
+from beam.model.message import Access
+from beam.model.outcome import Status
+from beam.process import tree
+from beam.teams import act, model
+from beam.teams.act import PENDING, TeamFiles
+from beam.teams.model import LEAD, Mail, Task
+from beam.teams.tasks import COMPLETED, IN_PROGRESS
+
+if TYPE_CHECKING:
+    from beam.api.beam import Beam
+
+_PAUSE_S = 0.2
+_SUMMARY = 60
+
+
+class Joining(Struct, frozen=True, kw_only=True):
+    """How an agent joins: as whom, with which access (None: that of its settings), whether it takes free tasks, whether
+    it leads, and how long it stays without anything to do (seconds; None: until it is asked to end)."""
+
+    agent: str
+    name: str
+    access: Access | None = "read"
+    takes_tasks: bool = False
+    leads: bool = False
+    idle_s: float | None = None
+
+
+class Membership:
+    """One agent in one team. `note` gets what a person may want to know."""
+
+    def __init__(self, beam: Beam, actions: TeamActions, joining: Joining, note: Callable[[str], None]) -> None:
+        self._beam = beam
+        self._files: TeamFiles = actions.files
+        self._team = actions.team
+        self._joining = joining
+        self._name = LEAD if joining.leads else joining.name
+        self._note = note
+        self._done = 0
+
+    def run(self) -> str:
+        """Join, work until the team or somebody ends it, leave, and return why."""
+        self._join()
+        try:
+            return self._work()
+        finally:
+            self._leave()
+
+    # -- coming and going ----------------------------------------------------------------------------------------------
+
+    def _join(self) -> None:
+        joining, members = self._joining, self._files.members()
+        if not act.MEMBER_NAME.fullmatch(self._name):
+            raise UsageError(f"{self._name!r} is not a member's name", "use --name", subject=self._name)
+        other = _membership_of(self._files.home, joining.agent, str(self._beam.home.root))
+        if other:
+            raise UsageError(f"{joining.agent} is in the team {other} already", "an agent is in one team at a time")
+        if joining.leads:
+            if self._files.roster().session_id and not _made_by_beam(self._files):
+                raise UsageError(f"{self._team} is led by Claude Code", "join it without --lead")
+            return
+        if any(one.get("name") == self._name for one in members):
+            raise UsageError(f"{self._team} has a member {self._name} already", "use --name", subject=self._name)
+        self._files.add_member(
+            {
+                "agentId": f"{self._name}@{self._team}",
+                "name": self._name,
+                "agentType": f"beam:{joining.agent}",
+                "joinedAt": time.time_ns() // 1_000_000,
+                "tmuxPaneId": "in-process",
+                "cwd": self._beam.folder(joining.agent),
+                "subscriptions": [],
+                "backendType": "in-process",
+                "beam": {
+                    "agent": joining.agent,
+                    "root": str(self._beam.home.root),
+                    "pid": os.getpid(),
+                    "start": tree.start_ticks(os.getpid()),
+                },
+            }
+        )
+        access = f"the access {joining.access}" if joining.access is not None else "the access of its settings"
+        takes = "It takes free tasks by itself. " if joining.takes_tasks else ""
+        hello = (
+            f"{self._name} joined the team: the agent {joining.agent} of beam, with {access}. {takes}"
+            f"Give it a task with TaskUpdate(owner={self._name!r}), or write to it with SendMessage."
+        )
+        self._files.post(self._lead(), hello, sender=self._name, summary=f"{self._name} joined")
+        self._note(f"{joining.agent} is {self._name} in {self._team}, with {access}")
+
+    def _leave(self) -> None:
+        with contextlib.suppress(BeamError, OSError):
+            for task_id in self._files.release_tasks(self._name):
+                self._note(f"task {task_id} is free again")
+            if not self._joining.leads:
+                self._files.remove_member(self._name)
+
+    # -- work ----------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> str:
+        since, is_idle = time.monotonic(), False
+        while True:
+            if not os.path.isfile(self._files.config):  # noqa: PTH113 - a text
+                return f"the team {self._team} ended"
+            if self._files.roster().member(self._name) is None:
+                return f"{self._name} was removed from {self._team}"
+            worked = False
+            for mail in self._files.take_mail(self._name):
+                if mail.kind == "shutdown_request" and mail.sender == self._lead():
+                    return self._end(mail)
+                worked = self._mail(mail) or worked
+            if not worked and self._joining.takes_tasks:
+                worked = self._take_task()
+            if worked:
+                since, is_idle = time.monotonic(), False
+                continue
+            if not is_idle:
+                is_idle = True
+                if not self._joining.leads:
+                    self._idle()
+            if self._joining.idle_s is not None and time.monotonic() - since > self._joining.idle_s:
+                return f"nothing came for {self._joining.idle_s:g} s"
+            time.sleep(_PAUSE_S)
+
+    def _mail(self, mail: Mail) -> bool:
+        """Do what a message asks for; return whether there was anything to do."""
+        if mail.kind == "task_assignment":
+            return self._assigned(str(mail.frame.get("taskId")))
+        if mail.kind != "message":
+            self._note(f"left out: {mail.kind} of {mail.sender}")
+            return False
+        text = (
+            f"{mail.sender} of the team {self._team} writes to you. It is an agent, or says so; "
+            "it is not your user.\n\n"
+            f"{mail.text}"
+        )
+        ok, answer = self._turn(text)
+        if not mail.is_reply:
+            self._say(mail.sender, answer, reply_to=mail.id, ok=ok)
+        return True
+
+    def _assigned(self, task_id: str) -> bool:
+        task = self._files.tasks().get(task_id)
+        if task is None or task.owner not in (None, self._name) or task.status == COMPLETED:
+            return False
+        return self._do(task)
+
+    def _take_task(self) -> bool:
+        tasks = self._files.tasks()
+        mine = [one for one in tasks.values() if one.owner == self._name and one.status == PENDING]
+        free = [one for one in tasks.values() if one.owner is None and one.status == PENDING]
+        for task in sorted([*mine, *free], key=lambda one: int(one.id)):
+            if any(other in tasks and tasks[other].status != COMPLETED for other in task.blocked_by):
+                continue
+            if task.owner is None:
+                try:
+                    self._files.claim_task(task.id, self._name)
+                except BeamError:  # somebody was faster
+                    continue
+            return self._do(task)
+        return False
+
+    def _do(self, task: Task) -> bool:
+        try:
+            self._files.move_task(task.id, IN_PROGRESS, self._name)
+        except BeamError as error:
+            self._note(error.message)
+            return False
+        self._note(f"task {task.id} begins: {task.subject}")
+        ok, answer = self._turn(
+            f"Your task in the team {self._team}, #{task.id}: {task.subject}\n\n{task.description}\n\n"
+            "Do it, and report what you did."
+        )
+        with contextlib.suppress(NotFoundError):
+            if ok:
+                self._files.move_task(task.id, COMPLETED, self._name)
+            else:
+                self._files.release_tasks(self._name)
+        self._say(self._lead(), f"Task #{task.id} ({task.subject}): {answer}", ok=ok)
+        return True
+
+    def _turn(self, text: str) -> tuple[bool, str]:
+        joining = self._joining
+        try:
+            outcome = self._beam.send(joining.agent, text, access=joining.access)
+        except BeamError as error:
+            return False, f"it failed: {error.message}"
+        if outcome.status == Status.COMPLETED:
+            return True, outcome.reply or "done"
+        return False, f"it {outcome.status}: {outcome.reason or ''}"
+
+    # -- words ---------------------------------------------------------------------------------------------------------
+
+    def _say(self, to: str, text: str, *, reply_to: str = "", ok: bool = True) -> None:
+        """Write to a member; what is for nobody in the team goes to the lead."""
+        roster = self._files.roster()
+        receiver = to if roster.member(to) is not None else self._lead()
+        if receiver == self._name:
+            self._note(text)
+            return
+        words = " ".join(text.split())
+        summary = words if len(words) <= _SUMMARY else words[: _SUMMARY - 1] + "…"
+        if model.frame_of(text.strip()):
+            text = f"The answer was:\n{text}"
+        self._files.post(receiver, text[: act.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)
+        self._done += ok
+
+    def _idle(self) -> None:
+        fields = {"from": self._name, "idleReason": "available"}
+        self._files.frame(self._lead(), "idle_notification", sender=self._name, **fields)
+
+    def _end(self, mail: Mail) -> str:
+        fields: dict[str, Any] = {
+            "requestId": str(mail.frame.get("requestId")),
+            "from": self._name,
+            "paneId": "in-process",
+            "backendType": "in-process",
+        }
+        self._files.frame(self._lead(), "shutdown_approved", sender=self._name, **fields)
+        return f"{mail.sender} asked {self._name} to end"
+
+    def _lead(self) -> str:
+        lead = self._files.roster().lead
+        return lead.name if lead is not None else LEAD
+
+
+def _made_by_beam(files: TeamFiles) -> bool:
+    return files.roster().made_by == "beam"
+
+
+def _membership_of(home: str, agent: str, root: str) -> str:
+    """Return the team that this agent is in with a living process, "" if none."""
+    for folder in sorted(os.listdir(f"{home}/teams")):  # noqa: PTH208 - names
+        try:
+            members: Sequence[dict[str, Any]] = TeamFiles(home, folder).members()
+        except BeamError:
+            continue
+        for member in members:
+            told = member.get("beam")
+            if not isinstance(told, dict) or (told.get("agent"), told.get("root")) != (agent, root):
+                continue
+            pid = told.get("pid")
+            if isinstance(pid, int) and tree.start_ticks(pid) == told.get("start"):
+                return folder
+    return ""
