@@ -60,6 +60,7 @@ _LAZY = {
     "beam.api.foreign": "ForeignSessions ForeignStatus",
     "beam.api.manage": "settings_of_flags",
     "beam.api.progress": "Progress",
+    "beam.api.report": "ReportLine",
     "beam.api.rules": "RuleLine RuleTried",
     "beam.api.sessions": "SessionLine",
     "beam.api.team_actions": "TeamActions create_team",
@@ -142,6 +143,7 @@ if TYPE_CHECKING:
     from beam.api.foreign import ForeignStatus as ForeignStatus
     from beam.api.manage import settings_of_flags as settings_of_flags
     from beam.api.progress import Progress as Progress
+    from beam.api.report import ReportLine as ReportLine
     from beam.api.rules import RuleLine as RuleLine
     from beam.api.rules import RuleTried as RuleTried
     from beam.api.sessions import SessionLine as SessionLine

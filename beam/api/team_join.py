@@ -57,7 +57,7 @@ class Membership:
         self._done = 0
 
     def run(self) -> str:
-        """Join, work until the team or somebody ends it, leave, and return why."""
+        """Return why the membership ended: joins, works until the team or somebody ends it, and leaves."""
         self._join()
         try:
             return self._work()

@@ -61,6 +61,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "beam log": ("beam log claude -n 20", "beam log 7k2m", "beam log claude --since 14:30 --json"),
     "beam status": ("beam status", "beam status --usage", "beam status claude --json"),
+    "beam report": ("beam report", "beam report claude --since 7d", "beam report --json"),
     "beam team": ("beam team list", "beam team show review"),
     "beam team list": ("beam team list", "beam team list --json"),
     "beam team show": ("beam team show review",),

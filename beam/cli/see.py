@@ -12,6 +12,7 @@ from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
+from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import AnyEvent, Beam, ForeignSessions, Teams, Wanted
@@ -244,7 +245,11 @@ def status(
         return
     if usage:
         used = call.beam.usage(agent or [])
-        _print_json(used) if as_json else render.usage(used)
+        if as_json:
+            _print_json(used)
+        else:
+            is_shown = is_terminal(sys.stdout)
+            render.usage(used, activity=call.beam.activity(agent or []) if is_shown else {})
         if not as_json and used[-1].estimated_usd is not None:
             call.note(f"~ is estimated from list prices of {used[-1].prices_as_of}; that agent's CLI names no cost")
         return

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beam.api.doctor import Check
     from beam.api.foreign import ForeignSessions, ForeignStatus
     from beam.api.gc import Collected
+    from beam.api.report import ReportLine
     from beam.api.smoke import Smoked
     from beam.api.status import AgentStatus
     from beam.api.usage import UsageLine
@@ -104,6 +105,19 @@ class LookVerbs(OpenedRoot):
         from beam.api import usage
 
         return usage.lines(self.context, self._names(agents))
+
+    def report(self, agents: Sequence[str] = (), *, since: str = "") -> list[ReportLine]:
+        """Return what each agent did, cost and waited for by model, of turns that ended since then (RFC 3339); the last
+        line is the sum."""
+        from beam.api import report
+
+        return report.report(self.context, self._names(agents), since=since)
+
+    def activity(self, agents: Sequence[str] = (), *, days: int = 14) -> dict[str, list[int]]:
+        """Return the tokens of each agent on each of the last days, today last."""
+        from beam.api import report
+
+        return report.activity(self.context, self._names(agents), now_ns=self._clock.now_ns(), days=days)
 
     def folder(self, agent: str) -> str:
         """Return the folder where the agent works. Raises NotFoundError, ConfigError."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam import Status, clock
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.calls import brief_call
+from beam.cli.render.charts import bar, sparkline
 from beam.cli.render.tables import ago, columns
 from beam.cli.render.text import one_line, write
 from beam.cli.streams import is_terminal
@@ -108,10 +109,18 @@ def _kept(kept: KeptProcess) -> str:
     return f"{kept.via} kept{memory}{until} by pid {kept.holder}"
 
 
-def usage(found: Sequence[UsageLine]) -> None:
-    """Print one line per agent and model, and the sum."""
+def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] = {}) -> None:
+    """Print one line per agent and model, and the sum; on a terminal with a bar of each line's share, and each agent's
+    tokens of the last days (`activity`)."""
     rows = []
+    most = max((_spent(line) for line in found if line.agent is not None), default=0.0)
+    shown: set[str] = set()
     for line in found:
+        picture = ""
+        if activity and line.agent is not None:
+            days = activity.get(line.agent, ()) if line.agent not in shown else ()
+            shown.add(line.agent)
+            picture = f"{bar(_spent(line), most)} {sparkline(days)}".rstrip()
         tokens = (getattr(line.usage, f"{kind}_tokens") for kind in _TOKENS)
         figures = ("" if count is None else str(count) for count in tokens)
         name = "total" if line.agent is None else line.agent
@@ -124,11 +133,17 @@ def usage(found: Sequence[UsageLine]) -> None:
                 calls,
                 *figures,
                 _cost(line.cost_usd, line.estimated_usd),
-                line.error or "",
+                " ".join(filter(None, (picture, line.error or ""))),
             )
         )
     head = ("AGENT", "MODEL", "TURNS", "CALLS", "INPUT", "OUTPUT", "CACHED", "WRITTEN", "REASONING", "COST", "")
     columns(head, rows, wide=is_terminal(sys.stdout))
+
+
+def _spent(line: UsageLine) -> float:
+    """Return what the line is measured by: its cost, or its tokens while no line has a cost."""
+    cost = (line.cost_usd or 0.0) + (line.estimated_usd or 0.0)
+    return cost or sum(getattr(line.usage, f"{kind}_tokens") or 0 for kind in _TOKENS) * 1e-9
 
 
 def _cost(reported: float | None, estimated: float | None) -> str:
