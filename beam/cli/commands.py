@@ -27,7 +27,7 @@ COMMANDS = {
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
     "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
-    "report": ("See", "beam.cli.report", "Sum up what agents did, cost and waited for."),
+    "report": ("See", "beam.cli.report", "Print what agents did, cost and waited for."),
     "team": ("See", "beam.cli.team", "Look at the agent teams of Claude Code, and act on them."),
     "agent": ("Set up", "beam.cli.agent", "List, show, add, fork, rename, archive, change, release and remove agents."),
     "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),

@@ -17,7 +17,7 @@ def report(
     since: str | None = option(None, "--since", metavar="D", help="Only turns that ended in the last D."),
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
 ) -> None:
-    """Sum up turns by agent and model: cost, failures, how long they worked and how long they waited.
+    """Print sums of turns by agent and model: cost, failures, how long they worked and how long they waited.
 
     QUEUED is how long messages waited for their turns, ASKED how long turns waited for decisions. Costs with ~ are
     estimated from list prices.
