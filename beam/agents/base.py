@@ -292,8 +292,9 @@ class Card(Struct, frozen=True, kw_only=True):
     closed. `obeys` are the files of a folder that the CLI obeys. `occupied` are files (or `$NAME`: variables) of the
     machine's owner that its switches against those files would replace; if one exists, the switches are not used.
     `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
-    tested it, and how to use it anyway: it then has no mode and is only listed. `by_name` are modes that are used only
-    where a message names them. `teams`: `beam watch` shows its agent teams.
+    tested it, and how to use it anyway: it then has no mode and is only listed.
+    `by_name` are modes that are used only where a message names them, or for access `ask`; `never_auto` are those that
+    access `ask` does not choose either. `teams`: `beam watch` shows its agent teams.
     """
 
     name: str
@@ -313,6 +314,7 @@ class Card(Struct, frozen=True, kw_only=True):
     remembers: tuple[Remembers, ...] = ()
     unverified: str = ""
     by_name: tuple[Face, ...] = ()
+    never_auto: tuple[Face, ...] = ()
     teams: bool = False
 
 

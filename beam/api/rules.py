@@ -97,8 +97,8 @@ def tried(
     """
     resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
-    face = face_of(adapter, via)
     has = _access_of(context, resolved, access)
+    face = face_of(adapter, via, has)
     rules = _rules(resolved).plus(rules_of(more or RuleLists(), BY_FLAG))
     folder = str((context.home.project / (resolved.settings.cwd or "")).resolve())
     requested = call_of(call)

@@ -172,7 +172,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     try:
         resolved = context.config.resolve(message.to)
         adapter = adapters.adapter(resolved.settings.adapter)
-        face = face_of(adapter, options.via)
+        face = face_of(adapter, options.via, context.access_for(resolved, message))
         rules = rules_for(resolved, message, is_exposed=context.exposed)
     except BeamError:
         return False  # its turn says what is wrong

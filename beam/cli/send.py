@@ -156,7 +156,14 @@ def send(
         _use_recording(call, record, replay, replay_mode, no_wait=no_wait)
     asked = prompt.access(access)
     if asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr):
-        asked = beam.default_access(agent, via)
+        given_options = {
+            "attach": bool(attach),
+            "budget": budget is not None,
+            "max_turns": max_turns is not None,
+            "model": model is not None,
+            "schema": schema is not None,
+        }
+        asked = beam.default_access(agent, via, [name for name, is_given in given_options.items() if is_given])
     options = Options(
         access=asked,
         model=model,

@@ -101,8 +101,12 @@ def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
 _OF_THE_AGENT = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_OUTBOX", "BEAM_BIN")
 
 
-def face_of(adapter: Adapter, via: str | None) -> Face:
-    """Return the face that runs the turn. Raises UnsupportedError for a face that this agent does not have."""
+def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> Face:
+    """Return the face that runs a turn with this access. Raises UnsupportedError for a face that this agent does not
+    have.
+
+    With access `ask` the agent's own protocol is chosen without being named, because there it can ask.
+    """
     faces = adapter.card.faces
     if adapter.card.unverified:
         raise UnsupportedError(
@@ -111,6 +115,9 @@ def face_of(adapter: Adapter, via: str | None) -> Face:
             subject=adapter.card.name,
         )
     if via in (None, "auto"):
+        can = faces.get("dialogue")
+        if access == "ask" and can is not None and "ask" in can.access and "dialogue" not in adapter.card.never_auto:
+            return "dialogue"
         for face in ("dialogue", "exec", "terminal", "mailbox"):
             if face in faces and face not in adapter.card.by_name:
                 return face
@@ -177,13 +184,20 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
     return granted
 
 
+def face_for(order: TurnRequest) -> Face:
+    """Return the face that runs this turn. Raises UnsupportedError for a face that this agent does not have."""
+    options = order.message.options
+    access = granted_access(order.settings.access, options.access, from_agent=order.from_agent, at_most=order.at_most)
+    return face_of(order.adapter, options.via, access)
+
+
 def most_of(order: TurnRequest) -> Access | None:
     """Return the highest access for messages that this turn sends: the turn's own.
 
     For a program it is the one in its settings, None if they name none.
     """
     try:
-        capabilities = order.adapter.card.faces[face_of(order.adapter, order.message.options.via)]
+        capabilities = order.adapter.card.faces[face_for(order)]
         return access_of(order, capabilities) if capabilities.access else lowest(order.settings.access, order.at_most)
     except UnsupportedError:
         return "read"

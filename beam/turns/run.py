@@ -44,7 +44,7 @@ from beam.turns.request import (
     Record,
     TurnRequest,
     env_for_kept_process,
-    face_of,
+    face_for,
     host_of,
     most_of,
     turn_of,
@@ -77,7 +77,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
         services.poll()
 
     try:
-        face = face_of(order.adapter, order.message.options.via)
+        face = face_for(order)
         started = events.TurnStarted(
             attempt=order.message.attempt,
             owner=order.owner,

@@ -169,7 +169,16 @@ def test_values_can_be_written_as_json(beam: Beam) -> None:
 
 @pytest.mark.parametrize(
     ("agent", "via", "access"),
-    [("claude", "terminal", "ask"), ("claude", "exec", None), ("echo", None, None), ("careful", "terminal", None)],
+    [
+        ("claude", None, "ask"),
+        ("opencode", "auto", "ask"),
+        ("claude", "terminal", "ask"),
+        ("claude", "exec", None),
+        ("kimi", None, None),
+        ("gemini", None, None),
+        ("echo", None, None),
+        ("careful", "terminal", None),
+    ],
 )
 def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_said(
     beam: Beam, environ: dict[str, str], agent: str, via: str | None, access: str | None
@@ -179,6 +188,11 @@ def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_said(
     assert beam.default_access(agent, via) == access
     inside = Beam(cwd=beam.home.project, environ={**environ, "BEAM_AGENT": "planner"})
     assert inside.default_access(agent, via) is None
+
+
+def test_a_person_is_not_asked_where_the_mode_that_can_ask_lacks_an_option(beam: Beam) -> None:
+    assert beam.default_access("qwen", None, ["model"]) == "ask"
+    assert beam.default_access("qwen", None, ["schema"]) is None
 
 
 def test_an_agent_can_not_approve(beam: Beam, environ: dict[str, str]) -> None:

@@ -55,4 +55,5 @@ card = Card(
     },
     makes=dict.fromkeys(("HOME/.gemini",)),
     by_name=("dialogue",),
+    never_auto=("dialogue",),  # over its protocol a session goes on in one process only
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,16 +206,19 @@ class SendVerbs(OpenedRoot):
             launch.ensure(self.context, paths)
         return message.id
 
-    def default_access(self, agent: str, via: str | None) -> Access | None:
-        """Return the access for a person at a terminal who gives none: `ask` if the turn's mode supports it; None
-        leaves it to the agent's settings."""
+    def default_access(self, agent: str, via: str | None, options: Collection[str] = ()) -> Access | None:
+        """Return the access for a person at a terminal who gives none: `ask` if the turn's mode supports it and these
+        options of the message (`agents.options.OPTIONS`); None leaves it to the agent's settings."""
         from beam.turns.request import face_of
 
         settings = self.context.config.resolve(agent).settings
         if settings.access is not None or self.is_agent or self.context.exposed:
             return None
         adapter = registry.adapter(settings.adapter)
-        return "ask" if "ask" in adapter.card.faces[face_of(adapter, via)].access else None
+        can = adapter.card.faces[face_of(adapter, via, "ask")]
+        by_settings = (name for name in ("schema", "max_turns", "system") if getattr(settings, name) is not None)
+        wanted = {*options, *by_settings, *(("budget",) if settings.budget_usd is not None else ())}
+        return "ask" if "ask" in can.access and all(getattr(can, name) for name in wanted) else None
 
     def lend_key(self, message: Message, descriptor: int) -> None:
         """Let the turn of this message, which has `shield`, read its API key from this descriptor of the process. Only
@@ -307,7 +310,7 @@ class SendVerbs(OpenedRoot):
         if wanted.once:
             raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")
         agent, adapter = receiver.resolved.name, receiver.adapter
-        face = face_of(adapter, wanted.via)
+        face = face_of(adapter, wanted.via, wanted.access or receiver.resolved.settings.access)
         if face not in ("dialogue", "terminal"):
             others = [name for name in adapter.card.faces if name in ("dialogue", "terminal")]
             raise UnsupportedError(
