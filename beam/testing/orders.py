@@ -13,10 +13,9 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
-from beam.testing.player import write_frame
+from beam.testing.player import STEP_S, rest, write_frame
 
 
 class Orders:
@@ -28,38 +27,37 @@ class Orders:
         self._received: list[str] = []  # in this turn
         self._unread: list[tuple[str, str]] = []  # id and text
         self._is_playing = False
-        self._news = threading.Condition()
+        self._lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
 
     def prompt(self) -> dict[str, str] | None:
         """Wait for the next turn and return its order; None if there will be no more."""
         return self._prompts.get()
 
-    @contextlib.contextmanager
-    def playing(self) -> Iterator[None]:
-        """Let an interrupt order raise KeyboardInterrupt in this thread, inside the context in which a turn is
-        played."""
-        with self._news:
+    def begin(self) -> None:
+        """Begin a turn: until its end an interrupt order raises KeyboardInterrupt once in the main thread."""
+        with self._lock:
             self._is_playing, self._received = True, []
-        try:
-            yield
-        finally:
-            with self._news:
-                self._is_playing = False
-                for call_id, _ in self._unread:
-                    _answer(call_id, ok=False, code="unfinished", message="the turn was over before it was read")
-                self._unread = []
+
+    def end(self) -> None:
+        """End the turn."""
+        with self._lock:
+            self._is_playing = False
+            for call_id, _ in self._unread:
+                _answer(call_id, ok=False, code="unfinished", message="the turn was over before it was read")
+            self._unread = []
 
     def received(self, waits: bool) -> str:
         """Return all texts that were passed to this turn; with `waits`, wait until there is one."""
-        with self._news:
-            while waits and not (self._unread or self._received):
-                self._news.wait(0.1)  # an interrupt is seen between two waits
-            for call_id, text in self._unread:
-                self._received.append(text)
-                _answer(call_id)
-            self._unread = []
-            return "\n".join(self._received)
+        while True:
+            with self._lock:
+                for call_id, text in self._unread:
+                    self._received.append(text)
+                    _answer(call_id)
+                self._unread = []
+                if self._received or not waits:
+                    return "\n".join(self._received)
+            rest(STEP_S)
 
     def _read(self) -> None:
         for line in sys.stdin.buffer:
@@ -76,10 +74,9 @@ class Orders:
         elif do == "interrupt":
             self._interrupt()
         elif do == "steer":
-            with self._news:
+            with self._lock:
                 if self._is_playing:
                     self._unread.append((call_id, order.get("text", "")))
-                    self._news.notify()
                     return
             _answer(call_id, ok=False, code="failed", message="no turn runs that could be told")
         elif do == "set" and order.get("name") == "model":
@@ -92,7 +89,7 @@ class Orders:
             _answer(call_id, ok=False, code="unsupported", message=f"the scripted agent has no {what!r}")
 
     def _interrupt(self) -> None:
-        with self._news:
+        with self._lock:
             if self._is_playing:
                 self._is_playing = False  # one is enough
                 os.kill(os.getpid(), signal.SIGINT)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from beam.testing.script import Reply
 
+STEP_S = 0.05  # of a longer sleep
 CHUNK = 12  # characters of a streamed piece, where the script says nothing
 _TEMPLATE = re.compile(r"\{(prompt|turn|session|agent|model|from|steered|env\.([A-Za-z_][A-Za-z0-9_]*))\}")
 
@@ -29,6 +30,13 @@ def write_line(line: bytes) -> None:
     """Write one raw line to stdout and flush it."""
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+
+
+def rest(seconds: float) -> None:
+    """Wait, in short sleeps: an interrupt that comes just before a sleep begins is seen only when that ends."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, STEP_S))
 
 
 def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> Any:
@@ -82,7 +90,7 @@ class Player:
         text, size = value["text"], value.get("chunk", CHUNK)
         for start in range(0, len(text), size):
             write_frame("delta", text=text[start : start + size])
-            time.sleep(value.get("delay", 0))
+            rest(value.get("delay", 0))
         self.step_text(text)
 
     def step_big(self, size: int) -> None:
@@ -92,7 +100,7 @@ class Player:
         write_frame("thinking", text=text)
 
     def step_delay(self, seconds: float) -> None:
-        time.sleep(seconds)
+        rest(seconds)
 
     def step_listen(self, flag: bool) -> None:
         """Do nothing, because `play` has waited already."""
@@ -101,7 +109,7 @@ class Player:
         call_id = self._call(value["name"], value.get("input"))
         if "progress" in value:
             write_frame("tool_progress", id=call_id, text=value["progress"])
-        time.sleep(value.get("delay", 0))
+        rest(value.get("delay", 0))
         if not value.get("unfinished"):
             output, is_error = value.get("output", ""), value.get("is_error", False)
             write_frame("tool_result", id=call_id, output=output, is_error=is_error)
@@ -196,4 +204,4 @@ class Player:
         if flag:
             write_frame("status", state="hanging")
         while flag:
-            time.sleep(3600)
+            rest(3600)

@@ -90,8 +90,13 @@ def _serve(argv: list[str], environ: Mapping[str, str]) -> int:
             return agent.turn(lambda: prompt.get("text", ""), orders.received)
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        with orders.playing():
+        result: dict[str, Any] | None = {"status": "cancelled", "reason": "interrupted"}
+        try:
+            orders.begin()
             result = _result(turn)
+            orders.end()
+        except KeyboardInterrupt:  # it came when the turn had just begun or was just over; it is the only one
+            orders.end()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if result is None:
             return 1

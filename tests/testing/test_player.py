@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from beam.testing.player import fill
+from beam.testing.player import STEP_S, Player, fill
+from beam.testing.script import Step
 
 NAMES = {"prompt": "{turn}!", "turn": "3", "session": "s1", "agent": "a", "model": "m", "from": "me"}
 ENVIRON = {"X": "1", "Y_2": "{X}"}
@@ -25,3 +27,26 @@ ENVIRON = {"X": "1", "Y_2": "{X}"}
 )
 def test_templates_are_filled_in_once_and_other_braces_stay(value: Any, expected: Any) -> None:
     assert fill(value, NAMES, ENVIRON) == expected
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("hang", True, {}),
+        Step("delay", 60, {}),
+        Step("tool", {"name": "ls", "delay": 60}, {}),
+        Step("stream", {"text": "abc", "delay": 60}, {}),
+    ],
+)
+def test_an_interrupt_just_before_a_long_sleep_is_seen_soon(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with pytest.raises(KeyboardInterrupt):
+        Player(lambda: None).play((step,), NAMES, ENVIRON)
+    assert max(slept) <= STEP_S
