@@ -1,5 +1,5 @@
 """Scenarios: several agents in one file, with checks on what happened, and turns that are recorded and replayed.
 
-Below the public API, above the broker: agents are held and their turns are run by what is below; who may run a
-scenario, and how a result is shown, is decided above.
+It is between the public API and the broker: the layers below hold agents and run turns; the layers above decide who may
+run a scenario, and show results.
 """

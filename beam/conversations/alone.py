@@ -1,4 +1,4 @@
-"""Delivers one message in this process alone: what answers it is here (a recording), and nowhere else."""
+"""Delivers one message within this process, because its answer (a recording) exists only here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from beam.turns.signals import stopping
 async def deliver_here(
     context: RootContext, paths: AgentPaths, message: Message, seen: Callable[[Event], None]
 ) -> Outcome:
-    """Hold the agent, run the message here and return its outcome. Raises UnfinishedError where somebody else holds it,
-    SignalledError after a signal.
-    """
+    """Hold the agent, run the message here and return its outcome. Raises UnfinishedError if another process holds
+    it, SignalledError after a signal."""
     agents, stop = HeldAgents(context), StopAll()
     stop.reaches = agents.stop
     with stopping(stop, by="human (signal)") as came:

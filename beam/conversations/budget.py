@@ -1,4 +1,4 @@
-"""What a whole run may use: counted while turns run, told at 80 %, and reached at 100 %."""
+"""The budget of a whole run: counts usage while turns run, warns at 80 %, and stops the run at 100 %."""
 
 from __future__ import annotations
 

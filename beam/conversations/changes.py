@@ -1,6 +1,6 @@
-"""What became of the files of a run, by git: snapshots that change nothing, and a work tree of the run's own.
+"""The file changes of a run, by git: snapshots without side effects, and a separate work tree for the run.
 
-No hook and no program of the repository's own configuration runs.
+No hook or program of the repository's configuration runs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Repository:
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> str:
-        """Return the id of a tree that is what the folder holds now, without what git ignores."""
+        """Return the id of a git tree with the folder's current files, without ignored ones."""
         with self._one:
             env = self._apart()
             index = Path(env["GIT_INDEX_FILE"])
@@ -103,7 +103,7 @@ class Repository:
         return redact(text[:MOST_DIFF])[0]
 
     def patch(self, before: str, after: str) -> bytes:
-        """Return the differences so that `apply` can make them again."""
+        """Return the differences as a patch for `apply`."""
         done = self._git("diff", "--binary", "--no-ext-diff", "--no-textconv", before, after, env=self._apart())
         return done.stdout
 
@@ -126,9 +126,9 @@ class Repository:
         return Repository(path / inside if inside else path, self._environ)
 
     def end_worktree(self, tree: Repository, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
-        """Record what was changed on the branch and remove the work tree, unless it is to be kept.
+        """Commit the changes to the branch and remove the work tree, unless it has to be kept.
 
-        The branch goes, too, if it is as it was.
+        An unchanged branch is removed, too.
         """
         after = tree.snapshot()
         found = tree.changes(before, after)
@@ -146,7 +146,7 @@ class Repository:
         return WorktreeResult(branch="" if is_same else branch, diff=diff, files=found.paths)
 
     def abandon_worktree(self, path: Path) -> None:
-        """Remove a work tree whose run could not go on; its branch stays."""
+        """Remove the work tree of a failed run; its branch stays."""
         self._git("worktree", "remove", "--force", str(path))
 
     # -- git -----------------------------------------------------------------------------------------------------------

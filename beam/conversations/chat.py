@@ -1,4 +1,4 @@
-"""Who speaks next in a chat, what is said to that agent, and when it is over. Values in, values out."""
+"""The rules of a chat: who speaks next, the prompt of that agent, and when the chat ends. Values in, values out."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DONE = "DONE"
 
 
 class Line(Struct, frozen=True):
-    """What one who takes part said."""
+    """One participant's text."""
 
     agent: str
     text: str
 
 
 class Floor:
-    """A chat so far: what each agent said, and what of it each has been told."""
+    """A chat so far: the texts of all agents, and how many of them each agent has received."""
 
     def __init__(self, chat: Chat, opening: str) -> None:
         self._chat = chat
@@ -29,11 +29,11 @@ class Floor:
         self._told: dict[str, int] = {}  # how many lines each has been told
 
     def first(self) -> str:
-        """Return who speaks first, where no moderator decides."""
+        """Return who speaks first, if there is no moderator."""
         return self._chat.agents[0]
 
     def add(self, agent: str, text: str) -> None:
-        """Add what an agent said; it has been told all up to that."""
+        """Add an agent's text; the agent has received all texts before it."""
         self.lines.append(Line(agent, text))
         self._told[agent] = len(self.lines)
 
@@ -49,7 +49,7 @@ class Floor:
         return None
 
     def prompt(self, agent: str) -> str:
-        """Return what this agent is told now: the opening, if it has not spoken yet, and what others said since."""
+        """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since."""
         is_new = agent not in self._told
         since = [line for line in self.lines[self._told.get(agent, 0) :] if line.agent != agent]
         parts = []
@@ -62,7 +62,7 @@ class Floor:
         return "\n\n".join(parts)
 
     def question(self) -> str:
-        """Return what the moderator is asked: who speaks next."""
+        """Return the prompt that asks the moderator who speaks next."""
         names = ", ".join(self._chat.agents)
         told = self.lines[self._told.get("", 0) :]
         is_new = not self._told.get("", 0) and not self._told.get("moderated", 0)

@@ -1,4 +1,4 @@
-"""Runs one command of a scenario: bounded in time and output, and ended with all that it started."""
+"""Runs one command of a scenario, limited in time and output, and ends all processes that it started."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Checks on what is known of turns and files: values in, results out. What needs a program or an agent is elsewhere.
+"""Checks of facts about turns and files: values in, results out. Checks that need a program or an agent are elsewhere.
 
-A check says what had to be so, and what was.
+A result gives the expectation and the actual value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OF_FILES = frozenset({"file_exists", "file_absent", "file_contains", "diff", "co
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What is different in the files: paths, and lines added and removed. `known`: git was asked."""
+    """The differences in the files: paths, and lines added and removed. `known`: git was able to compare."""
 
     paths: tuple[str, ...] = ()
     added: int = 0
@@ -34,7 +34,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """What a check looks at: the turns of a step, what it said, how its command ended, and the files.
+    """The subject of a check: the turns of a step, its answer, the end of its command, and the files.
 
     `look` returns a file's text, None if there is none; `changed` what became of the files. `is_replayed`: no tool ran,
     so the files are not what they would be.
@@ -330,7 +330,7 @@ _CHECKS: dict[str, Callable[[Any, Subject], Found]] = {
 
 
 def demanded(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[CheckResult]:
-    """Return what is wrong with these turns where nobody watches: a green check must mean that something happened."""
+    """Return what is wrong with these turns in CI, where a passed check must mean that something happened."""
     found: list[CheckResult] = []
     for turn in turns:
         outcome = turn.outcome
@@ -353,5 +353,5 @@ def demanded(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[CheckRes
 
 
 def command_words(value: object) -> list[str]:
-    """Return the words of a command; a text is for the shell."""
+    """Return the command line of a command; one given as a text is run by the shell."""
     return ["sh", "-c", value] if isinstance(value, str) else list(cast(Sequence[str], value))

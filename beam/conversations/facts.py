@@ -1,4 +1,4 @@
-"""What is known of turns after they ran: folded from the events of journals, alike for every agent CLI."""
+"""Facts about finished turns, collected from journal events in the same way for every agent CLI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_OUTPUT = 4000  # characters of a tool's output that are kept
 
 
 class ToolUse(Struct, kw_only=True):
-    """One call of a tool. `word` is what rules call it (`Bash`, `Edit` …), "" for a tool that they don't know."""
+    """One call of a tool. `word` is the tool's name in rules (`Bash`, `Edit` …), "" if it has none."""
 
     name: str
     call_id: str = ""
@@ -38,7 +38,7 @@ class FileChange(Struct, frozen=True):
 
 
 class TurnFacts:
-    """What one turn did, as its events come."""
+    """The facts of one turn, collected from its events."""
 
     def __init__(self, agent: str, prompt: str) -> None:
         self.agent = agent

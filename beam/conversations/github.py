@@ -1,6 +1,6 @@
-"""A run as GitHub Actions reads it: groups, annotations and a step summary. Values in, text out.
+"""Formats a run for GitHub Actions: groups, annotations and a step summary. Values in, text out.
 
-What an agent said can't become a command of the workflow: its lines stand behind a mark, inside of `stop-commands`.
+An agent's text can't become a workflow command: its lines are prefixed, and inside `stop-commands`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def warning(text: str, file: str) -> str:
 
 
 def failure(result: RunResult) -> str | None:
-    """Return why the whole run failed, as an annotation, where no step says it."""
+    """Return the reason of a failed run as an annotation, if no step gives it."""
     if result.passed or any(step.verdict is Verdict.FAILED for step in result.steps):
         return None
     return _annotation("error", "beam run", result.why, result.file, None)

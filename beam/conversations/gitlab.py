@@ -1,4 +1,4 @@
-"""A run as GitLab's job log reads it: a section for each step. Values in, text out."""
+"""Formats a run for GitLab's job log: a section for each step. Values in, text out."""
 
 from __future__ import annotations
 

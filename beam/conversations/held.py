@@ -1,6 +1,7 @@
-"""The agents of a run: each has a session of its own, is held by this process until the run is over, and answers.
+"""The agents of a run.
 
-Its process stays from turn to turn where it can. Other processes see an ordinary agent that somebody holds.
+Each has its own session, and this process holds it until the run is over. Its process is kept between turns if
+possible. Other processes see an ordinary held agent.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class HeldAgent:
 
 
 class StopAll(Stop):
-    """The wish that a run end: it reaches all its turns."""
+    """A request to stop a run, which stops all its turns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ class HeldAgents:
         return f"{agent}@{self._name}" if self._name else agent
 
     def stop(self, by: str) -> None:
-        """End all turns, and refuse new ones; called again, end them at once."""
+        """End all turns politely, and refuse new ones; a second call ends them immediately."""
         self._why_stopped = (by, self._why_stopped is not None)
         for stop in self._stops:
             stop.ask("cancelled", by=by)
@@ -116,7 +117,7 @@ class HeldAgents:
             return await self._run(held, message, seen)
 
     async def close(self) -> None:
-        """End the processes that are kept, and let all agents go."""
+        """End the kept processes, and release all agents."""
         held, self._held = list(self._held.values()), {}
         for each in held:
             with contextlib.suppress(BeamError):

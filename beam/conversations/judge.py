@@ -1,4 +1,4 @@
-"""How an agent scores a text: the prompt that it gets, the schema of its answer, and what its answer says."""
+"""Scoring a text by an agent: the judge's prompt, the schema of its answer, and the score in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Score(Struct, frozen=True):
 
 
 def prompt_of(rubric: str, subject: str) -> str:
-    """Return what a judge is asked. What it judges can't end the part that holds it."""
+    """Return the judge's prompt. The judged text can't break out of its part of the prompt."""
     subject = subject[:_MOST]
     fence = f"-----{sha256(subject.encode('utf-8', 'replace')).hexdigest()[:16]}-----"
     return (

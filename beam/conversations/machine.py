@@ -1,4 +1,5 @@
-"""Checks a scenario against this machine before anything runs: agents, CLIs, what they can do, git; and the plan."""
+"""Checks a scenario on this machine before anything runs (agents, CLIs, their capabilities, git), and makes the
+plan."""
 
 from __future__ import annotations
 

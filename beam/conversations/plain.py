@@ -1,4 +1,4 @@
-"""Text of agents on its way into a report: no character of it may end what holds it, or be obeyed by what reads it."""
+"""Escapes agents' texts for a report, so that no character ends its container or is obeyed by a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return at most so many characters of the text, its beginning and its end."""
+    """Return the text shortened to that many characters: its beginning and its end."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}\n… {len(text) - most} characters are left out …\n{text[-(most // 2) :]}"

@@ -1,4 +1,4 @@
-"""A scenario: the values that a file of that language stands for. They say what is to happen, and hold no state."""
+"""A scenario as values: the content of a scenario file. The values have no state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
 
     def over(self, general: TurnOptions) -> TurnOptions:
-        """Return these, and where they say nothing the general ones."""
+        """Return these options, with the general ones in place of unset ones."""
         names = self.__struct_fields__
         own = {name: getattr(self, name) for name in names}
         return TurnOptions(**{name: getattr(general, name) if own[name] is None else own[name] for name in names})
@@ -48,7 +48,7 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 class Judging(Struct, frozen=True, kw_only=True):
-    """How an agent scores something. `score` is the least that passes, of 10."""
+    """How an agent scores something. `score` is the lowest passing score, from 0 to 10."""
 
     agent: str
     rubric: str

@@ -171,7 +171,7 @@ class Screen:
                 self._resolve(token)()
 
     def obey(self, token: str) -> None:
-        """Carry out one unit of output; `feed` does the same for many, faster."""
+        """Carry out one unit of output. (`feed` is the faster way for many units.)"""
         if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
             self._grid.draw(token)
             self._last = token

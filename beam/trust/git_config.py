@@ -132,7 +132,7 @@ class _Repository:
         self.found: list[Finding] = []
         self.off: dict[str, str] = {}
         self._base, self._home, self._is_full = base, home, is_full
-        self._level, self._place = level, git_dir
+        self._level, self._git_dir = level, git_dir
         hooks = [common / "hooks"]
         for file in (common / "config", git_dir / "config.worktree"):
             self._files, self._bytes = _MOST_FILES, _LARGEST
@@ -152,7 +152,7 @@ class _Repository:
     def inner(self) -> list[Path]:
         """Return the folders of its work tree that are repositories of their own: git looks into each."""
         named: list[str] = []
-        for file in (self._place / "index", *_shared(self._place)):
+        for file in (self._git_dir / "index", *_shared(self._git_dir)):
             try:
                 named += submodules(files.read(file, _LARGEST_INDEX, follow=True))
             except FileNotFoundError:
@@ -163,7 +163,7 @@ class _Repository:
 
     def too_many(self) -> list[Path]:
         """Record that repositories are nested deeper than beam searches; return none."""
-        self._unlooked(self._place / "index", "too many repositories are in each other")
+        self._unlooked(self._git_dir / "index", "too many repositories are in each other")
         return []
 
     def _unlooked(self, file: Path, why: str) -> None:
