@@ -23,6 +23,7 @@ from bench import (
     rows_decode,
     rows_mailbox,
     rows_process,
+    rows_proxy,
     rows_read,
     rows_run,
     rows_start,
@@ -59,6 +60,9 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_terminal.screen,
     rows_terminal.end_noticed,
     rows_decode.decode,
+    rows_proxy.proxy_first_byte,
+    rows_proxy.proxy_replay,
+    rows_proxy.proxy_recording,
     *rows_agents.OVER_CLIS,
 )
 _WITH_ACPX = {"version", "no_wait", "cold_send"}
