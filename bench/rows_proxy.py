@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from beam.proxy.options import ProxyOptions
+from beam.proxy.owner import ProxyProcess
 from beam.proxy.recording import Recording
 from beam.proxy.serving import Proxy
 from beam.testing.fake_model import FakeModel
@@ -22,8 +24,11 @@ _TEXT = "a line of a file that a tool returned, as long as lines are\n" * 20
 
 def proxy_first_byte(bench: Bench) -> list[Figure]:
     """A model call through a recording proxy, to its first byte, beside the same call without one."""
-    with FakeModel() as model, Proxy(ProxyOptions(upstream=model.url, record=str(bench.folder("record")))) as proxy:
-        body = _body(_conversation(20))
+    folder, body = str(bench.folder("record")), _body(_conversation(20))
+    with (
+        FakeModel() as model,
+        ProxyProcess(ProxyOptions(upstream=model.url, record=folder), os.environ, served=lambda served: None) as proxy,
+    ):
         alone, through = _Client(model.url), _Client(proxy.url)
         with alone, through:
             plain, proxied = in_turns(bench.times(200), lambda: alone.first_ms(body), lambda: through.first_ms(body))
