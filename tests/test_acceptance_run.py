@@ -301,6 +301,27 @@ def test_a_work_tree_keeps_the_persons_files_and_leaves_a_branch(place: Cli) -> 
     assert (kept["branch"], Path(kept["path"]).is_dir()) == ("mine", True)
 
 
+def test_git_runs_no_program_of_a_repository_that_nobody_trusted(beam: Cli) -> None:
+    from tests.support.repository import make_repository
+
+    make_repository(beam.project, beam.base / "home")
+    marker = beam.base / "ran"
+    evil = f"sh -c 'touch {marker}; cat'"
+    for key in ("filter.x.clean", "filter.x.smudge", "core.fsmonitor", "diff.x.textconv"):
+        git(beam, "config", key, evil)
+    hook = beam.project / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    hook.chmod(0o755)
+    (beam.project / ".gitattributes").write_text("* filter=x diff=x\n")
+    scenario(
+        beam, "- {send: scripted, prompt: [x, {diff: true}], expect: {files_changed: false}}\n", "worktree: true\n"
+    )
+    done = beam("run", "s.yaml")
+    assert (done.code, marker.exists()) == (0, False), done
+    git(beam, "add", ".gitattributes")
+    assert marker.exists()  # git alone runs it
+
+
 def git(place: Cli, *words: str) -> str:
     done = subprocess.run(["git", *words], cwd=place.project, env=place.env, capture_output=True, text=True, check=True)
     return done.stdout

@@ -17,7 +17,9 @@ from beam.base.errors import UsageError
 from beam.conversations.expect import Changes
 from beam.conversations.result import WorktreeResult
 from beam.conversations.scenario import Worktree
+from beam.root.user_dirs import user_home
 from beam.secrets.redact import redact
+from beam.trust import git_config, ledger
 
 MOST_DIFF = 1 << 20
 _TIMEOUT_S = 120.0
@@ -38,6 +40,7 @@ class Repository:
         self.folder = folder
         self._environ = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
         self._environ |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
+        self._environ |= _without_programs(folder, environ)
         self._environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         self._objects: Path | None = None
         self._left_out: list[str] = []
@@ -189,6 +192,14 @@ class Repository:
             raise UsageError(f"can't run git: {os.strerror(error.errno or 0)}", "install git") from error
         except subprocess.TimeoutExpired as error:
             raise UsageError(f"git {words[0]} took longer than {_TIMEOUT_S:g} s", "look at the repository") from error
+
+
+def _without_programs(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that keep git from programs of the repository's own configuration, unless it is trusted."""
+    git = git_config.look(folder, folder, access="read", home=user_home(environ))
+    if not git.found or ledger.stands(folder, git.found, environ).trusted:
+        return {}
+    return git_config.variables(git.off, environ)
 
 
 def _last_line(text: bytes) -> str:
