@@ -55,6 +55,7 @@ _LAZY = {
     "beam.api.attach": "Attached picture_of",
     "beam.api.beam": "Beam",
     "beam.api.cursor": "open_cursor",
+    "beam.api.diff": "WorkTreeDiff",
     "beam.api.status": "AgentStatus",
     "beam.agents.session_files": "Session",
     "beam.api.foreign": "ForeignSessions ForeignStatus",
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
     from beam.api.attach import picture_of as picture_of
     from beam.api.beam import Beam as Beam
     from beam.api.cursor import open_cursor as open_cursor
+    from beam.api.diff import WorkTreeDiff as WorkTreeDiff
     from beam.api.foreign import ForeignSessions as ForeignSessions
     from beam.api.foreign import ForeignStatus as ForeignStatus
     from beam.api.manage import settings_of_flags as settings_of_flags

@@ -14,6 +14,8 @@ import pytest
 from tests.support import asking
 from tests.support.cli import Cli, eventually
 from tests.support.markdown import rows
+from tests.support.repository import make_repository
+from tests.test_acceptance_diff import CLAUDE
 
 pytestmark = pytest.mark.acceptance
 PAGE = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
@@ -35,13 +37,16 @@ PLACEHOLDERS = {
     "slug": r"[a-z0-9_-]+",
     "digest": r"[0-9a-f]{16}",
     "thread": r"[a-z0-9][a-z0-9_@-]*",
+    "xx": r"[0-9a-f]{2}",
+    "object": r"(?:[0-9a-f]{38}|tmp_obj_\w+)",
 }
 AGENTS = """
 agents:
-  stuck: {adapter: scripted, script: stuck.yaml}
-  failing: {command: ["false"]}
-  fresh: {adapter: scripted}
-  shell: {adapter: bash, record: true}
+  stuck: {{adapter: scripted, script: stuck.yaml}}
+  failing: {{command: ["false"]}}
+  fresh: {{adapter: scripted}}
+  shell: {{adapter: bash, record: true}}
+  editor: {{adapter: claude, executable: {editor}, access: edit}}
 """
 
 
@@ -97,7 +102,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
         state.look()
 
     asking.place(beam)
-    beam.config(AGENTS + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
+    editor = beam.base / "claude"
+    editor.write_text(CLAUDE)
+    editor.chmod(0o755)
+    beam.config(AGENTS.format(editor=editor) + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
     assert beam("trust").code == 0
     assert beam("agent", "add", "desk", "mailbox").code == 0
@@ -121,6 +129,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     told = beam("send", "scripted", "tell the desk", "--from", "desk", "--no-wait").out.strip()
     assert beam("wait", told).code == 0
     assert beam("recv", "desk").code == 0
+
+    make_repository(beam.project, beam.base / "home")
+    assert beam("send", "editor", "write one").code == beam("diff", "editor").code == 0
+    look()
 
     assert beam("send", "shell", "true").code == 0
     assert beam("send", "failing", "x").code == 1

@@ -1,6 +1,7 @@
 """Eight senders, twenty agents, a broker, replies routed, and SIGKILL of holders and guards at random times.
 
-Nothing is lost, nothing is done twice in silence, no reply comes twice, and no process is left.
+Nothing is lost, nothing is done twice in silence, no reply comes twice, and no process is left. The same with agents
+that speak a protocol, whose processes the broker keeps, and which are killed themselves, too.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import random
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 from beam.model.message import reply_id
+from beam.process import table
 from tests.support.cli import BEAM, Cli, eventually, processes_with
 from tests.support.crash import OUTCOMES, check_numbers, count_by
 
@@ -26,11 +29,15 @@ SENDERS = 8
 Event = dict[str, Any]
 SPOKEN = "did it"
 KILLS = 40  # in `make test`; `make soak` tries SOAK_KILLS
+DIALOGUE_KILLS = 10
 SOAK_KILLS = 1000
+COUNTER = Path(__file__).parent / "support" / "acp_counter.py"
 
 
 class Storm:
     """A place with twenty counting agents of different slowness, a broker that comes back, and a killer."""
+
+    agents = AGENTS
 
     def __init__(self, beam: Cli, seed: int) -> None:
         self.beam = beam
@@ -39,14 +46,22 @@ class Storm:
         self.runs.touch()
         self.kills: Counter[str] = Counter()
         self.broker: subprocess.Popen[bytes] | None = None
-        script = beam.base / "agent.sh"
+        limits = "{segment_bytes: 20000, waiting: 10000, hops: 1}"
+        lines = "".join(f"  {name}: {settings}\n" for name, settings in self.settings().items())
+        beam.config(f"agents:\n{lines}  asker: {{mailbox: true}}\nlimits: {limits}\n")
+
+    def settings(self) -> dict[str, str]:
+        """Each agent's settings; it counts by the ids of messages."""
+        script = self.beam.base / "agent.sh"
         script.write_text(
             f'prompt=$(cat); [ -n "$prompt" ] || exit 9\necho "$BEAM_MESSAGE_ID $prompt" >> {self.runs}\n'
             f'sleep "0.$(( $$ % 4 ))"\nsetsid sleep 300 </dev/null >/dev/null 2>&1 &\necho "{SPOKEN}"\n'
         )
-        lines = "".join(f"  {name}: {{command: [sh, {script}]}}\n" for name in AGENTS)
-        limits = "{segment_bytes: 20000, waiting: 10000, hops: 1}"
-        beam.config(f"agents:\n{lines}  asker: {{mailbox: true}}\nlimits: {limits}\n")
+        return dict.fromkeys(self.agents, f"{{command: [sh, {script}]}}")
+
+    def ran(self, journals: dict[str, list[Event]]) -> Counter[str]:
+        """How often each message's prompt reached its agent, by the message's id."""
+        return count_by(self.runs)
 
     def rage(self, kills: int) -> None:
         """Sends without a pause, some waiting and some not, until that many were killed."""
@@ -64,10 +79,16 @@ class Storm:
             sender.wait(60)
 
     def _send(self, number: int) -> subprocess.Popen[bytes]:
-        args = ["send", self.random.choice(AGENTS), f"text{number}"]
+        args = ["send", self.random.choice(self.agents), f"text{number}"]
         chance = self.random.random()
         if chance < 0.7:
-            args += ["--from", "asker" if chance < 0.4 else self.random.choice(AGENTS), "--no-wait", "--replies", "20"]
+            args += [
+                "--from",
+                "asker" if chance < 0.4 else self.random.choice(self.agents),
+                "--no-wait",
+                "--replies",
+                "20",
+            ]
         return self._start(*args)
 
     def _start(self, *args: str) -> subprocess.Popen[bytes]:
@@ -84,7 +105,7 @@ class Storm:
     def _maybe_kill(self) -> None:
         time.sleep(self.random.uniform(0.0, 0.1))
         if self.random.random() < 0.4:
-            found = [(pid, kind) for pid in processes_with(str(self.beam.base)) if (kind := _kind(pid))]
+            found = [(pid, kind) for pid in processes_with(str(self.beam.base)) if (kind := self.kind(pid))]
             kinds = sorted({kind for _, kind in found})
             if not kinds:
                 return
@@ -95,11 +116,15 @@ class Storm:
                 return
             self.kills[kind] += 1
 
+    def kind(self, pid: int) -> str | None:
+        """What there is to kill; None for anything else."""
+        return _kind(pid)
+
     def settle(self, seconds: float) -> None:
         """A new broker brings everything to its end, without kills."""
         self._stop_broker()
         self.broker = self._start("broker", "--poll", "500ms")
-        eventually(lambda: not any(self._open(agent) for agent in AGENTS), seconds, "messages are left")
+        eventually(lambda: not any(self._open(agent) for agent in self.agents), seconds, "messages are left")
         self._stop_broker()
         eventually(lambda: not processes_with(str(self.beam.base)), 30, "processes are left")
 
@@ -113,9 +138,9 @@ class Storm:
 
     def check(self) -> int:
         """Every promise, by what the journals, the queues and the agents themselves say; how many messages."""
-        ran = count_by(self.runs)
         replies = self._replies()
-        journals = {agent: self.beam.journal(agent) for agent in AGENTS}
+        journals = {agent: self.beam.journal(agent) for agent in self.agents}
+        ran = self.ran(journals)
         count = 0
         for agent, journal in journals.items():
             check_numbers(self.beam, agent)
@@ -182,11 +207,34 @@ class Storm:
         for message in messages:
             found.setdefault(message["reply_to"], set()).add(f"{message['id']} in {message['to']}")
         assert len(messages) == len({message["id"] for message in messages})
-        for agent in AGENTS:
+        for agent in self.agents:
             for event in self.beam.journal(agent):
                 if event["type"] == "message.queued" and event.get("reply_to"):
                     found.setdefault(event["reply_to"], set()).add(f"{event['message_id']} in {agent}")
         return _Empty(found)
+
+
+class DialogueStorm(Storm):
+    """The same with agents by the Agent Client Protocol, which count by the texts of messages: each text is sent once.
+    Their processes are kept from message to message, and killed as well."""
+
+    agents = AGENTS[:8]
+
+    def settings(self) -> dict[str, str]:
+        command = f"[{sys.executable}, {COUNTER}, {self.runs}]"
+        settings = f"{{command: {command}, protocol: acp, access: full, envelope: none}}"
+        return dict.fromkeys(self.agents, settings)
+
+    def ran(self, journals: dict[str, list[Event]]) -> Counter[str]:
+        texts = Counter(json.loads(line) for line in self.runs.read_text().splitlines())
+        queued = [event for journal in journals.values() for event in of_type(journal, "message.queued")]
+        ids = {event["text"]: event["message_id"] for event in queued}
+        assert len(ids) == len({event["message_id"] for event in queued})
+        assert set(texts) <= set(ids)
+        return Counter({ids[text]: times for text, times in texts.items()})
+
+    def kind(self, pid: int) -> str | None:
+        return "agent" if COUNTER.name.encode() in table.read(f"/proc/{pid}/cmdline") and not _kind(pid) else _kind(pid)
 
 
 class _Empty(dict[str, set[str]]):
@@ -220,8 +268,24 @@ def test_holders_and_guards_killed_at_random_lose_nothing_and_do_nothing_twice_i
 ) -> None:
     seed = pytestconfig.getoption("--soak-seed") or random.SystemRandom().randrange(1, 10**6)
     print(f"--soak-seed {seed} in {beam.base}")
-    storm = Storm(beam, seed)
+    rage(Storm(beam, seed), kills, {"broker", "sender", "guard"})
+
+
+@pytest.mark.parametrize("kills", [DIALOGUE_KILLS, pytest.param(SOAK_KILLS, marks=pytest.mark.soak)])
+def test_in_dialogue_mode_with_kept_processes_kills_lose_nothing_and_do_nothing_twice_in_silence(
+    beam: Cli, pytestconfig: pytest.Config, kills: int
+) -> None:
+    seed = pytestconfig.getoption("--soak-seed") or random.SystemRandom().randrange(1, 10**6)
+    print(f"--soak-seed {seed} in {beam.base}")
+    storm = DialogueStorm(beam, seed)
+    rage(storm, kills, {"broker", "sender", "agent"} if kills > DIALOGUE_KILLS else set())
+    kept = [event for agent in storm.agents for event in of_type(beam.journal(agent), "agent.kept")]
+    assert kept, "no process was kept, so this tried nothing new"
+
+
+def rage(storm: Storm, kills: int, kinds: set[str]) -> None:
+    """Kills so many, of all these kinds, and checks every promise afterwards."""
     storm.rage(kills)
     storm.settle(60 + kills)
     print(f"{storm.kills.total()} kills ({dict(storm.kills)}), {storm.check()} messages")
-    assert {"broker", "sender", "guard"} <= set(storm.kills)
+    assert kinds <= set(storm.kills)

@@ -27,7 +27,7 @@ from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
 _MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
-What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording"]
+What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"]
 
 
 class Removed(Struct, frozen=True, kw_only=True):
@@ -171,6 +171,9 @@ def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
         if name.startswith(GONE):
             path = home.root / "agents" / name
             yield _candidate(home, path, "left behind", now, partial(_remove_tree, path))
+    if home.snapshots.exists():
+        path = home.snapshots
+        yield _candidate(home, path, "snapshots", now, partial(_remove_tree, path) if path.is_dir() else None)
     log = registry.log_path(home)
     for path in (log, log.with_name(f"{log.name}.1")):
         if path.exists() and (path != log or registry.running(home) is None):

@@ -80,6 +80,7 @@ def order_of(log: AgentLog, message: Message) -> TurnRequest:
         scratch=scratch,
         owner=tree.this_process(),
         own=Own.of(context.home.root, context.environ) if is_held else None,
+        snapshots=context.home.snapshots if adapter.card.install and not context.exposed else None,
         unstarted=paths.unstarted(turn_key),
         untrusted=stands.refusal,
         folder_trusted=stands.trusted,

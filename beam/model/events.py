@@ -273,6 +273,16 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     rules: RuleLists | UnsetType = UNSET
 
 
+class WorkTreeRecorded(Event, frozen=True, kw_only=True, tag="worktree.recorded"):
+    """What the git work tree `folder` contained before the turn's agent could change it: the git tree `tree` in
+    `snapshots/` of the root, for `beam diff`. If it could not be recorded, `tree` is null and `reason` says why.
+    """
+
+    folder: str
+    tree: str | None = None
+    reason: str = ""
+
+
 class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
     """From here on the agent may act on the message.
 
@@ -809,6 +819,7 @@ AnyEvent = (
     | SessionPrompted
     | SessionIdle
     | TurnStarted
+    | WorkTreeRecorded
     | PromptSent
     | TurnFinished
     | TurnClosed

@@ -38,13 +38,14 @@ class GitPlace(Struct, frozen=True, kw_only=True):
 def git_place(folder: Path) -> GitPlace | None:
     """Return where the folder lies in git; None outside of any repository, or where git's files can't be read."""
     for level in (folder, *folder.parents):
-        directory = _git_directory(level)
+        directory = git_directory(level)
         if directory is not None:
             return _described(level, directory)
     return None
 
 
-def _git_directory(level: Path) -> Path | None:
+def git_directory(level: Path) -> Path | None:
+    """Return git's own directory for the work tree with this top folder; None if it is not one."""
     dot_git = level / ".git"
     if os.path.isfile(dot_git / "HEAD"):  # noqa: PTH113 - it never raises
         return dot_git

@@ -128,6 +128,11 @@ class RootPaths(Struct, frozen=True, dict=True):
         return self.root / "threads"
 
     @property
+    def snapshots(self) -> Path:
+        """Return the git object store with what work trees contained before turns."""
+        return self.root / "snapshots"
+
+    @property
     def turns(self) -> Path:
         """Return the directory of the turns' own folders: outside the root, as agents may write there."""
         return self.root.with_name(f"{self.root.name}.turns")

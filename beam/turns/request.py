@@ -48,7 +48,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     agent never was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
     continues in a copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all;
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
-    denied, asked about and allowed beside that; `recorded` is the turn that is replayed in its place; `is_proxied`: its
+    denied, asked about and allowed beside that; `snapshots` is the store for what the work tree contains before the
+    turn, null if it is not recorded; `recorded` is the turn that is replayed in its place; `is_proxied`: its
     model calls go through a proxy, which keeps its budget."""
 
     message: Message
@@ -66,6 +67,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     scratch: Path
     owner: events.Owner
     own: Own | None = None
+    snapshots: Path | None = None
     landlock: int | None = None
     unstarted: Path | None = None
     untrusted: str | None = None

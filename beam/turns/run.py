@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import msgspec
@@ -176,6 +177,11 @@ async def _verdict_of(
     confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
     if (confinement_notice := confine.notice(confined, turn)) is not None:
         services.record(confinement_notice)
+    if order.snapshots is not None and turn.access != "read":
+        from beam.turns.snapshot import recorded
+
+        once = order.message.options.once
+        services.record(await recorded(order.snapshots, Path(turn.cwd), order.environ, turn.agent, beside=once))
     if face == "terminal" and isinstance(order.adapter, HasTerminal):
         from beam.turns import terminal as terminal_face
 

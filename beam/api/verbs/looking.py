@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from beam.api.both import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
-from beam.base.errors import UsageError
+from beam.base.errors import UnsupportedError, UsageError
 from beam.root import discovery
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from beam.api.attach import Attached
+    from beam.api.diff import WorkTreeDiff
     from beam.api.doctor import Check
     from beam.api.foreign import ForeignSessions, ForeignStatus
     from beam.api.gc import Collected
@@ -63,6 +65,28 @@ class LookVerbs(OpenedRoot):
 
         paths = self._existing(agent)
         yield from Reader(paths.journal, after).poll()
+
+    @coroutine_verb
+    async def diff(
+        self, agent: str | None = None, *, message_id: str | None = None, turn: int | None = None, session: bool = False
+    ) -> WorkTreeDiff:
+        """Return what changed in the agent's work tree since its last turn began.
+
+        Else since its turn numbered `turn`, since the first turn of its `session`, or, with a `message_id` in place of
+        the agent, since the turn of that message. Raises NotFoundError if no snapshot was made then, UsageError,
+        UnsupportedError inside a turn.
+        """
+        from beam.api.diff import diff
+
+        if self.turn is not None:
+            raise UnsupportedError("inside a turn beam compares no work trees", "git diff")
+        if message_id is not None:
+            paths, message_id = self._find(message_id)
+        elif agent is not None:
+            paths = self._existing(agent)
+        else:
+            raise UsageError("an agent or a message_id is needed")
+        return await diff(self.context, paths, message_id=message_id, turn=turn, session=session)
 
     def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
         """Yield the events of these agents, or of all including later ones, as they are written.
