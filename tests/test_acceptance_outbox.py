@@ -38,6 +38,17 @@ def test_an_agent_sends_and_waits_and_gets_the_answer(beam: Cli) -> None:
     assert (queued["from"], queued["hops"]) == ("asker", 1)
 
 
+def test_an_agent_sends_no_slash_command_and_controls_no_process(beam: Cli) -> None:
+    agent(
+        beam,
+        "beam send echo --slash /compact; echo code $?; beam agent set echo --live access=full; echo code $?\n"
+        "beam agent mcp echo; echo code $?; beam agent rewind echo; echo code $?",
+    )
+    sent = beam("send", "asker", "go")
+    assert sent.out == "code 2\n" * 4, sent
+    assert not (beam.root / "agents" / "echo" / "journal").exists()
+
+
 def test_an_agent_that_does_not_wait_gets_the_id_and_later_the_reply(beam: Cli) -> None:
     agent(beam, 'case "$BEAM_HOPS" in 0) beam send echo hello --no-wait;; *) echo END >&2;; esac')
     sent = beam("send", "asker", "go").out.strip()

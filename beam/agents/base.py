@@ -235,15 +235,16 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers it.
     `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some prompts, and a
     notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`: of which models.
-    `rewind`: it can continue from an earlier point of a session. `system`: it takes a system prompt beside its own.
-    `denials`: its CLI reports each call that was denied. `api_time`: its outcome tells how long the model calls took;
-    `lines`: how many lines of files the turn changed. `commands`: the CLI's own slash commands can be sent. `outbox`:
-    the access that lets its file tool write into the turn's outbox.
+    `rewind`: it can continue from an earlier point of a session; `checkpoints`: it puts files back as they were then.
+    `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that was denied. `api_time`:
+    its outcome tells how long the model calls took; `lines`: how many lines of files the turn changed. `commands`: the
+    CLI's own slash commands can be sent. `outbox`: the access that lets its file tool write into the turn's outbox.
     """
 
     resume: bool = False
     fork: bool = False
     rewind: bool = False
+    checkpoints: bool = False
     model: bool = False
     schema: bool = False
     system: bool = False

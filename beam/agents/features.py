@@ -56,7 +56,7 @@ def features(card: Card) -> Features:
         mcp=False,
         structured_output=any(can.schema for can in modes),
         image_input=any(can.attach is not None for can in modes),
-        file_checkpointing=False,
+        file_checkpointing=any(can.checkpoints for can in modes),
         cost_tracking=any(can.cost for can in modes),
         agent_teams=card.teams,
         session_fork=any(can.fork for can in modes),

@@ -31,6 +31,7 @@ CASES = {
 }
 # Other tests, where no case of that table does.
 OTHERS = {
+    ("claude", "file_checkpointing"): "real/test_rewind.py::test_claude_puts_back_the_files_that_it_changed_too",
     ("codex", "slash_commands"): "real/test_live_control.py::"
     "test_a_conversation_is_compacted_by_a_slash_command_and_a_text_is_none",
     ("claude", "slash_commands"): "real/test_terminal_turns.py::test_a_slash_command_of_claudes_runs_on_its_screen",

@@ -16,11 +16,12 @@ from tests.conformance.cases import FAILS
 CELLS = [(name, case) for name in ADAPTERS for case in written.all_cases().values()]
 UNSEEN = {
     "ask",
+    "checkpoints",
     "commands",
     "outbox",
     "rewind",
     "system",
-}  # no headless face claims the first; `commands` and `rewind` are tried in tests/real, the others in cells of reach
+}  # no headless face claims the first; the next ones and `rewind` are tried in tests/real, the others in cells of reach
 
 
 def cell(adapter: str, case: str) -> matrix.Cell:

@@ -45,6 +45,7 @@ card = Card(
             resume=True,
             fork=True,
             rewind=True,
+            checkpoints=True,
             model=True,
             system=True,
             schema=True,
