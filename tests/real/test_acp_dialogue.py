@@ -295,3 +295,27 @@ def test_rules_with_an_access_that_asks_nobody(agent: Agent) -> None:
         assert agent.send(agent.write(name), "--deny", "Edit(src/**)", access="edit").code == 0
     assert agent.made == ["b", "made", "src"] and not (agent.cli.project / "src/a").exists()
     assert [event["by"] for event in agent.events("permission.decided")][-1:] == ["rule"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["gemini", "qwen"], indirect=True)
+def test_a_live_session_only_plans_until_it_is_told_otherwise(agent: Agent) -> None:
+    assert agent.cli("broker", "start").code == 0
+    assert agent.send("hello", access="full").code == 0
+    assert agent.cli("agent", "set", agent.name, "--live", "mode=plan", timeout=60).code == 0
+    agent.send(agent.write("planned"), access="full")
+    assert agent.made == []
+    assert agent.cli("agent", "set", agent.name, "--live", "mode=yolo", timeout=60).code == 10
+    assert agent.cli("agent", "set", agent.name, "--live", "mode=default", timeout=60).code == 0
+    agent.send(agent.write("made"), access="full")
+    assert agent.made == ["made"]
+    assert [event["since"] for event in agent.events("agent.started")] == [None, 1, 1]
+
+
+@pytest.mark.soak
+def test_access_ask_runs_over_the_protocol_without_being_named(agent: Agent) -> None:
+    done = agent.cli("send", agent.name, "--access", "ask", "--json", "hello", timeout=240)
+    if agent.name in ("gemini", "kimi"):  # its exec mode asks nobody
+        assert done.code == 10, done
+    else:
+        assert (done.code, done.json["via"]) == (0, "dialogue"), done

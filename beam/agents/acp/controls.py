@@ -7,7 +7,7 @@ Each request is answered once. Does not depend on turns.
 from __future__ import annotations
 
 from beam.agents.acp.figures import Counter
-from beam.agents.acp.options import Kind, Options
+from beam.agents.acp.options import Kind, Options, Wanted
 from beam.agents.base import raw_json
 from beam.agents.fields import object_of, objects_of, string
 from beam.agents.jsonrpc import Calls, Reply
@@ -19,15 +19,18 @@ _LISTS: dict[str, Kind] = {"models": "model", "modes": "mode"}
 
 
 class Controls:
-    """The control requests to one process. `commands` are the slash commands that the agent announces."""
+    """The control requests to one process. `commands` are the slash commands that the agent announces, `mode` is the
+    session's mode for its access, `plan` the one that only plans ("" if there is none)."""
 
-    def __init__(self, name: str, calls: Calls, options: Options, counter: Counter) -> None:
+    def __init__(self, name: str, calls: Calls, options: Options, counter: Counter, *, plan: str = "") -> None:
         self.session_id = ""
         self.commands: object = None
+        self.mode: str | None = None
         self._name = name
         self._calls = calls
         self._options = options
         self._counter = counter
+        self._plan = plan
 
     def steer(self, steer: Steer) -> list[Step]:
         """Return the refusal of a text for the running turn, because the protocol can't pass one."""
@@ -35,6 +38,8 @@ class Controls:
 
     def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting of the session."""
+        if intent.name == "mode" and self.session_id:
+            return self._set_mode(intent, now)
         kind = _SETTINGS.get(intent.name)
         if kind is None or not self.session_id:
             return [_refused(intent.id, f"{self._name} can't change {intent.name!r} in a running process")]
@@ -42,7 +47,19 @@ class Controls:
         if setting is None:
             found = ", ".join(self._options.values(kind)[:20]) or "none"
             return [_refused(intent.id, f"{self._name} has no {intent.name} {intent.value!r}; it has: {found}")]
+        return self._change(intent, setting, now)
 
+    def _set_mode(self, intent: Set, now: float) -> list[Step]:
+        """Return the steps that let the session only plan, or return it to the mode of its access."""
+        wanted = {"plan": self._plan, "default": self.mode or ""}.get(intent.value, "")
+        setting = self._options.setting("mode", wanted) if wanted else None
+        if setting is None:
+            words = " and ".join(["plan", "default"] if self._plan else ["default"])
+            why = f"the live modes of {self._name} are {words}, not {intent.value[:40]!r}; what it may do is its access"
+            return [_refused(intent.id, why)]
+        return self._change(intent, setting, now)
+
+    def _change(self, intent: Set, setting: Wanted, now: float) -> list[Step]:
         def then(reply: Reply) -> list[Step]:
             if reply.error:
                 code = "unfinished" if reply.is_late else "failed"

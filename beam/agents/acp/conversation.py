@@ -61,7 +61,7 @@ class AcpLink:
         self._calls = Calls(dialect.name, wire.request)
         self._options = Options()
         self._counter = Counter(dialect, turn)
-        self._controls = Controls(dialect.name, self._calls, self._options, self._counter)
+        self._controls = Controls(dialect.name, self._calls, self._options, self._counter, plan=dialect.plan)
         self._requests = Requests()
         self._opening = Opening(turn, dialect, self._calls, self._options)
         self._reader: TurnReader | None = None
@@ -147,6 +147,7 @@ class AcpLink:
             elif isinstance(step, Ready):
                 self._is_ready = True
                 self._controls.session_id = self._opening.session_id
+                self._controls.mode = self._opening.mode
         return found
 
     # -- a turn --------------------------------------------------------------------------------------------------------

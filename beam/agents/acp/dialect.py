@@ -25,7 +25,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     model is a setting of the session, not an argument of the process. `never` maps options of the session to the value
     that each must not have below full access. Three fields are beginnings of texts: `noise` of texts that are no part
     of an answer, `failed` of a text that reports a failed model in place of an answer, `denied` of the result of a call
-    that the agent itself denied. `left_out` maps an access to the tools that are missing with it.
+    that the agent itself denied. `plan` is its mode that only plans, which a live session may be given; "" if there is
+    none that allows no more than `read`. `left_out` maps an access to the tools that are missing with it.
     """
 
     name: str
@@ -41,4 +42,5 @@ class Dialect(Struct, frozen=True, kw_only=True):
     noise: tuple[str, ...] = ()
     failed: str = ""
     denied: tuple[str, ...] = ()
+    plan: str = ""
     left_out: Mapping[Access, Collection[str]] = {}

@@ -30,6 +30,7 @@ DIALECT = Dialect(
     lists=True,
     counts="calls",
     left_out={"read": _WRITERS},
+    plan="plan",
 )
 FACE = Capabilities(
     resume=True,

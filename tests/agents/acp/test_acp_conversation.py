@@ -671,3 +671,22 @@ def test_a_link_that_broke_does_nothing_more() -> None:
     talk = Talk()
     talk.reply("initialize", {"protocolVersion": 9})
     assert talk.do(Prompt(turn=talk.turn)) == [] and talk.text("x") == [] and talk.wake(1e6) == []
+
+
+def test_a_live_session_may_only_plan_and_return_to_the_mode_of_its_access_and_no_other() -> None:
+    modes = {**MODES, "availableModes": [*MODES["availableModes"], {"id": "plan"}]}  # type: ignore[misc]
+    talk = Talk(turn(access="ask"), structs.replace(DIALECT, plan="plan"))
+    talk.begin(modes=modes)
+    for value, mode in (("plan", "plan"), ("default", "careful")):
+        talk.do(Set(id=value, name="mode", value=value))
+        assert talk.last("session/set_mode")["params"] == {"sessionId": SESSION, "modeId": mode}
+        talk.reply("session/set_mode")
+    for value in ("free", "editing", ""):
+        talk.do(Set(id=f"x{value}", name="mode", value=value))
+    without = Talk(turn(access="ask"))
+    without.begin(modes=modes)
+    without.do(Set(id="p", name="mode", value="plan"))
+    answers = {step.id: step for step in (*talk.steps, *without.steps) if isinstance(step, Answered)}
+    assert [id for id, step in answers.items() if step.ok] == ["plan", "default"]
+    assert "live modes of agent are plan and default" in answers["xfree"].message
+    assert "live modes of agent are default" in answers["p"].message
