@@ -56,6 +56,7 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_run.scenario_turns,
     rows_run.scenario_plan,
     rows_watch.teams,
+    rows_watch.foreign,
     rows_watch.teams_big,
     rows_terminal.screen,
     rows_terminal.end_noticed,

@@ -205,6 +205,88 @@ def teams_big(bench: Bench) -> list[Figure]:
     ]
 
 
+_FOREIGN = 500
+_FOREIGN_BYTES = 5_000_000
+
+
+def foreign(bench: Bench) -> list[Figure]:
+    """From a line in a session file of a CLI that beam did not start to its line, beside 500 such sessions of 5 MB (a
+    tenth of these with --quick); names of one file, as each is read alone."""
+    project = Project(bench, "foreign")
+    folder = project.base / "claude" / "projects" / "-p"
+    folder.mkdir(parents=True)
+    whole, size = folder / "whole", _FOREIGN_BYTES // (10 if bench.quick else 1)
+    whole.write_bytes(_said("x" * 900) * (size // len(_said("x" * 900))))
+    for number in range(_FOREIGN):
+        os.link(whole, folder / f"{number:08x}-0000-4000-8000-000000000000.jsonl")
+    whole.unlink()
+    project.env["CLAUDE_CONFIG_DIR"] = str(project.base / "claude")
+    starts = []
+    for _ in range(bench.times(10)):
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [*BEAM, "watch", "--all"],
+            env=project.env,
+            cwd=project.cwd,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stderr
+        assert b"watching" in process.stderr.readline()
+        starts.append((time.perf_counter() - began) * 1000)
+        process.terminate()
+        process.wait()
+    path, count = folder / "ffffffff-0000-4000-8000-000000000000.jsonl", bench.times(200)
+    path.touch()
+    with _running(project, *BEAM, "watch", "--all", "--json") as lines:
+        until(lambda: _appended(path, "ready") and bool(lines.found), "the first line of beam watch --all", 20)
+        ours = _said_latencies(path, lines, count)
+        pid = lines.process.pid
+        time.sleep(3)
+        began, cpu = time.perf_counter(), _cpu_s(pid)
+        time.sleep(5 if bench.quick else 30)
+        idle = (_cpu_s(pid) - cpu) / (time.perf_counter() - began) * 100
+        memory = _rss_mb(pid)
+    with _running(project, "tail", "-n", "0", "-F", str(path)) as tail:
+        time.sleep(0.5)
+        theirs = _said_latencies(path, tail, count)
+    return [
+        Figure("foreign sessions: written -> line", Series("beam watch --all --json", ours), "ms", at_most=50),
+        Figure("foreign sessions: written -> line", Series("tail -F of the file", theirs), "ms"),
+        Figure(
+            "foreign sessions: start", Series("beam watch --all until it watches", tuple(starts)), "ms", at_most=1500
+        ),
+        Figure("foreign sessions: memory", Series("RSS at the end", (memory,)), "MB", at_most=120),
+        Figure("foreign sessions: idle", Series("CPU of one core", (idle,)), "%", at_most=1),
+    ]
+
+
+def _said(text: str) -> bytes:
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + ".999Z"
+    line = {"type": "user", "timestamp": stamp, "cwd": "/p", "message": {"content": text}}
+    return json.dumps(line).encode() + b"\n"
+
+
+def _appended(path: Path, text: str) -> bool:
+    with path.open("ab") as file:
+        file.write(_said(text))
+    time.sleep(0.3)
+    return True
+
+
+def _said_latencies(path: Path, lines: Lines, count: int) -> tuple[float, ...]:
+    found = []
+    for number in range(count):
+        time.sleep(0.05)
+        words = f"said-{number}-"
+        seen = len(lines.found)
+        began = time.perf_counter()
+        with path.open("ab") as file:
+            file.write(_said(words))
+        found.append((lines.when(words.encode(), seen) - began) * 1000)
+    return tuple(found)
+
+
 def _start(project: Project, home: Home) -> tuple[float, float]:
     """How long until it watches, and how much CPU that took (ms)."""
     began = time.perf_counter()

@@ -186,3 +186,23 @@ def test_each_prompt_call_and_answer_of_a_cli_is_told_once_and_live(place: Place
     assert [one["type"] for one in place.told(name)] == expected, found
     assert found[-1]["usage"]["input_tokens"] > 0
     assert found[0]["folder"] == str(place.cli.project)
+
+
+@pytest.mark.conformance
+def test_what_a_subagent_of_claude_does_is_told_under_its_session(place: Place) -> None:
+    place.watch()
+    given = {
+        "description": "look",
+        "prompt": '!tool Bash {"command": "cat hello.txt"}',
+        "subagent_type": "general-purpose",
+        "run_in_background": False,
+    }
+    process = place.start("claude", f"!tool Agent {json.dumps(given)}")
+    process.wait(WAIT)
+    eventually(lambda: len([e for e in place.told("claude") if e["type"] == "session.idle"]) == 2, 30, what="no ends")
+    found = place.told("claude")
+    assert len({one["agent"] for one in found}) == 1
+    below = [one for one in found if one["agent"] != f"claude~{one['session_id']}"]
+    assert [one["type"] for one in below] == TURN
+    assert below[1]["parent"] == below[0]["session_id"]
+    assert [one["name"] for one in found if one["type"] == "tool.called"] == ["Agent", "Bash"]

@@ -131,3 +131,41 @@ def test_what_a_person_sends_is_read_by_a_real_teammate(beam: Cli, pane: Pane) -
     assert json.loads(done.stdout)["to"] == "alice"
     eventually(lambda: "alice has read it" in transcripts(pane), 60, "alice did not read it")
     assert 'teammate_id=\\"human\\"' in transcripts(pane)
+
+
+def test_a_team_without_claude_has_members_of_two_vendors(beam: Cli, agents_path: str) -> None:
+    home = beam.base / "home"
+    with FakeModel(SCRIPT) as model:
+        env = {**beam.env, **model.env("codex", home), **model.env("gemini", home)}
+        cli = beam.with_env({**env, "HOME": str(home), "PATH": agents_path})
+        assert cli.cold("team", "create", "mixed").code == 0
+        team = TeamFiles(str(home / ".claude"), "mixed")
+        joined = []
+
+        def join(*words: str) -> None:
+            count = len(team.roster().members)
+            command = [*BEAM, "team", "join", "mixed", *words]
+            joined.append(subprocess.Popen(command, cwd=cli.project, env=cli.env, stderr=subprocess.DEVNULL))
+            eventually(lambda: len(team.roster().members) > count, WAIT, f"{words[0]} did not join")
+
+        try:
+            join("codex")
+            cli.cold("team", "task", "add", "mixed", "Write parser", "--description", "PARSER-WORK")
+            cli.cold("team", "task", "add", "mixed", "Read parser", "--description", "READER-WORK", "--after", "1")
+            cli.cold("team", "task", "claim", "mixed", "1", "--as", "codex")
+            join("gemini", "--take")
+            eventually(lambda: team.tasks()["2"].status == "completed", WAIT, "the tasks were not done")
+            tasks = team.tasks()
+            assert [(tasks[one].owner, tasks[one].status) for one in "12"] == [
+                ("codex", "completed"),
+                ("gemini", "completed"),
+            ]
+            inbox = Path(team.inbox("team-lead"))
+            eventually(lambda: "the parser was read" in inbox.read_text(), 20, "gemini did not report")
+            assert "the parser is written" in inbox.read_text()
+            assert cli.cold("team", "shutdown", "mixed").code == 0
+            assert [process.wait(WAIT) for process in joined] == [0, 0]
+        finally:
+            for process in joined:
+                process.kill()
+                process.wait()
