@@ -104,3 +104,12 @@ def test_events_leave_out_what_follows_the_outcome(capsys: pytest.CaptureFixture
     assert types == ["text", "turn.finished"]
     Printer(as_json=False, as_events=True, call=Context()).event(events.MessageDead(reason="expired"))
     assert json.loads(capsys.readouterr().out)["type"] == "message.dead"
+
+
+def test_how_to_answer_is_said_only_of_what_a_person_may_decide(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer(as_json=False, as_events=False, call=Context())
+    printer.event(events.PermissionAsked(agent="a", ask_id="a-0abc4k2xyz", tool="Bash", description="ls"))
+    assert capsys.readouterr().err == ""
+    expires = "2030-01-01T00:00:00Z"
+    printer.event(events.PermissionAsked(agent="a", ask_id="a-0abc4k2xyz", tool="Bash", expires=expires))
+    assert "beam approve 4k2xyz" in capsys.readouterr().err
