@@ -176,8 +176,12 @@ def test_a_scenario_of_a_clone_counts_only_once_its_file_is_trusted(beam: Cli) -
         assert said in listed
     assert beam("run", "s.yaml").code == 0
     assert marker.exists()
+    scenario(beam, steps, "variables: {x: }\n")
+    assert beam("trust", "s.yaml").code == 2
+    assert beam("trust", "s.yaml", "--set", "x=1").code == 0
+    assert beam("run", "s.yaml", "--set", "x=2").code == 0
     (beam.project / "check.sh").write_text("true\n")
-    assert "nobody trusts" in beam("run", "s.yaml").err  # another program
+    assert "nobody trusts" in beam("run", "s.yaml", "--set", "x=1").err  # another program
     scenario(beam, "- {send: scripted, prompt: x}\n")
     assert beam("run", "s.yaml").code == 0  # needs none
 

@@ -69,7 +69,7 @@ def run(
     if replay_mode is not None and replay is None:
         raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
     beam = call.beam
-    scenario = beam.scenario(file, variables=_variables(set_), name=name)
+    scenario = beam.scenario(file, variables=variables_of(set_), name=name)
     is_answered = replay is not None and mode != "fill"
     if dry_run:
         steps = beam.plan(scenario, replay=is_answered)
@@ -106,7 +106,8 @@ def run(
     return result.exit_code
 
 
-def _variables(given: list[str]) -> dict[str, str]:
+def variables_of(given: list[str]) -> dict[str, str]:
+    """Return the variables of `--set NAME=VALUE`. Raises UsageError."""
     found = {}
     for each in given:
         name, equals, value = each.partition("=")

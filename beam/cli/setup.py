@@ -27,6 +27,7 @@ def trust(
     ),
     diff: bool = option(False, "--diff", help="Only show what is new or changed since the folder was trusted."),
     no: bool = option(False, "--no", help="Revoke the trust."),
+    set_: list[str] = option([], "--set", metavar="K=V", help="Of a scenario: a value for a variable that has none."),
 ) -> None:
     """Let this folder's files, or one scenario, run code, as they are now.
 
@@ -38,7 +39,9 @@ def trust(
     if folder is not None and call.path(folder).is_file():
         if no or diff:
             raise UsageError("--diff and --no are for folders", f"a changed file is not trusted any more: {folder}")
-        scenario = beam.scenario(folder)
+        from beam.cli.run import variables_of
+
+        scenario = beam.scenario(folder, variables=variables_of(set_))
         for line in beam.scenario_wants(scenario):
             call.note(line)
         beam.trust_scenario(scenario)
