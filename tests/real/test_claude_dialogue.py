@@ -490,7 +490,7 @@ def test_what_a_live_process_tells_and_can_and_can_not_change(claude: Cli, model
     calls = (
         *(Query(id=name, name=name) for name in names),
         Set(id="m", name="model", value="claude-haiku-4-5"),
-        Set(id="a", name="access", value="full"),
+        Set(id="a", name="access", value="read"),
     )
     answers, verdict = controlled(claude, bash("sleep 2"), *calls)
     assert sorted(answer.code for answer in answers) == ["", "", "", "", "", "", "unsupported"]
