@@ -29,7 +29,8 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     `below` it, and `name` is a regular expression of their paths from there; `beside` is the path from a file to
     another one that says more of its session. `shape`: `lines` grow at their end, `document` is written anew as a
     whole, `database` is SQLite: `query` yields rows (time in ms, JSON text) that are not older than `:since` (ms). The
-    folder CWD is that of each running process of the CLI.
+    folder CWD is that of each running process of the CLI. A process whose first argument is one of `helpers` has no
+    session.
     """
 
     folder: str
@@ -39,6 +40,7 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     shape: Literal["lines", "document", "database"] = "lines"
     query: str = ""
     beside: str = ""
+    helpers: tuple[str, ...] = ()
 
 
 class Session(Struct, frozen=True, kw_only=True):

@@ -73,12 +73,18 @@ def _executable(name: str) -> str:
 def _adapter(words: list[bytes], names: dict[str, str]) -> str:
     """Return the adapter whose program the command line runs; "" if there is none."""
     first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
-    name = os.path.basename(first)  # noqa: PTH119 - a text
+    name = os.path.basename(first).removesuffix(".exe")  # noqa: PTH119 - a text
+    if rest and rest[0] in _helpers(names.get(name, "")):
+        return ""
     if name in names or name.rstrip("0123456789.") not in _INTERPRETERS:
         return names.get(name, "")
     script = next((word for word in rest if not word.startswith("-")), "")
     name = os.path.basename(script).removesuffix(".js").removesuffix(".mjs")  # noqa: PTH119 - a text
     return names.get(name, "")
+
+
+def _helpers(adapter: str) -> tuple[str, ...]:
+    return registry.sessions_of(adapter).files.helpers if adapter else ()
 
 
 def _owner(pid: int) -> int:

@@ -24,6 +24,7 @@ files = SessionFiles(
     folder="HOME/.claude",
     moved_by="CLAUDE_CONFIG_DIR",
     below="projects",
+    helpers=("daemon", "bg-pty-host", "bg-spare", "--bg-pty-host", "--bg-spare"),
     name=r"[^/]+/(?:[^/]+\.jsonl|[^/]+/subagents/[^/]+\.jsonl)",
 )
 register = "sessions/{pid}.json"
