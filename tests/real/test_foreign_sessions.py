@@ -167,9 +167,9 @@ def test_status_says_who_works_and_where_by_process(place: Place) -> None:
         found = [json.loads(line) for line in cli("status", "--all", "--json").out.splitlines()]
         return [line for line in found if line.get("pid") == process.pid]
 
-    eventually(lambda: [line["state"] for line in lines()] == ["working"], 30, what="claude is not at work")
+    eventually(lambda: [line["prompt"] for line in lines()] == ["!slow 20"], 30, what="claude is not at work")
     (line,) = lines()
-    assert (line["cli"], line["folder"], line["prompt"]) == ("claude", str(place.cli.project), "!slow 20")
+    assert (line["cli"], line["folder"], line["state"]) == ("claude", str(place.cli.project), "working")
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(10)
     assert lines() == []
