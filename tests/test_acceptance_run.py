@@ -24,7 +24,7 @@ rules:
   - {match: crash, reply: [{crash: 3}]}
   - {match: slow, reply: [{delay: 0.6}, "slow"]}
   - {match: spend, reply: [{usage: {input_tokens: 90, output_tokens: 10}}, {cost_usd: 0.5}, Spent.]}
-  - {match: evil, reply: ["::error::owned\n]]> \e[31m"]}
+  - {match: evil, reply: ["::error::owned\n]]> ##[error]owned \e[31m"]}
 default: "You said: {prompt}"
 """
 
@@ -246,6 +246,37 @@ def test_one_message_is_recorded_and_replayed_and_what_is_missing_is_filled_in(p
     assert place("send", "a", "x", "--replay", "rec", "--no-wait").code == 2
 
 
+def test_a_folder_or_a_report_that_cannot_be_written_is_said_before_any_turn(place: Cli) -> None:
+    scenario(place, one("hello"))
+    (place.project / "file").write_text("mine")
+    for words in (("run", "s.yaml", "--record", "file"), ("run", "s.yaml", "--junit", "/")):
+        done = place(*words)
+        assert (done.code, done.out) == (74, ""), done
+    done = place("send", "a", "hello", "--record", "file")
+    assert (done.code, "is no folder" in done.err) == (74, True), done
+    assert not (place.root / "agents" / "a" / "journal").exists()
+
+
+def test_a_recording_that_fails_in_the_middle_leaves_the_turn_as_it_ended(place: Cli) -> None:
+    (place.project / "r").mkdir()
+    (place.project / "r" / "a.jsonl").mkdir()
+    done = place("send", "a", "hello", "--record", "r")
+    assert (done.code, "beam show a-" in done.err) == (74, True), done
+    assert place.types("a")[-1] == "turn.closed"
+    scenario(place, one("hello") + one("next").replace("id: it", "id: two"))
+    result = place("run", "s.yaml", "--record", "r", "--json").json
+    assert (result["exit_code"], result["spent"]["turns"]) == (74, 1), result
+    assert place.types("a@s").count("turn.finished") == 1
+
+
+def test_a_replay_that_is_filled_in_says_that_agents_ran(place: Cli) -> None:
+    scenario(place, one("hello"))
+    assert place("run", "s.yaml", "--record", "rec").code == 0
+    scenario(place, one("hello") + one("other").replace("id: it", "id: two"))
+    done = place("run", "s.yaml", "--replay", "rec", "--replay-mode", "fill")
+    assert (done.code, "the others by the agents" in done.out, "no tool was run again" in done.out) == (0, True, False)
+
+
 def test_a_signal_ends_the_turns_and_the_report_is_written_all_the_same(place: Cli) -> None:
     scenario(place, one("hang") + one("after").replace("id: it", "id: two"))
     process = place.start("run", "s.yaml", "--junit", "r.xml")
@@ -264,6 +295,7 @@ def test_text_of_an_agent_is_obeyed_by_nothing(place: Cli) -> None:
     done = run(place)
     assert [line for line in done.out.splitlines() if line.startswith("::error::owned")] == []
     assert "\x1b" not in done.out
+    assert [line for line in done.out.splitlines() if "##[" in line and not line.startswith("::error ")] == []
     assert ends(place) == {"it (send a)": "passed", "1. contains: nothing": "failure contains"}
 
 

@@ -58,7 +58,7 @@ class Reporter:
             write_json(result)
         else:
             for line in result_lines(result):
-                write_line(line)
+                write_line(github.unmarked(line) if self._style == "github" else line)
         if self._style == "github":
             wrong = github.failure(result)
             if wrong is not None and not self._json:

@@ -13,6 +13,7 @@ from beam.cli.streams import is_interactive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from beam import RunResult, Scenario
 
@@ -78,6 +79,8 @@ def run(
         for line in () if as_json else plan_lines(scenario.name, steps):
             write_line(line)
         return 0
+    if junit is not None:
+        _check_writable(call.path(junit), junit)
     reporter = Reporter(call, scenario.source.name, style, as_json=as_json)
 
     def play() -> RunResult:
@@ -101,8 +104,8 @@ def run(
         reporter.stopped(error.outcome)
         _write_junit(call, junit, error.outcome)
         raise
-    _write_junit(call, junit, result)
     reporter.result(result)
+    _write_junit(call, junit, result)
     return result.exit_code
 
 
@@ -115,6 +118,20 @@ def variables_of(given: list[str]) -> dict[str, str]:
             raise UsageError(f"--set {each[:80]!r} has no value", "write NAME=VALUE", subject=each[:80])
         found[name] = value
     return found
+
+
+def _check_writable(target: Path, path: str) -> None:
+    """Raise DiskError where a report can't be written into this file. Nothing is written."""
+    import os
+
+    from beam import DiskError
+
+    nearest = next((each for each in (target, *target.parents) if os.path.lexists(each)), target)
+    wrong = "is a folder" if target.is_dir() else "can't be written" if not os.access(nearest, os.W_OK) else ""
+    if not wrong and nearest != target and not nearest.is_dir():
+        wrong = "is no folder"
+    if wrong:
+        raise DiskError(f"--junit {path}: {nearest} {wrong}", "name another file", subject=path)
 
 
 def _write_junit(call: Context, path: str | None, result: object) -> None:

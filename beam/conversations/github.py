@@ -60,9 +60,13 @@ def said(step: StepResult) -> str:
 def quoted(text: str) -> list[str]:
     """Return the lines of a text that anybody may have written, so that none of them is a command."""
     token = f"beam-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-    safe = plain(text).replace("##[", "##\u200b[")
-    lines = [f"| {line}" for line in safe.split("\n")]
+    lines = [f"| {line}" for line in unmarked(plain(text)).split("\n")]
     return [f"::stop-commands::{token}", *lines, f"::{token}::"] if text else []
+
+
+def unmarked(line: str) -> str:
+    """Return the line without the mark of an old command, `##[`, which counts anywhere in a line."""
+    return line.replace("##[", "##\u200b[")
 
 
 def warning(text: str, file: str) -> str:

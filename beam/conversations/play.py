@@ -31,6 +31,7 @@ from beam.root.user_dirs import data_dir
 from beam.turns.signals import stopping
 
 _NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
+_NOTE_FILLED = "some turns were answered from a recording, where no agent and no tool ran; the others by the agents"
 _NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
 
 
@@ -155,6 +156,7 @@ class _Run:
                 code = int(ExitCode.CHECK_FAILED)
         turns = [turn for step in steps for turn in (*step.turns, *step.judged)]
         is_replay = self.options.replay is not None
+        note = _NOTE_FILLED if self.counts.live else _NOTE
         return RunResult(
             name=self.scenario.name,
             file=self.scenario.source.name,
@@ -168,7 +170,7 @@ class _Run:
             passes=passes,
             replay=self.counts if is_replay else None,
             worktrees=tuple(self.worktrees),
-            note=_NOTE if is_replay and any(turn.replayed for turn in turns) else "",
+            note=note if is_replay and any(turn.replayed for turn in turns) else "",
         )
 
     # -- one repeat ----------------------------------------------------------------------------------------------------

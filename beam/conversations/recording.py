@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.base import files
-from beam.base.errors import ConfigError, CorruptError, DiskError, NotFoundError, UsageError
+from beam.base.errors import BeamError, ConfigError, CorruptError, DiskError, NotFoundError, UsageError
 from beam.conversations.result import ReplayCounts
 from beam.model import events
 from beam.model.events import Event, MessageQueued, TurnFinished
@@ -45,18 +45,22 @@ def file_of(folder: Path, agent: str) -> Path:
 
 class Recorder:
     """Writes the turns that it is shown into a folder. The agents' files begin afresh with their first turn, unless it
-    `adds` to what is there.
+    `adds` to what is there. Raises DiskError where the folder can't be made or written.
+
+    A turn that can't be written goes on: `check` raises what was wrong once the turn is over.
     """
 
     def __init__(self, folder: Path, *, adds: bool = False) -> None:
+        _check_folder(folder)
         self.folder = folder
+        self._failure: BeamError | None = None
         self._adds = adds
         self._open: dict[str, list[Event]] = {}
         self._begun: set[str] = set()
 
     def take(self, event: Event) -> None:
-        """Take an event of a message; with the turn's end it is written. Raises DiskError."""
-        if event.message_id is None:
+        """Take an event of a message; with the turn's end it is written."""
+        if event.message_id is None or self._failure is not None:
             return
         if isinstance(event, MessageQueued):
             self._open[event.message_id] = [event]
@@ -68,7 +72,16 @@ class Recorder:
             del known[1:]  # an earlier attempt
         known.append(event)
         if isinstance(event, TurnFinished):
-            self._write(event.agent, self._open.pop(event.message_id))
+            try:
+                self._write(event.agent, self._open.pop(event.message_id))
+            except BeamError as error:
+                error.hint = f"the turn is over, and its answer is kept: beam show {event.message_id}"
+                self._failure = error
+
+    def check(self) -> None:
+        """Raise what kept a turn from being written, if one was not. Raises DiskError, RefusedFileError."""
+        if self._failure is not None:
+            raise self._failure
 
     def beside(self, seen: Callable[[Event], None]) -> Callable[[Event], None]:
         """Return a function that shows an event to the recorder, and then to `seen`."""
@@ -96,6 +109,15 @@ class Recorder:
                 files.write_all(handle, lines)
             finally:
                 os.close(handle)
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise DiskError where a folder of this path can't be made or written. Nothing is made."""
+    nearest = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
+    if not nearest.is_dir():
+        raise DiskError(f"can't record into {folder}: {nearest} is no folder", "name a folder", subject=str(folder))
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise DiskError(f"can't record into {folder}: {nearest} can't be written", "name another", subject=str(folder))
 
 
 class Replay:

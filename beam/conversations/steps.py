@@ -218,6 +218,8 @@ class StepRunner:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     async def _say(self, turn: TurnFacts, options: Options) -> Outcome:
+        if self._recorder is not None:
+            self._recorder.check()  # no turn is begun that could not be recorded
         self._meter.add(turn)
 
         def seen(event: Event) -> None:
@@ -228,6 +230,8 @@ class StepRunner:
         options = self._fitting(turn.agent, options)
         turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen)
         self._meter.look()
+        if self._recorder is not None:
+            self._recorder.check()
         return turn.outcome
 
     def _fitting(self, agent: str, options: Options) -> Options:

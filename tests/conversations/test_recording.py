@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.base.errors import ConfigError, NotFoundError, RefusedFileError, UsageError
+from beam.base.errors import ConfigError, DiskError, NotFoundError, RefusedFileError, UsageError
 from beam.conversations.recording import Recorder, Replay, mode_of
 from beam.model import events
 from beam.model.message import Message, Payload
@@ -104,11 +104,30 @@ def test_a_recording_follows_no_link(tmp_path: Path) -> None:
     target.write_text("mine")
     (folder / "claude.jsonl").symlink_to(target)
     adding = Recorder(folder, adds=True)
+    for event in turn("a", "1"):
+        adding.take(event)
     with pytest.raises(RefusedFileError):
-        for event in turn("a", "1"):
-            adding.take(event)
+        adding.check()
     recorded(folder, ("a", "1"))
     assert (target.read_text(), (folder / "claude.jsonl").is_symlink()) == ("mine", False)
+
+
+def test_a_turn_that_cannot_be_written_goes_on_and_is_reported_after_it(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "r")
+    (tmp_path / "r").write_text("in the way")
+    for event in turn("a", "1"):
+        recorder.take(event)
+    with pytest.raises(DiskError, match=r"Not a directory \(the turn is over, and its answer is kept: beam show m-1\)"):
+        recorder.check()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused_before_any_turn(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    for folder in (tmp_path / "file", tmp_path / "file" / "r"):
+        with pytest.raises(DiskError, match="is no folder"):
+            Recorder(folder)
+    Recorder(tmp_path / "r" / "deep").check()
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_damaged_recording_is_refused_with_its_line(tmp_path: Path) -> None:

@@ -138,3 +138,7 @@ def test_gitlab_gets_a_section_for_each_step_and_folds_what_passed() -> None:
         assert re.match(rf"\x1b\[0Ksection_start:\d+:beam_\d_\d\[collapsed={folded}\]\r\x1b\[0K", lines[0])
         assert "".join(lines).count("section_start") == "".join(lines).count("section_end") == 1
         assert all("\x1b" not in line and "\r" not in line for line in lines[1:-1])
+
+
+def test_no_line_outside_of_a_group_keeps_the_mark_of_an_old_command() -> None:
+    assert github.unmarked("step a: ##[error]x ##[add-mask]y") == "step a: ##\u200b[error]x ##\u200b[add-mask]y"

@@ -145,24 +145,29 @@ class SendVerbs(OpenedRoot):
     @coroutine_verb
     async def deliver(self, message: Message, seen: Callable[[Event], None] | None = None) -> Outcome:
         """Send a message that `message` made and return its outcome; its events go to `seen` as they are recorded."""
-        from beam.api.send import send
-
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
+        if self._recorder is None:
+            return await self._deliver(message, seen or ignore)
+        outcome = await self._deliver(message, self._recorder.beside(seen or ignore))
+        self._recorder.check()
+        return outcome
+
+    async def _deliver(self, message: Message, seen: Callable[[Event], None]) -> Outcome:
+        from beam.api.send import send
+
         paths = self._paths(message)
-        if self._recorder is not None:
-            seen = self._recorder.beside(seen or ignore)
         if self.context.recordings is not None:
             from beam.conversations.alone import deliver_here
 
-            return await deliver_here(self.context, paths, message, seen or ignore)
+            return await deliver_here(self.context, paths, message, seen)
         fold = self.__dict__.pop("_fold", None)
         if fold is not None and fold.directory != paths.journal:
             fold = None
         hold = self._keeping.hold if self._keeping is not None else None
         receiver = self._receivers.pop(message.id, None)
         looked_at = receiver.looked_at if receiver is not None else None
-        return await send(self.context, paths, message, seen or ignore, fold, looked_at=looked_at, hold=hold)
+        return await send(self.context, paths, message, seen, fold, looked_at=looked_at, hold=hold)
 
     def use_recording(
         self, *, record: Path | None = None, replay: Path | None = None, replay_mode: ReplayMode = "strict"

@@ -33,7 +33,8 @@ def step_lines(step: StepResult) -> Iterator[str]:
     head = f"{_WORDS[step.verdict]:<4}  {step.id}  {step.kind}{f' {who}' if who else ''}"
     time_taken = f"  {durations.show(step.duration_s)}" if step.verdict != "skipped" else ""
     again = f"  (run {step.repeat})" if step.repeat > 1 else ""
-    why = f"  {collapse_to_line(step.why)}" if step.why else ""
+    is_below = any(step.why == f"{check.name}: {check.detail}" for check in step.checks)
+    why = f"  {collapse_to_line(step.why)}" if step.why and not is_below else ""
     yield truncate(f"{head}{time_taken}{again}{why}", _WIDTH)
     for check in step.checks:
         if check.verdict != "passed":
