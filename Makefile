@@ -10,7 +10,7 @@ WORKERS ?= 4
 # Three processes, each with its own part: workers of one would collect all tests each.
 # Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
 UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit -p no:cacheprovider -p no:logging --capture=sys -o tmp_path_retention_policy=failed
-UNIT_1 := $(addprefix tests/,agents/ testing/)
+UNIT_1 := $(addprefix tests/,agents/ testing/ foreign/ conversations/)
 UNIT_2 := $(addprefix tests/,api/ broker/ process/ rules/ store/ trust/ turns/ config/ model/)
 
 unexport PYTHONDONTWRITEBYTECODE

@@ -53,7 +53,10 @@ def read(path: Path, variables: Mapping[str, str], *, shown: str | None = None) 
     try:
         data = files.read(path, LARGEST, follow=True)
     except FileNotFoundError as error:
-        raise NotFoundError(f"there is no file {name}", "give the path of a scenario", subject=name) from error
+        hint = "beam run takes the path of a scenario" + (
+            "" if path.suffix else f"; to an agent: beam send {name} TEXT"
+        )
+        raise NotFoundError(f"there is no file {name}", hint, subject=name) from error
     except DiskError as error:
         raise ConfigError(f"{name}:1:1: {error.message}", "a scenario is a small YAML file", subject=name) from error
     return parse(data, path, variables, name=name)

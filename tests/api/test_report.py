@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from beam.api.report import turns_of
 from beam.model.events import (
     AnyEvent,
@@ -59,6 +61,7 @@ def test_what_has_no_price_of_its_own_is_estimated() -> None:
     assert line.estimated_usd > 0
 
 
+@pytest.mark.acceptance
 def test_the_command_prints_a_line_for_each_agent_and_the_sum(beam: Cli) -> None:
     beam.config("agents:\n  echo:\n    adapter: scripted\n")
     assert beam("report").out == ""

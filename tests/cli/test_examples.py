@@ -27,6 +27,7 @@ def test_each_example_fits_in_80_columns() -> None:
     assert [line for _, line in LINES if len(line) > 78] == []
 
 
+@pytest.mark.slow
 def test_an_example_is_of_its_command_and_beam_takes_its_arguments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

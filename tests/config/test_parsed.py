@@ -32,6 +32,7 @@ def remembered(root: Path, data: bytes = YAML) -> tuple[object, object]:
     return found
 
 
+@pytest.mark.slow
 def test_the_same_bytes_are_not_parsed_again(root: Path) -> None:
     first = remembered(root)
     code = (

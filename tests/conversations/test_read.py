@@ -69,6 +69,7 @@ def test_the_schema_takes_every_example_and_so_does_beam(path: Path) -> None:
     parse(path.read_bytes(), path, {}, name=path.name)
 
 
+@pytest.mark.slow
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(schemas.schema("scenario"))
 

@@ -69,6 +69,7 @@ def test_the_report_follows_the_schema_and_counts_what_is_in_it(said: str) -> No
     assert (told["replay_exact"], told["exit_code"]) == ("2", "13")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60))
 def test_no_text_breaks_out_of_the_report(said: str) -> None:

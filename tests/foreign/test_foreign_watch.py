@@ -105,6 +105,7 @@ def test_two_sessions_of_one_folder_are_told_apart(transcripts: Path, watching: 
     ]
 
 
+@pytest.mark.slow
 def test_a_folder_that_appears_later_is_watched(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
     foreign = watching()
     folder = tmp_path / ".claude" / "projects" / "-new"
@@ -182,6 +183,7 @@ def test_secrets_are_blanked(transcripts: Path, watching: Callable[..., Foreign]
     assert text.startswith("use ")
 
 
+@pytest.mark.slow
 def test_without_notifications_files_are_looked_at(transcripts: Path, watching: Callable[..., Foreign]) -> None:
     foreign = watching(poll_only=True)
     (transcripts / "one.jsonl").write_bytes(line("user", "polled"))

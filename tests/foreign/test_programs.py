@@ -31,6 +31,7 @@ def test_a_process_is_known_by_the_program_that_it_runs(words: list[bytes], adap
     assert _adapter(words, NAMES) == adapter
 
 
+@pytest.mark.slow
 def test_a_message_to_a_session_that_beam_did_not_start_is_refused_with_the_reason(beam: Cli) -> None:
     done = beam("send", "codex~e5a4", "hello")
     assert done.code == 10

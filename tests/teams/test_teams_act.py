@@ -146,6 +146,7 @@ def _claim(home: str, who: str, results: Any) -> None:
         results.put("")
 
 
+@pytest.mark.slow
 def test_of_ten_processes_that_claim_a_task_one_gets_it(team: TeamFiles) -> None:
     team.add_task("a")
     context = multiprocessing.get_context("fork")
@@ -175,6 +176,7 @@ def _read_all(team: TeamFiles, workers: list[Any]) -> list[str]:
     return found + [mail.text for mail in team.take_mail("bob")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(1250, marks=pytest.mark.soak)])
 def test_nothing_that_many_write_at_once_is_lost(team: TeamFiles, count: int) -> None:
     context = multiprocessing.get_context("fork")
@@ -230,6 +232,7 @@ def test_what_is_no_list_in_an_inbox_is_replaced_as_claude_code_does(team: TeamF
 # -- the commands ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.acceptance
 def test_the_commands_send_and_move_tasks(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     files = made(tmp_path / "home" / ".claude")

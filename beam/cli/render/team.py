@@ -271,8 +271,8 @@ def _task(event: AnyEvent) -> tuple[str, str] | None:
 ASCII = str.maketrans(
     dict(
         zip(
-            "→←↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉",
-            "><<>#*o|:%vx~[VX/..>!@m",
+            "→←↩▶■●○│┊⚙✓✗✎☐☑☒◧…·↪†↻✉⇅",
+            "><<>#*o|:%vx~[VX/..>!@m=",
             strict=True,
         )
     )
