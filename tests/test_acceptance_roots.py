@@ -518,3 +518,17 @@ def test_the_folder_of_a_turn_lies_beside_the_root_and_goes_with_it_or_with_its_
     assert folder.is_dir()
     eventually(lambda: beam("agent", "rm", "slow", "--purge").code == 0)
     assert not folder.parent.exists()
+
+
+def test_status_of_all_roots_knows_the_agents_that_each_folder_declares(beam: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "beam.yaml").write_text("agents:\n  theirs: {command: [cat]}\n")
+    added = (("agent", "add", "mine", "--command", "cat"), ("send", "mine", "hi"), ("send", "theirs", "hi"))
+    assert [beam("-C", str(other), *words, env={"BEAM_TRUST": "1"}).code for words in added] == [0, 0, 0]
+    lines = {line["agent"]: line for line in beam("status", "--all", "--json").lines if "agent" in line}
+    assert [(lines[name]["adapter"], lines[name].get("error")) for name in ("mine", "theirs")] == [
+        ("command", None)
+    ] * 2
+    (other / "beam.yaml").write_text("agents: [\n")
+    assert beam("status", "--all").code == 0

@@ -106,7 +106,12 @@ class Recorder:
         with files.disk("write", path):
             handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
-                files.write_all(handle, lines)
+                size = os.fstat(handle).st_size
+                try:
+                    files.write_all(handle, lines)
+                except OSError:
+                    os.ftruncate(handle, size)  # a part of a turn would make the whole recording unreadable
+                    raise
             finally:
                 os.close(handle)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -119,6 +121,23 @@ def test_a_turn_that_cannot_be_written_goes_on_and_is_reported_after_it(tmp_path
         recorder.take(event)
     with pytest.raises(DiskError, match=r"Not a directory \(the turn is over, and its answer is kept: beam show m-1\)"):
         recorder.check()
+
+
+def test_a_disk_that_is_full_leaves_the_recording_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = recorded(tmp_path / "r", ("a", "1"))
+    before = (folder / "claude.jsonl").read_bytes()
+
+    def half(handle: int, data: bytes) -> None:
+        os.write(handle, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("beam.base.files.write_all", half)
+    more = Recorder(folder, adds=True)
+    for event in turn("b", "2"):
+        more.take(event)
+    with pytest.raises(DiskError, match="No space left"):
+        more.check()
+    assert (folder / "claude.jsonl").read_bytes() == before
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_before_any_turn(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from beam.api.both import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
-from beam.base.errors import UnsupportedError, UsageError
+from beam.base.errors import BeamError, UnsupportedError, UsageError
 from beam.root import discovery
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from beam.api.status import AgentStatus
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
+    from beam.broker.context import RootContext
     from beam.model.events import AnyEvent
     from beam.root.paths import RootPaths
     from beam.teams.watch import Teams
@@ -46,11 +47,21 @@ class LookVerbs(OpenedRoot):
         roots = discovery.known(self.environ)
         found = []
         for home in roots if self.home in roots else [self.home, *roots]:
-            context = self.context if home == self.home else structs.replace(self.context, home=home, environ={})
+            context = self.context if home == self.home else self._context_of(home)
             lines = [status.status_of(context, home.agent(name)) for name in home.agents()]
             if lines:
                 found.append((home.project, lines))
         return found
+
+    def _context_of(self, home: RootPaths) -> RootContext:
+        """Return another root's context, with the agents that its own files declare, if they can be read."""
+        from beam.config.resolve import load
+
+        other = structs.replace(self.context, home=home, environ={})
+        try:
+            return structs.replace(other, config=load(home, environ=self.environ, adapters=other.config.adapters))
+        except BeamError:
+            return other
 
     def foreign(self, own: Sequence[AgentStatus] = ()) -> list[ForeignStatus]:
         """Return the living sessions that beam did not start; those of `own` agents that run a turn are left out."""
