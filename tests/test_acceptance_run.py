@@ -170,7 +170,8 @@ def test_a_scenario_of_a_clone_counts_only_once_its_file_is_trusted(beam: Cli) -
     assert (done.code, marker.exists()) == (2, False)
     assert "nobody trusts s.yaml" in done.err
     assert "beam trust s.yaml" in done.err
-    assert beam("run", "s.yaml", "--dry-run").code == 0
+    planned = beam("run", "s.yaml", "--dry-run")
+    assert (planned.code, "beam trust s.yaml" in planned.err) == (0, True)
     listed = beam("trust", "s.yaml").err
     for said in ("it runs 'sh check.sh'", "it runs check.sh", "full access", "own run 'touch x'"):
         assert said in listed

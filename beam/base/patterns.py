@@ -1,13 +1,18 @@
 """Checks a person's regular expressions: they must compile, and must not take long on any screen.
 
 Python's regular expressions have no time limit. So each pattern is tried on rows that are hard for it, of increasing
-length, until it passes or takes too long.
+length, until it passes or takes too long. A search in a text of any size is ended by a signal (`at_most`).
 """
 
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 MOST_SECONDS = 0.05  # of CPU, for one search in one hard text
 LONGEST = 1000
@@ -38,6 +43,27 @@ def problem(text: str, *, whole_screen: bool) -> str:
             if time.process_time() - began > MOST_SECONDS:
                 return f"it takes too long on {size} characters that nearly match; repeat less within what is repeated"
     return ""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in a block that takes longer, also within one search. Does nothing outside of the main thread,
+    where Python takes no signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def groups(text: str) -> int:

@@ -78,6 +78,9 @@ def run(
             write_json({"v": 1, "name": scenario.name, "steps": steps})
         for line in () if as_json else plan_lines(scenario.name, steps):
             write_line(line)
+        untrusted = beam.untrusted_scenario(scenario)
+        if untrusted is not None:
+            call.note(untrusted)
         return 0
     if junit is not None:
         _check_writable(call.path(junit), junit)

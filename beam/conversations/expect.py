@@ -14,12 +14,14 @@ import msgspec
 from msgspec import Struct
 
 from beam.base import durations
+from beam.base.patterns import at_most
 from beam.conversations.facts import ToolUse, TurnFacts
 from beam.conversations.result import CheckResult, Verdict
 from beam.conversations.scenario import Check
 from beam.model.outcome import Status
 
 _SHOWN = 100
+_MOST_CHECK_S = 5.0  # for the patterns of one check
 _MOST_SEARCHED = 200_000  # characters: a pattern may need a time that grows with their square
 OF_FILES = frozenset({"file_exists", "file_absent", "file_contains", "diff", "command"})  # worthless in a replay
 
@@ -65,7 +67,11 @@ def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
     if subject.is_replayed and asked.kind == "files_changed" and not any(turn.files for turn in subject.turns):
         why = "the turns are replayed: no tool was run again, and the agent told of no change"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
-    is_so, detail = _CHECKS[asked.kind](asked.value, subject)
+    try:
+        with at_most(_MOST_CHECK_S):
+            is_so, detail = _CHECKS[asked.kind](asked.value, subject)
+    except TimeoutError:
+        is_so, detail = False, f"a pattern in it took longer than {_MOST_CHECK_S:g} s on this text; write a simpler one"
     verdict = Verdict.PASSED if is_so else Verdict.FAILED
     return CheckResult(name=name, kind=asked.kind, line=line, verdict=verdict, detail=detail)
 

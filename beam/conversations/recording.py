@@ -201,7 +201,7 @@ def _common(one: str, other: str) -> int:
 def _read(path: Path, agent: str) -> list[_Kept]:
     """Return the turns in a file of journal lines; those that did not end are left out. Raises ConfigError."""
     try:
-        data = files.read(path, _LARGEST, follow=True)
+        data = files.read(path, _LARGEST)
     except FileNotFoundError:
         return []
     except DiskError as error:

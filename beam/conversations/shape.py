@@ -12,7 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from beam.base import durations
+from beam.base import durations, patterns
 from beam.base.errors import UsageError
 from beam.config.source import Source, nearest
 
@@ -86,6 +86,9 @@ class Regex(Struct, frozen=True):
             re.compile(text)
         except (re.error, RecursionError, OverflowError) as error:
             raise source.error(at, f"not a regular expression: {error}", "for plain text use `contains`") from error
+        problem = patterns.problem(text, whole_screen=False)
+        if problem:
+            raise source.error(at, problem, "for plain text use `contains`")
         return text
 
     def schema(self) -> Schema:

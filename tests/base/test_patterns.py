@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import threading
+
 import pytest
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal
 from beam.base import patterns
+from beam.base.patterns import at_most
 from beam.model.screen_profile import PATTERNS, Profile, patterns_of
 
 
@@ -51,3 +55,23 @@ def test_every_text_field_of_a_profile_is_a_pattern_or_known_to_be_none() -> Non
     plain = {"name", "scrollbar", "submit", "interrupt", "quit", "dialogs"}
     texts = {field for field in Profile.__struct_fields__ if "str" in str(Profile.__annotations__[field])}
     assert texts - set(PATTERNS[Profile]) == plain - {"dialogs"}
+
+
+def test_a_search_that_takes_too_long_is_ended_and_what_comes_next_is_not() -> None:
+    with pytest.raises(TimeoutError), at_most(0.05):
+        re.search("(a+)+Z$", "a" * 40 + "b!")
+    with at_most(0.05):
+        assert re.search("b!", "a" * 40 + "b!")
+
+
+def test_outside_of_the_main_thread_nothing_is_ended() -> None:
+    found: list[bool] = []
+
+    def look() -> None:
+        with at_most(0.01):
+            found.append(re.search("b", "ab") is not None)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == [True]

@@ -145,3 +145,10 @@ def test_facts_are_folded_from_events_and_an_earlier_attempt_does_not_count() ->
     facts.take(events.Notice(code="replayed", text="minor: answered from turn 1"))
     assert [(tool.name, tool.word, tool.output, tool.is_error) for tool in facts.tools] == [("Bash", "Bash", "a", True)]
     assert (facts.turn, len(facts.files), facts.replayed) == (2, 1, "minor")
+
+
+def test_a_schema_whose_pattern_takes_too_long_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beam.conversations.expect._MOST_CHECK_S", 0.05)
+    schema = msgspec.json.encode({"type": "string", "pattern": "(a+)+Z$"})
+    result = check(Check(kind="schema", value=schema), Subject(reply=f'"{"a" * 40}b!"'), 1)
+    assert (result.verdict, "longer than" in result.detail) == (Verdict.FAILED, True)

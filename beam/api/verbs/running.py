@@ -60,6 +60,17 @@ class RunVerbs(OpenedRoot):
         self.check_person("trusts a scenario")
         trust(scenario, self.context)
 
+    def untrusted_scenario(self, scenario: Scenario) -> str | None:
+        """Return why the scenario can't run before a person trusts its file; None if it can."""
+        from beam.base.errors import UntrustedError
+        from beam.conversations.trusted import check_trusted
+
+        try:
+            check_trusted(scenario, self.context)
+        except UntrustedError as error:
+            return str(error)
+        return None
+
     @coroutine_verb
     async def run(
         self,
