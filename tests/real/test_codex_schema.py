@@ -17,6 +17,7 @@ from tests.agents.codex.test_codex_conversation import ANSWERS
 from tests.agents.codex.test_codex_frames import NAMES, Played
 from tests.support.codex_dialogue import RECORDINGS, THREAD, TURN, Talk, opened, turn
 from tests.support.dialogue import Frame, recorded, whole
+from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.real
 DEVIATIONS = {"config/mcpServer/reload: : {} is not of type 'null'"}  # Codex takes no parameters and empty ones alike
@@ -86,11 +87,12 @@ class Schema:
 
 @pytest.fixture(scope="module")
 def schema(agents_path: str, tmp_path_factory: pytest.TempPathFactory) -> Schema:
-    """What `codex app-server generate-json-schema` writes."""
-    home = tmp_path_factory.mktemp("home")
+    """What `codex app-server generate-json-schema` writes, run in a git repository."""
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("project")
+    make_repository(folder, home)
     words = ["codex", "app-server", "generate-json-schema", "--experimental", "--out", str(home / "schema")]
     env = {"HOME": str(home), "PATH": agents_path}
-    subprocess.run(words, env=env, check=True, capture_output=True, timeout=60)
+    subprocess.run(words, env=env, cwd=folder, check=True, capture_output=True, timeout=60)
     return Schema(home / "schema")
 
 

@@ -644,7 +644,7 @@ def _terminals(base: Path) -> list[Reader]:
         attached = Attached.__new__(Attached)
         attached.agent, attached.why, attached.picture, attached._rows = "x", None, None, []
         for line in data.split(b"\n"):
-            attached._told(line)
+            attached._handle(line)
         return str(attached.why)
 
     frame = (
