@@ -220,6 +220,13 @@ class DialogueStorm(Storm):
 
     agents = AGENTS[:8]
 
+    def rage(self, kills: int) -> None:
+        """Begin when the broker keeps a process, so that few kills are enough to meet one."""
+        self.broker = self._start("broker", "--poll", "500ms")
+        self._start("send", self.agents[0], "the first", "--no-wait").wait(60)
+        eventually(lambda: of_type(self.beam.journal(self.agents[0]), "agent.kept"), 60, "no process was kept")
+        super().rage(kills)
+
     def settings(self) -> dict[str, str]:
         command = f"[{sys.executable}, {COUNTER}, {self.runs}]"
         settings = f"{{command: {command}, protocol: acp, access: full, envelope: none}}"

@@ -142,7 +142,8 @@ def test_a_shielded_claude_whose_shell_looks_for_the_key_finds_none(
     read, write = os.pipe()
     os.write(write, key.encode())
     os.close(write)
-    look = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -ac R3al''Claude > count.txt; env"
+    # The pattern doesn't match itself: grep's own arguments may be among those that cat reads.
+    look = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep -ac 'R3a[l]Claude' > count.txt; env"
     cli = at(beam, "claude", agents_path, model.url)
     text = f"!tool Bash {json.dumps({'command': look + ' > env.txt'})} !then !say done"
     words = ("send", "claude", "--via", "exec", "--json", "--access", "full", "--shield", "--key-fd", str(read), text)
