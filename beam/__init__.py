@@ -78,7 +78,7 @@ _LAZY = {
     "beam.base.near": "nearest",
     "beam.base.surrogates": "escape_surrogates",
     "beam.base.version": "__version__",
-    "beam.config.resolve": "settled",
+    "beam.config.resolve": "with_state_dir",
     "beam.conversations.machine": "PlanStep",
     "beam.conversations.play": "RunProgress StepBegan Warned",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
@@ -92,7 +92,7 @@ _LAZY = {
     "beam.model.rule_lists": "RuleLists",
     "beam.model.settings": "DURATIONS AgentSettings",
     "beam.proxy.options": "ProxyCounts",
-    "beam.proxy.served": "Served explained",
+    "beam.proxy.served": "ServedRequest explain",
     "beam.pty_adapter.cast": "NoCastError",
     "beam.root.git_place": "GitPlace",
     "beam.rules.rule": "Behavior",
@@ -181,7 +181,7 @@ if TYPE_CHECKING:
     from beam.base.near import nearest as nearest
     from beam.base.surrogates import escape_surrogates as escape_surrogates
     from beam.base.version import __version__ as __version__
-    from beam.config.resolve import settled as settled
+    from beam.config.resolve import with_state_dir as with_state_dir
     from beam.conversations import github as github
     from beam.conversations import gitlab as gitlab
     from beam.conversations import junit as junit
@@ -225,8 +225,8 @@ if TYPE_CHECKING:
     from beam.model.settings import DURATIONS as DURATIONS
     from beam.model.settings import AgentSettings as AgentSettings
     from beam.proxy.options import ProxyCounts as ProxyCounts
-    from beam.proxy.served import Served as Served
-    from beam.proxy.served import explained as explained
+    from beam.proxy.served import ServedRequest as ServedRequest
+    from beam.proxy.served import explain as explain
     from beam.pty_adapter import picture as pictures
     from beam.pty_adapter import replay as screens
     from beam.pty_adapter.cast import NoCastError as NoCastError

@@ -124,7 +124,7 @@ def usage_of(whole: Usage, *, calls: int | None = None) -> Usage:
     )
 
 
-def summed(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
+def sum_by_model(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
     """Return one share per model, in the order of their first occurrence."""
     found: dict[str, ModelUsage] = {}
     for share in shares:
@@ -148,7 +148,7 @@ def sum_of(shares: Iterable[ModelUsage]) -> Usage:
 
 def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | None]:
     """Return the sum of single calls, and the sums per model; None for the latter if the model of a call is unknown."""
-    models = summed(calls)
+    models = sum_by_model(calls)
     return sum_of(models), models if models and all(share.model for share in models) else None
 
 

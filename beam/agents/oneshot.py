@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
-from beam.agents.figures import Work, summed
+from beam.agents.figures import Work, sum_by_model
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -200,7 +200,7 @@ class OutputSummary(Struct, kw_only=True):
         """Return the figures of one more model call, with the model's name if the CLI tells it."""
         is_first = self.usage == Usage() and self.cost_usd is None
         if model and (is_first or self.models is not None):
-            self.models = summed((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
+            self.models = sum_by_model((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
         else:
             self.models = None
         self.usage = self.usage.plus(usage)

@@ -80,7 +80,7 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
                 )
 
 
-def shown(paths: AgentPaths, message_id: str) -> Outcome | Pending:
+def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | Pending:
     """Return the message's outcome, or its state so far. Reads the queue, the journal, and the queue again."""
     for _ in range(2):
         entry = queue_of(paths).find(message_id)

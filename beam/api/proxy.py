@@ -19,7 +19,7 @@ from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyOptions
 from beam.proxy.owner import ProxyProcess
 from beam.proxy.recording import Recording
-from beam.proxy.served import Served
+from beam.proxy.served import ServedRequest
 from beam.store.reader import Reader
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def start(
     token: str,
     key_fd: int | None,
     places: Mapping[str, str] | None,
-    seen: Callable[[Served], None] | None,
+    seen: Callable[[ServedRequest], None] | None,
 ) -> ProxyProcess:
     """Start a proxy. Raises UsageError for what does not go together, and what `ProxyProcess` raises."""
     if replay is None and not upstream:
@@ -90,7 +90,7 @@ def start(
     )
 
 
-def _nobody(served: Served) -> None:
+def _nobody(served: ServedRequest) -> None:
     """Tell nobody."""
 
 

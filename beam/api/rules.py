@@ -18,7 +18,7 @@ from beam.model.message import Access, check_name
 from beam.model.rule_lists import RuleLists
 from beam.rules.call import call_of
 from beam.rules.rule import Behavior, Rule, parse
-from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns.request import face_of, granted_access
 from beam.turns.ruled import place_of
 
@@ -156,7 +156,7 @@ def remove(context: RootContext, name: str, behavior: Behavior, text: str, *, by
 
 def _rules(resolved: Resolved) -> Ruleset:
     written = resolved.rules
-    return combined([rule for one in written for rule in rules_of(one.lists, one.whose, is_general=one.is_general)])
+    return combine([rule for one in written for rule in rules_of(one.lists, one.whose, is_general=one.is_general)])
 
 
 def _access_of(context: RootContext, resolved: Resolved, requested: Access | None) -> Access:

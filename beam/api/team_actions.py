@@ -21,7 +21,7 @@ PERSON = "human"
 _PERMISSION = re.compile(r"perm-[A-Za-z0-9_-]{1,100}")
 
 
-class Posted(Struct, frozen=True, kw_only=True):
+class Delivery(Struct, frozen=True, kw_only=True):
     """A message that lies in a member's inbox. `sender` is what it says of itself; nobody checks that."""
 
     team: str
@@ -44,13 +44,13 @@ class TeamActions:
         self.team = found[0].name
         self.files = TeamFiles(found[0].home, self.team)
 
-    def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Posted:
+    def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Delivery:
         """Put a message into a member's inbox. Raises UsageError for a frame of the team's protocol."""
         act.check_text(text)
         act.check_sender(sender, self.files.roster())
         member = self.files.member(to)
         mail_id = self.files.post(member.name, text, sender=sender, summary=summary or _summary(text))
-        return Posted(team=self.team, to=member.name, mail_id=mail_id, sender=sender)
+        return Delivery(team=self.team, to=member.name, mail_id=mail_id, sender=sender)
 
     def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> Task:
         """Add a task that waits for those of `after`."""
@@ -90,7 +90,7 @@ class TeamActions:
         self.files.block_task(task_id, by)
         return self.files.tasks()[task_id]
 
-    def shut_down(self, member: str = "", *, reason: str = "") -> list[Posted]:
+    def shut_down(self, member: str = "", *, reason: str = "") -> list[Delivery]:
         """Ask a member, or all but the lead, to end. Each decides for itself, and says so to the lead."""
         roster = self.files.roster()
         lead = roster.lead
@@ -104,10 +104,10 @@ class TeamActions:
             request = f"shutdown-{time.time_ns() // 1_000_000}@{name}"
             fields = {"requestId": request, "from": LEAD, **({"reason": reason} if reason else {})}
             mail_id = self.files.frame(name, "shutdown_request", sender=LEAD, **fields)
-            found.append(Posted(team=self.team, to=name, mail_id=mail_id, sender=LEAD))
+            found.append(Delivery(team=self.team, to=name, mail_id=mail_id, sender=LEAD))
         return found
 
-    def approve(self, member: str, request: str, *, deny: str | None = None) -> Posted:
+    def approve(self, member: str, request: str, *, deny: str | None = None) -> Delivery:
         """Answer a member's request for a permission in the lead's name. Raises UsageError for another kind of id."""
         if not _PERMISSION.fullmatch(request):
             raise UsageError(f"{request!r} is not the id of a permission", "beam watch shows it: perm-…")
@@ -117,7 +117,7 @@ class TeamActions:
         else:
             fields = {"request_id": request, "subtype": "error", "error": deny}
         mail_id = self.files.frame(name, "permission_response", sender=LEAD, **fields)
-        return Posted(team=self.team, to=name, mail_id=mail_id, sender=LEAD)
+        return Delivery(team=self.team, to=name, mail_id=mail_id, sender=LEAD)
 
 
 def create_team(environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = (), cwd: str = "") -> None:

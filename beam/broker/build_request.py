@@ -23,7 +23,7 @@ from beam.model.outcome import Total
 from beam.model.rule_lists import RuleLists
 from beam.model.state import Fork
 from beam.process import tree
-from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.store.segment import read_state
 from beam.turns.confine import Own
 from beam.turns.request import TurnRequest, lowest, most_of
@@ -104,7 +104,7 @@ def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Rule
     from_agent = message.hops > 0
     if asked is not UNSET:
         found += rules_of(asked, message.sender if from_agent else BY_FLAG, without=("allow",) if from_agent else ())
-    rules = combined(found)
+    rules = combine(found)
     if message.at_most is not None or message.rules_at_most is not None:
         most = message.rules_at_most or RuleLists()
         rules = rules.bounded(most, message.sender, keep_allow=message.at_most == "full")

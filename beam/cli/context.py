@@ -49,9 +49,9 @@ class Context:
     @cached_property
     def environ(self) -> dict[str, str]:
         """Return the environment, plus the state directory that the user's own configuration names."""
-        from beam import settled
+        from beam import with_state_dir
 
-        return settled(os.environ)
+        return with_state_dir(os.environ)
 
     @cached_property
     def beam(self) -> Beam:

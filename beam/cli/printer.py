@@ -238,7 +238,7 @@ class Printer:
     def _denied_by_a_person(self, outcome: Outcome) -> None:
         """Print a turn's denials by a person or a rule: they are an answer, and may be the only result."""
         lines = [
-            f"{outcomes.shown(one)} was denied by {one.by}"
+            f"{outcomes.denial_text(one)} was denied by {one.by}"
             for one in outcome.denials or ()
             if one.by != outcomes.BY_DEFAULT
         ]

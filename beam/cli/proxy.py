@@ -12,7 +12,7 @@ from beam.cli.parameters import argument, option
 from beam.cli.render.text import one_line, write_json, write_line
 
 if TYPE_CHECKING:
-    from beam import ProxyCounts, RequestDifference, Served
+    from beam import ProxyCounts, RequestDifference, ServedRequest
 
 app = App("Stand between an agent CLI and its model: record its calls, or answer them from a recording.")
 _WIDTH = 200
@@ -59,7 +59,7 @@ def proxy(
             raise UsageError(f"--place {word} is not NAME=DIR", "like --place cwd=/srv/project", subject=word)
         places[name] = str(call.path(directory))
 
-    def seen(served: Served) -> None:
+    def seen(served: ServedRequest) -> None:
         if as_json:
             write_json({"served": _plain(served)})
             sys.stdout.flush()
@@ -177,15 +177,15 @@ def _shown(difference: RequestDifference) -> list[str]:
     ]
 
 
-def _line(served: Served) -> str:
+def _line(served: ServedRequest) -> str:
     text = f"call {served.number} {served.model}: {served.step}"
     if served.step in ("minor", "major") and served.differences:
         first = served.differences[0]
         text += f", first in {first.path}: {first.recorded!r} → {first.got!r}"
     elif served.step == "unmatched":
-        from beam import explained
+        from beam import explain
 
-        text += f": {explained(served)}"
+        text += f": {explain(served)}"
     elif served.why:
         text += f": {served.why}"
     return one_line(text, 500)

@@ -230,7 +230,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return NotFoundError(f"no agent is called {name!r}", hint, subject=name)
 
 
-def settled(environ: Mapping[str, str]) -> dict[str, str]:
+def with_state_dir(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment, with BEAM_STATE added if only the user's own configuration sets it (`state_dir:`).
 
     Raises ConfigError, and UsageError for a BEAM_STATE that is no absolute path.

@@ -60,7 +60,7 @@ Found = tuple[bool, str]  # whether it is so, and what was
 
 def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
     """Return the result of one check."""
-    name = f"{asked.kind}: {shown(asked.value)}"
+    name = f"{asked.kind}: {value_text(asked.value)}"
     if subject.is_replayed and asked.kind in OF_FILES:
         why = "the turns are replayed: no tool was run again, so the files say nothing"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
@@ -76,7 +76,7 @@ def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
     return CheckResult(name=name, kind=asked.kind, line=line, verdict=verdict, detail=detail)
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a check's value as one short line."""
     if isinstance(value, tuple) and len(value) == 1:
         value = value[0]
@@ -335,7 +335,7 @@ _CHECKS: dict[str, Callable[[Any, Subject], Found]] = {
 # -- what CI demands of every turn -------------------------------------------------------------------------------------
 
 
-def demanded(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[CheckResult]:
+def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[CheckResult]:
     """Return what is wrong with these turns in CI, where a passed check must mean that something happened."""
     found: list[CheckResult] = []
     for turn in turns:

@@ -16,7 +16,7 @@ from beam.conversations import chat as chats
 from beam.conversations.budget import Meter
 from beam.conversations.changes import Repository
 from beam.conversations.commands import Ran, run_command
-from beam.conversations.expect import Changes, Subject, check, demanded, shown
+from beam.conversations.expect import Changes, Subject, check, ci_failures, value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.held import HeldAgents
 from beam.conversations.judge import SCHEMA, Score, prompt_of, score_in
@@ -165,7 +165,7 @@ class StepRunner:
             floor.add(speaker, turn.reply)
             spoken = [each for each in facts if each.agent != step.moderator]
             if until.phrase is not None and until.phrase in turn.reply:
-                why = f"{speaker} said {shown(until.phrase)!r}"
+                why = f"{speaker} said {value_text(until.phrase)!r}"
             elif until.check and await self._holds(until.check, [turn]):
                 why = f"what was to be checked is so: {until.check[0].kind}"
             elif len(spoken) >= until.turns:
@@ -192,7 +192,7 @@ class StepRunner:
         named = chats.chosen(turn.reply, step.agents)
         if named == chats.DONE:
             return None, f"{step.moderator} said that it is settled"
-        return named, "" if named is not None else f"{step.moderator} named nobody: {shown(turn.reply)!r}"
+        return named, "" if named is not None else f"{step.moderator} named nobody: {value_text(turn.reply)!r}"
 
     async def _judge(self, step: Judge, facts: list[TurnFacts]) -> StepResult:
         score, turn = await self._score(step.judging, self._said(step.of), facts)
@@ -314,7 +314,7 @@ class StepRunner:
         is_over = result.verdict is Verdict.FAILED
         found = [*result.checks, *[await self._check(each, subject, judged, is_over=is_over) for each in step.expect]]
         if self._ci:
-            found += demanded(facts if not isinstance(step, CheckStep) else [], step.allow | self.scenario.allow)
+            found += ci_failures(facts if not isinstance(step, CheckStep) else [], step.allow | self.scenario.allow)
         failed = [each for each in found if each.verdict is Verdict.FAILED]
         if failed and not is_over:
             result = msgspec.structs.replace(
@@ -332,7 +332,7 @@ class StepRunner:
         if isinstance(asked.value, Judging):
             if is_over or not subject.reply.strip():
                 return CheckResult(
-                    name=f"judge: {shown(asked.value.rubric)}",
+                    name=f"judge: {value_text(asked.value.rubric)}",
                     kind="judge",
                     verdict=Verdict.SKIPPED,
                     detail="there is nothing to judge",
@@ -343,9 +343,9 @@ class StepRunner:
         if asked.kind == "command" and not subject.is_replayed:
             command = asked.value if isinstance(asked.value, (str, tuple)) else ""
             ran = await self._command(command, _CHECK_TIMEOUT_S)
-            detail = f"{ran.why}: {shown(ran.output[-400:])}" if ran.exit_code else ""
+            detail = f"{ran.why}: {value_text(ran.output[-400:])}" if ran.exit_code else ""
             verdict = Verdict.FAILED if ran.exit_code else Verdict.PASSED
-            name = f"command: {shown(asked.value)}"
+            name = f"command: {value_text(asked.value)}"
             return CheckResult(name=name, kind="command", verdict=verdict, detail=detail, line=line)
         return check(asked, subject, line)
 

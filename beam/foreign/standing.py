@@ -104,7 +104,7 @@ def _running_place(program: Program) -> Place | None:
 
 def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> None:
     """Find the process's session: by the CLI's own register, else by folder and time."""
-    registered = _registered(where, program.pid)
+    registered = _from_register(where, program.pid)
     if registered is not None:
         line.session_id = registered.session_id
     for tail in _candidates(program, where):
@@ -156,7 +156,7 @@ def _candidates(program: Program, where: Place) -> Iterator[Tail]:
         yield Tail(where, path, offset, since_ms=since_ms, is_cut=offset > 0)
 
 
-def _registered(where: Place, pid: int) -> Registered | None:
+def _from_register(where: Place, pid: int) -> Registered | None:
     """Return the session that the CLI's own register gives for the process."""
     sessions, below = where.sessions, where.sessions.files.below
     if not isinstance(sessions, HasRegister):

@@ -141,7 +141,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     by: str = BY_DEFAULT
 
 
-def shown(denial: Denial) -> str:
+def denial_text(denial: Denial) -> str:
     """Return the tool and its argument, for a person."""
     argument = _argument(denial)
     return f"{denial.tool} ({argument})" if argument else denial.tool

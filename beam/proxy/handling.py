@@ -21,16 +21,16 @@ from beam.base.errors import BeamError
 from beam.model.outcome import Usage
 from beam.proxy import private
 from beam.proxy.budget import Meter
-from beam.proxy.http import BODY_LIMIT, Handler, Refused, Server
+from beam.proxy.http import BODY_LIMIT, Handler, RequestError, Server
 from beam.proxy.ladder import Match
 from beam.proxy.private import Blanker
 from beam.proxy.recording import AnswerFile, AnswerLine, End, Exchange, Recorder, RequestLine, suffix_of
-from beam.proxy.served import Served, explained
-from beam.proxy.shared import Shared
+from beam.proxy.served import ServedRequest, explain
+from beam.proxy.shared import ProxyState
 from beam.proxy.upstream import Answer, CutError, UnreachableError, Upstream
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
-from beam.proxy.wire.values import Asked, Error
+from beam.proxy.wire.values import Error, ModelRequest
 
 MISS_STATUS = 422  # no vendor's library asks again after it
 OVER_STATUS = 403
@@ -50,14 +50,14 @@ class Call(Struct, kw_only=True):
     raw: str | None
     dialect: Dialect
     kind: str
-    asked: Asked
+    asked: ModelRequest
     blanker: Blanker
 
 
 class ProxyServer(Server):
     """Serves one proxy. A thread of its own looks which agents left, and ends what was asked for them."""
 
-    def __init__(self, port: int, proxy: Shared) -> None:
+    def __init__(self, port: int, proxy: ProxyState) -> None:
         self.proxy = proxy
         self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}
         self._waits = threading.Lock()
@@ -74,12 +74,12 @@ class ProxyServer(Server):
             _shut(model)
         super().stop()
 
-    def waits(self, number: int, agent: socket.socket, model: socket.socket) -> None:
+    def watch(self, number: int, agent: socket.socket, model: socket.socket) -> None:
         """Have the connection to the model ended if the agent leaves, until `arrived`."""
         with self._waits:
             self._waiting[number] = agent, model
 
-    def arrived(self, number: int) -> None:
+    def unwatch(self, number: int) -> None:
         """Forget a connection to the model."""
         with self._waits:
             self._waiting.pop(number, None)
@@ -126,7 +126,7 @@ class _Handler(Handler):
         dialect, route = dialects.of(self.command, dialects.usual(path))
         try:
             data = self.read_body()
-        except Refused as problem:
+        except RequestError as problem:
             self.close_connection = True
             self._fail(dialect, problem.status, str(problem))
             return
@@ -138,13 +138,13 @@ class _Handler(Handler):
             self._decide(proxy, call)
         except BeamError as error:  # the recording can't be written
             self.close_connection = True
-            proxy.note(Served(number=call.number, kind=call.kind, step="refused", why=error.message))
+            proxy.note(ServedRequest(number=call.number, kind=call.kind, step="refused", why=error.message))
             raise ConnectionAbortedError(error.message) from error
 
     def _call(self, data: bytes, path: str, dialect: Dialect, route: str | None) -> Call:
-        plain = _decoded(data, self.headers.get("content-encoding", ""))
+        plain = _decode(data, self.headers.get("content-encoding", ""))
         body = _json(plain)
-        asked = Asked(size=len(plain))
+        asked = ModelRequest(size=len(plain))
         if route is not None and isinstance(body, dict):
             asked = dialect.asked(body, len(plain), dialects.usual(path))
         blanker = Blanker(private.credentials(dict(self.headers)))
@@ -161,7 +161,7 @@ class _Handler(Handler):
             blanker=blanker,
         )
 
-    def _decide(self, proxy: Shared, call: Call) -> None:
+    def _decide(self, proxy: ProxyState, call: Call) -> None:
         options = proxy.options
         is_ask = call.kind == "ask"
         call.number, forked = proxy.take_number(is_ask=is_ask)
@@ -195,7 +195,7 @@ class _Handler(Handler):
 
     # -- refusals ------------------------------------------------------------------------------------------------------
 
-    def _why_not(self, proxy: Shared, call: Call) -> str:
+    def _why_not(self, proxy: ProxyState, call: Call) -> str:
         """Return why a request with this key, of this form and model, is not let through; "" where it is."""
         options = proxy.options
         if not options.token:
@@ -216,15 +216,17 @@ class _Handler(Handler):
     def _key_of(name: str, value: str) -> str:
         return value.strip().rpartition(" ")[2] if name in ("authorization", "proxy-authorization") else value.strip()
 
-    def _refuse(self, proxy: Shared, call: Call, status: int, why: str, *, over: str = "") -> None:
+    def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
         step = "over" if over else "refused"
-        proxy.note(Served(number=call.number, kind=call.kind, model=call.asked.model, step=step, why=over or why))
+        proxy.note(
+            ServedRequest(number=call.number, kind=call.kind, model=call.asked.model, step=step, why=over or why)
+        )
         self._fail(call.dialect, status, f"beam: {why}")
 
-    def _miss(self, proxy: Shared, call: Call, match: Match) -> None:
+    def _miss(self, proxy: ProxyState, call: Call, match: Match) -> None:
         """Answer a request that nothing recorded answers. What asks no model gets what a vendor would say."""
         path = self.path.partition("?")[0]
-        served = Served(
+        served = ServedRequest(
             number=call.number,
             kind=call.kind,
             model=call.asked.model,
@@ -243,19 +245,19 @@ class _Handler(Handler):
             else:
                 self._fail(call.dialect, 404, f"no such path: {self.command} {path[:200]}")
         else:
-            self._fail(call.dialect, MISS_STATUS, f"beam: {explained(served)}")
+            self._fail(call.dialect, MISS_STATUS, f"beam: {explain(served)}")
 
     def _fail(self, dialect: Dialect, status: int, message: str) -> None:
         self.send(status, dialect.error(Error(status=status, message=message), f"req_{uuid.uuid4().hex[:24]}"), _JSON)
 
     # -- from the recording --------------------------------------------------------------------------------------------
 
-    def _play(self, proxy: Shared, call: Call, match: Match, exchange: Exchange) -> None:
+    def _play(self, proxy: ProxyState, call: Call, match: Match, exchange: Exchange) -> None:
         answer = exchange.answer
         if call.kind == "ask":
             proxy.spending.add(call.asked.model, answer.usage)
         proxy.note(
-            Served(
+            ServedRequest(
                 number=call.number,
                 kind=call.kind,
                 model=call.asked.model,
@@ -284,8 +286,10 @@ class _Handler(Handler):
 
     # -- by the model --------------------------------------------------------------------------------------------------
 
-    def _pass_on(self, proxy: Shared, call: Call, step: str, *, rename: str = "", match: Match | None = None) -> None:
-        data, path = (_renamed(call, self.path, rename)) if rename else (call.data, self.path)
+    def _pass_on(
+        self, proxy: ProxyState, call: Call, step: str, *, rename: str = "", match: Match | None = None
+    ) -> None:
+        data, path = (_with_model(call, self.path, rename)) if rename else (call.data, self.path)
         if rename and isinstance(call.body, dict) and "model" in call.body:
             call.private = {**call.private, "model": rename}
         model = rename or call.asked.model
@@ -298,19 +302,19 @@ class _Handler(Handler):
             headers = self._outgoing(proxy, call)
             if rename:
                 headers.pop("content-encoding", None)
-            self.server.waits(call.number, self.connection, self._upstream.connect())
+            self.server.watch(call.number, self.connection, self._upstream.connect())
             answer = self._upstream.ask(self.command, self._with_key(proxy, path), headers, data)
         except UnreachableError as error:
-            self.server.arrived(call.number)
+            self.server.unwatch(call.number)
             text = f"the model can't be reached: {error}"
             tape.end(AnswerLine(n=0, end="failed", error=text))
-            proxy.note(Served(number=call.number, kind=call.kind, model=model, step=step, why=text))
+            proxy.note(ServedRequest(number=call.number, kind=call.kind, model=model, step=step, why=text))
             self._fail(call.dialect, 502, f"beam: {text}")
             return
         try:
             end = self._relay(answer, tape, call, meter, proxy.key)
         finally:
-            self.server.arrived(call.number)
+            self.server.unwatch(call.number)
             tape.flush()
             usage = meter.usage if call.kind == "ask" and answer.status < 300 else None
             if usage is not None:
@@ -318,7 +322,7 @@ class _Handler(Handler):
             headers = private.answer_headers(answer.headers)
             tape.end(AnswerLine(n=0, status=answer.status, headers=headers, end=end, usage=usage or Usage()))
             proxy.note(
-                Served(
+                ServedRequest(
                     number=call.number,
                     kind=call.kind,
                     model=model,
@@ -358,7 +362,7 @@ class _Handler(Handler):
             return "cut"
         return "complete"
 
-    def _outgoing(self, proxy: Shared, call: Call) -> dict[str, str]:
+    def _outgoing(self, proxy: ProxyState, call: Call) -> dict[str, str]:
         """Return the headers that are sent on; the real key takes the place of the turn's."""
         headers = dict(self.headers.items())
         if proxy.key is None:
@@ -373,7 +377,7 @@ class _Handler(Handler):
                 headers[name] = proxy.key
         return headers
 
-    def _with_key(self, proxy: Shared, path: str) -> str:
+    def _with_key(self, proxy: ProxyState, path: str) -> str:
         bare, mark, query = path.partition("?")
         pairs = parse_qsl(query, keep_blank_values=True)
         if proxy.key is None or not any(name == "key" for name, _ in pairs):
@@ -433,7 +437,7 @@ class _Tape:
 
     def _event(self, event: bytes) -> None:
         if self._meter is not None and self._dialect is not None:
-            value = private.parted(event)[1] if b"usage" in event else None
+            value = private.split_event(event)[1] if b"usage" in event else None
             self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
         if self._file is not None:
             self._events.append(self._call.blanker.event(event))
@@ -502,7 +506,7 @@ def _private_body(data: bytes, blanker: Blanker) -> bytes:
     return data if blanked == value else json.dumps(blanked, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _decoded(data: bytes, encoding: str) -> bytes:
+def _decode(data: bytes, encoding: str) -> bytes:
     if encoding.lower() not in ("gzip", "deflate"):
         return data
     try:
@@ -518,7 +522,7 @@ def _json(data: bytes) -> Any:
         return None
 
 
-def _renamed(call: Call, path: str, model: str) -> tuple[bytes, str]:
+def _with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
     """Return the body and the path of a request with another model in it."""
     if isinstance(call.body, dict) and "model" in call.body:
         return json.dumps({**call.body, "model": model}).encode(), path

@@ -24,7 +24,7 @@ _STOP_TIMEOUT = 2.0
 _LINE_LIMIT = 4096  # of a chunk's head
 
 
-class Refused(Exception):
+class RequestError(Exception):
     """A request whose body can't be taken; `status` and the message are the answer."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -109,9 +109,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.takes_chunks and self.headers.get("transfer-encoding", "").lower() == "chunked":
             return self._chunks()
         if "transfer-encoding" in self.headers or not length.isdecimal():
-            raise Refused(411, "a content-length is needed")
+            raise RequestError(411, "a content-length is needed")
         if int(length) > self.body_limit:
-            raise Refused(413, f"the body is over {self.body_limit} bytes")
+            raise RequestError(413, f"the body is over {self.body_limit} bytes")
         return self._exactly(int(length))
 
     def _chunks(self) -> bytes:
@@ -121,9 +121,9 @@ class Handler(BaseHTTPRequestHandler):
             try:
                 size = int(head, 16)
             except ValueError:
-                raise Refused(400, "a chunk has no size") from None
+                raise RequestError(400, "a chunk has no size") from None
             if size < 0 or len(found) + size > self.body_limit:
-                raise Refused(413, f"the body is over {self.body_limit} bytes")
+                raise RequestError(413, f"the body is over {self.body_limit} bytes")
             if size == 0:
                 while self.rfile.readline(_LINE_LIMIT) not in (b"\r\n", b"\n", b""):
                     pass

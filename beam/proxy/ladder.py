@@ -19,7 +19,7 @@ from beam.proxy.differences import Difference, differences, in_results
 from beam.proxy.masks import Canonical, Canonicalizer
 from beam.proxy.recording import Exchange
 from beam.proxy.wire import dialects
-from beam.proxy.wire.values import Asked
+from beam.proxy.wire.values import ModelRequest
 
 Step = Literal["exact", "minor", "major", "unmatched"]
 MINOR_CHARACTERS = 400
@@ -39,7 +39,7 @@ class Match(Struct, frozen=True, kw_only=True):
 class _Known:
     """A recorded call, as the ladder compares it."""
 
-    def __init__(self, exchange: Exchange, canonical: Canonical, asked: Asked, position: int) -> None:
+    def __init__(self, exchange: Exchange, canonical: Canonical, asked: ModelRequest, position: int) -> None:
         self.exchange = exchange
         self.canonical = canonical
         self.asked = asked
@@ -100,7 +100,7 @@ class Ladder:
         return kind != "other" or request.path.partition("?")[0] == path.partition("?")[0]
 
     def _judge(
-        self, known: _Known, canonical: Canonical, asked: Asked, count: int
+        self, known: _Known, canonical: Canonical, asked: ModelRequest, count: int
     ) -> tuple[Step, int, list[Difference], _Known]:
         found = differences(known.canonical, canonical)
         size = sum(difference.characters for difference in found)
@@ -118,10 +118,10 @@ class Ladder:
                 step = "major"
         return step, size, found, known
 
-    def _asked(self, format: str, body: Any, path: str) -> Asked:
+    def _asked(self, format: str, body: Any, path: str) -> ModelRequest:
         if not isinstance(body, dict):
-            return Asked()
-        return dialects.named(format).asked(body, 0, _usual(path))
+            return ModelRequest()
+        return dialects.by_name(format).asked(body, 0, _usual(path))
 
 
 def _usual(path: str) -> str:

@@ -32,27 +32,27 @@ class Mover:
             value = json.loads(data)
         except (ValueError, RecursionError):
             return data
-        return json.dumps(private.mapped(value, self._text), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return json.dumps(private.map_strings(value, self._text), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     def events(self, events: Sequence[bytes]) -> Sequence[bytes]:
         """Return the events of a stream, moved. A path over several events is replaced where it begins."""
         if self._pattern is None:
             return events
         pattern = self._pattern
-        whole = private.rewritten(events, lambda pieces: replaced(pieces, pattern, self._to))
+        whole = private.rewrite(events, lambda pieces: replace(pieces, pattern, self._to))
         return [self._event(event) for event in (whole or events)]
 
     def _event(self, event: bytes) -> bytes:
         if not any(mark in event for mark in self._marks):
             return event
-        return private.changed(event, self._text)
+        return private.map_event(event, self._text)
 
     def _text(self, text: str) -> str:
         assert self._pattern is not None
         return self._pattern.sub(lambda found: self._to[found[0]], text)
 
 
-def replaced(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:
+def replace(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:
     """Return the pieces of one text with what the pattern finds replaced, in the piece where it begins."""
     whole, shown, at = "".join(pieces), [], 0
     found = [(match.start(), match.end(), to[match[0]]) for match in pattern.finditer(whole)]

@@ -20,7 +20,7 @@ from beam.base import errors
 from beam.base.errors import BeamError, DiskError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.process import ENVIRONMENT, Order, Said
-from beam.proxy.served import Served
+from beam.proxy.served import ServedRequest
 
 _END_S = 10.0
 
@@ -33,7 +33,7 @@ class ProxyProcess:
         options: ProxyOptions,
         environ: Mapping[str, str],
         *,
-        served: Callable[[Served], None],
+        served: Callable[[ServedRequest], None],
         key_fd: int | None = None,
         secret: str = "",
     ) -> None:

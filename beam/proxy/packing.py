@@ -128,7 +128,7 @@ class Unpacker:
         if isinstance(blob, str):
             if blob not in self._known:
                 data, is_text = self._get(blob)
-                text: Any = data.decode("utf-8", "surrogatepass") if is_text else _decoded(data)
+                text: Any = data.decode("utf-8", "surrogatepass") if is_text else _decode(data)
                 self._known[blob] = text if is_text else self._value(text, depth + 1)
             return self._known[blob]
         plain = value.get("$is", value)
@@ -136,7 +136,7 @@ class Unpacker:
         return {name: self._value(item, depth + 1) for name, item in fields.items()}
 
 
-def _decoded(data: bytes) -> Any:
+def _decode(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:

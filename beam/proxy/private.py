@@ -54,15 +54,15 @@ def credentials(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 def request_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a request that are stored."""
-    return _kept(headers, _REQUEST_HEADERS)
+    return _without_keys(headers, _REQUEST_HEADERS)
 
 
 def answer_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of an answer that are stored."""
-    return _kept(headers, _ANSWER_HEADERS)
+    return _without_keys(headers, _ANSWER_HEADERS)
 
 
-def _kept(headers: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
+def _without_keys(headers: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
     return {name.lower(): redact(value)[0] for name, value in sorted(headers.items()) if name.lower() in names}
 
 
@@ -90,18 +90,18 @@ class Blanker:
         """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none."""
         if not may_contain_secret(data) and not any(secret.encode() in data for secret in self._secrets):
             return value
-        return mapped(value, self.text)
+        return map_strings(value, self.text)
 
     def event(self, event: bytes) -> bytes:
         """Return one server-sent event without its secrets, unchanged if it has none."""
         if not may_contain_secret(event) and not any(secret.encode() in event for secret in self._secrets):
             return event
-        return changed(event, self.text)
+        return map_event(event, self.text)
 
     def across(self, events: Sequence[bytes]) -> list[bytes] | None:
         """Return the events of one answer without those secrets that lie in pieces in several; None if there are none.
         A secret is blanked in the event where it begins."""
-        return rewritten(events, self._pieces)
+        return rewrite(events, self._pieces)
 
     def _pieces(self, pieces: list[str]) -> list[str]:
         whole = "".join(pieces)
@@ -112,10 +112,10 @@ class Blanker:
         return after
 
 
-def rewritten(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
+def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
     """Return the events of a stream with each text that comes in pieces changed: `change` gets the pieces of one text,
     and returns as many. None if it changed nothing."""
-    parts = [parted(event) for event in events]
+    parts = [split_event(event) for event in events]
     texts: dict[tuple[object, ...], list[tuple[int, Any, str]]] = {}
     for number, (_, value, _) in enumerate(parts):
         for place, holder, key in _pieces(value):
@@ -135,12 +135,12 @@ def rewritten(events: Sequence[bytes], change: Callable[[list[str]], list[str]])
     ]
 
 
-def changed(event: bytes, change: Callable[[str], str]) -> bytes:
+def map_event(event: bytes, change: Callable[[str], str]) -> bytes:
     """Return one event with its strings changed, but for those that must come back whole."""
-    head, value, end = parted(event)
+    head, value, end = split_event(event)
     if value is None:
         return change(event.decode("utf-8", "replace")).encode()
-    after = mapped(value, change)
+    after = map_strings(value, change)
     return event if after == value else head + _dump(after) + end
 
 
@@ -149,18 +149,18 @@ def _blanked(text: str) -> str:
     return redact(text)[0]
 
 
-def mapped(value: Any, change: Callable[[str], str], key: str = "") -> Any:
+def map_strings(value: Any, change: Callable[[str], str], key: str = "") -> Any:
     """Return a JSON value with each string changed, but for those that must come back whole."""
     if isinstance(value, str):
         return value if key in WHOLE else change(value)
     if isinstance(value, list):
-        return [mapped(item, change, key) for item in value]
+        return [map_strings(item, change, key) for item in value]
     if isinstance(value, dict):
-        return {name: mapped(item, change, name) for name, item in value.items()}
+        return {name: map_strings(item, change, name) for name, item in value.items()}
     return value
 
 
-def parted(event: bytes) -> tuple[bytes, Any, bytes]:
+def split_event(event: bytes) -> tuple[bytes, Any, bytes]:
     """Return what stands before an event's JSON, the JSON's value (None: there is none), and what stands behind."""
     start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
     if start == 0 and not event.startswith(b"data:"):

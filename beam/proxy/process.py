@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from beam.base.errors import BeamError, NotFoundError
 from beam.proxy.options import ProxyCounts, ProxyOptions
-from beam.proxy.served import Served
+from beam.proxy.served import ServedRequest
 from beam.proxy.serving import Proxy
 from beam.secrets import keyring
 
@@ -46,7 +46,7 @@ class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     url: str = ""
     error: tuple[str, str, str] | None = None
-    served: Served | None = None
+    served: ServedRequest | None = None
     counts: ProxyCounts | None = None
 
 

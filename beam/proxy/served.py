@@ -10,7 +10,7 @@ from beam.model.outcome import Usage
 from beam.proxy.differences import Difference
 
 
-class Served(Struct, frozen=True, kw_only=True):
+class ServedRequest(Struct, frozen=True, kw_only=True):
     """What became of one request. `kind`: ask, count, other. `step` is that of the ladder, or `live`, `filled`,
     `refused`; `recorded` the number of the call that answered it, `nearest` the one that it was compared with."""
 
@@ -25,7 +25,7 @@ class Served(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def explained(served: Served) -> str:
+def explain(served: ServedRequest) -> str:
     """Return what is said of a request that nothing recorded answers: the nearest call and its first difference."""
     if served.nearest is None:
         return f"model call {served.number} was not recorded, and nothing like it was"
@@ -34,9 +34,9 @@ def explained(served: Served) -> str:
         return f"model call {served.number} was not recorded; the nearest is {served.nearest}"
     return (
         f"model call {served.number} was not recorded; the nearest, {served.nearest}, differs first in {first.path}: "
-        f"recorded {_quoted(first.recorded)}, got {_quoted(first.got)}"
+        f"recorded {_quote(first.recorded)}, got {_quote(first.got)}"
     )
 
 
-def _quoted(text: str | None) -> str:
+def _quote(text: str | None) -> str:
     return "nothing" if text is None else json.dumps(text, ensure_ascii=False)

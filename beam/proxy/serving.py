@@ -13,8 +13,8 @@ from typing import Self
 from beam.base.errors import DiskError
 from beam.proxy.handling import ProxyServer
 from beam.proxy.options import ProxyCounts, ProxyOptions
-from beam.proxy.served import Served
-from beam.proxy.shared import Shared
+from beam.proxy.served import ServedRequest
+from beam.proxy.shared import ProxyState
 from beam.proxy.upstream import Upstream
 
 
@@ -23,12 +23,12 @@ class Proxy:
     `key` is the real key, for one that shields it."""
 
     def __init__(
-        self, options: ProxyOptions, *, served: Callable[[Served], None] | None = None, key: str | None = None
+        self, options: ProxyOptions, *, served: Callable[[ServedRequest], None] | None = None, key: str | None = None
     ) -> None:
         """Read what is replayed. Raises UsageError, NotFoundError, CorruptError, DiskError."""
         if options.upstream:
             Upstream(options.upstream)
-        self._shared = Shared(options, served, key)
+        self._shared = ProxyState(options, served, key)
         self._server: ProxyServer | None = None
         self._thread: threading.Thread | None = None
 

@@ -14,16 +14,16 @@ from beam.proxy.masks import Canonicalizer
 from beam.proxy.moving import Mover
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.recording import About, Recorder, Recording
-from beam.proxy.served import Served
+from beam.proxy.served import ServedRequest
 
 COUNTED = frozenset({"exact", "minor", "major", "unmatched", "filled", "live"})
 
 
-class Shared:
+class ProxyState:
     """The state of one proxy. `served` is called after each request, from the proxy's threads; `key` is the real key,
     for a proxy that shields it."""
 
-    def __init__(self, options: ProxyOptions, served: Callable[[Served], None] | None, key: str | None) -> None:
+    def __init__(self, options: ProxyOptions, served: Callable[[ServedRequest], None] | None, key: str | None) -> None:
         """Read the recording, and open the one that is written. Raises NotFoundError, CorruptError, UsageError."""
         self.options = options
         self.key = key
@@ -60,7 +60,7 @@ class Shared:
             self.family = self.family or family
             return family == self.family
 
-    def note(self, served: Served) -> None:
+    def note(self, served: ServedRequest) -> None:
         """Count what became of a request, and tell the owner."""
         with self._mutex:
             counts = self._counts

@@ -37,7 +37,7 @@ class Player:
         return any(True for _ in self._looking.secrets())
 
 
-def blanked(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
+def blank(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
     """Return the pieces without the characters of secrets, None if one would still be visible."""
     written = [*texts]
     for _ in range(_ROUNDS):

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Literal
 
 from msgspec import Struct, structs
 
-from beam.pty_adapter.blank import Player, blanked
+from beam.pty_adapter.blank import Player, blank
 from beam.secrets.redact import Stream, redact
 
 LONGEST_S = 7 * 86400.0  # of a recording: what is longer would play for ever
@@ -142,7 +142,7 @@ def _fitting(moments: list[Moment]) -> list[Moment]:
 
 def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
     """Return the moments without the characters that drew secrets; if that is impossible, without all output."""
-    texts = blanked([moment.text for moment in moments if moment.kind == "o"], columns, rows)
+    texts = blank([moment.text for moment in moments if moment.kind == "o"], columns, rows)
     if texts is None:
         return [Moment(0.0, "m", LEFT_OUT), *(moment for moment in moments if moment.kind != "o")]
     rest = iter(texts)

@@ -129,7 +129,7 @@ def cut(runs: Sequence[Run], first: int, width: int) -> Runs:
     return tuple(found)
 
 
-def painted(runs: Sequence[Run], *, true_colour: bool = True) -> str:
+def paint(runs: Sequence[Run], *, true_colour: bool = True) -> str:
     """Return the runs with their escape sequences, each followed by a reset."""
     return "".join(
         f"\x1b[{codes}m{_safe(run.text)}\x1b[m" if (codes := _codes(run, true_colour)) else _safe(run.text)
@@ -139,7 +139,7 @@ def painted(runs: Sequence[Run], *, true_colour: bool = True) -> str:
 
 def repaint(picture: Picture) -> str:
     """Return the bytes that draw the whole picture on an empty terminal of its size and place the cursor."""
-    rows = [f"\x1b[{number};1H{painted(runs)}" for number, runs in enumerate(picture.rows, 1) if runs]
+    rows = [f"\x1b[{number};1H{paint(runs)}" for number, runs in enumerate(picture.rows, 1) if runs]
     shown = "\x1b[?25h" if picture.cursor else "\x1b[?25l"
     return f"\x1b[H\x1b[2J{''.join(rows)}\x1b[{picture.row + 1};{picture.column + 1}H{shown}"
 

@@ -55,7 +55,7 @@ class Ruleset(Struct, frozen=True):
 
     def plus(self, more: Iterable[Rule]) -> Ruleset:
         """Return these rules and more, each once."""
-        return combined((*self.rules, *more))
+        return combine((*self.rules, *more))
 
     @property
     def lists(self) -> RuleLists:
@@ -69,14 +69,14 @@ class Ruleset(Struct, frozen=True):
         no more than the agent was (with `keep_allow` the agent could do everything), and the agent's denials count,
         too."""
         kept = [rule for rule in self.rules if keep_allow or rule.behavior != "allow" or rule.text in most.allow]
-        return combined((*kept, *rules_of(most, whose, without=("allow",))))
+        return combine((*kept, *rules_of(most, whose, without=("allow",))))
 
     def without_allow(self) -> Ruleset:
         """Return the rules without those that allow."""
         return Ruleset(tuple(rule for rule in self.rules if rule.behavior != "allow"))
 
 
-def combined(rules: Sequence[Rule]) -> Ruleset:
+def combine(rules: Sequence[Rule]) -> Ruleset:
     """Return the rules, each once. The same rule of an agent wins over one of `defaults` that allows or asks."""
     own = {(rule.text, rule.behavior) for rule in rules if not rule.is_general and rule.behavior != "deny"}
     texts = {text for text, _ in own}

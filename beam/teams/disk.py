@@ -48,7 +48,7 @@ class FileSnapshot(Struct, frozen=True):
     is_large: bool = False
 
 
-def shown(name: str) -> str:
+def printable(name: str) -> str:
     """Return a file's name as a text that can be encoded."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
@@ -66,14 +66,14 @@ def team_file_of(home: str, path: str) -> TeamFile | None:
     last = parts[-1]
     if not last.endswith(".json") or last.startswith("."):
         return None
-    name = shown(last[:-5])
+    name = printable(last[:-5])
     match parts:
         case ["teams", team, "config.json"]:
-            return TeamFile("config", home, shown(team), "", path)
+            return TeamFile("config", home, printable(team), "", path)
         case ["teams", team, "inboxes", _]:
-            return TeamFile("inbox", home, shown(team), name, path)
+            return TeamFile("inbox", home, printable(team), name, path)
         case ["tasks", group, _] if not is_own_list(home, group):
-            return TeamFile("task", home, shown(group), name, path)
+            return TeamFile("task", home, printable(group), name, path)
         case ["sessions", _] if name.isascii() and name.isdigit() and len(name) <= _PID_DIGITS:
             return TeamFile("session", home, "", name, path)
     return None

@@ -8,17 +8,17 @@ import msgspec
 
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
-from beam.model.outcome import BY_DEFAULT, Denial, Status, shown
+from beam.model.outcome import BY_DEFAULT, Denial, Status, denial_text
 
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
-def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
+def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
     """Return the verdict, with the denied calls and what would allow them in the reason of a denial.
 
     `access` is what the turn had, None if the agent has none.
     """
-    calls = dict.fromkeys(shown(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
+    calls = dict.fromkeys(denial_text(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
     if verdict.status is not Status.DENIED or not calls:
         return verdict
     who = "nobody decided on" if access == "ask" else "not permitted:"
@@ -26,7 +26,7 @@ def explained(verdict: Verdict, can: Capabilities, access: Access | None) -> Ver
     return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
 
 
-def reported(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
+def denials_to_report(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
     """Return the denials; None if there are none and the agent's CLI would not report one.
 
     An agent that asks before everything it may not do had each request answered here, so none is missing.

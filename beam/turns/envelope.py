@@ -11,7 +11,7 @@ from beam.model.message import Message
 from beam.model.settings import ENVELOPES, AgentSettings
 
 
-def enveloped(
+def add_envelope(
     message: Message,
     *,
     settings: AgentSettings,

@@ -28,7 +28,7 @@ from beam.process import tree
 from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.owner import ProxyProcess
-from beam.proxy.served import Served, explained
+from beam.proxy.served import ServedRequest, explain
 from beam.turns import lent, shield
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.request import TurnRequest, write_scratch
@@ -44,7 +44,7 @@ class Proxied(Struct, kw_only=True):
     order: TurnRequest
     route: Route
     process: ProxyProcess
-    calls: list[Served] = []
+    calls: list[ServedRequest] = []
     counts: ProxyCounts = ProxyCounts()
     over: str = ""
     missed: str = ""
@@ -75,7 +75,7 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
     loop = asyncio.get_running_loop()
     proxied: Proxied
 
-    def served(what: Served) -> None:
+    def served(what: ServedRequest) -> None:
         loop.call_soon_threadsafe(_hear, proxied, what, handle, calls)
 
     asked = ProxyOptions(
@@ -115,7 +115,7 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
         await asyncio.sleep(0)  # what its last lines said
 
 
-def _hear(proxied: Proxied, what: Served, handle: TurnHandle, calls: ModelCalls) -> None:
+def _hear(proxied: Proxied, what: ServedRequest, handle: TurnHandle, calls: ModelCalls) -> None:
     if what.kind != "ask":
         return
     proxied.calls.append(what)
@@ -123,8 +123,8 @@ def _hear(proxied: Proxied, what: Served, handle: TurnHandle, calls: ModelCalls)
         proxied.over = proxied.over or what.why
         handle.stop.ask("budget", why=what.why)
     elif what.step == "unmatched":
-        proxied.missed = proxied.missed or explained(what)
-        handle.stop.ask("unmatched", why=explained(what))
+        proxied.missed = proxied.missed or explain(what)
+        handle.stop.ask("unmatched", why=explain(what))
 
 
 def write(proxied: Proxied, services: TurnServices) -> None:
@@ -182,7 +182,7 @@ def _places(order: TurnRequest) -> dict[str, str]:
 
 def _through(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
     """Return the order with an environment that leads the CLI to the proxy."""
-    environ = shield.allowed(order.environ) if token else dict(order.environ)
+    environ = shield.shielded_environment(order.environ) if token else dict(order.environ)
     settings = order.settings
     env = dict(route.env)
     for name in ("NO_PROXY", "no_proxy"):

@@ -28,7 +28,7 @@ from beam.model.settings import AgentSettings
 from beam.process.environment import absolute_folders
 from beam.rules.ruleset import Ruleset
 from beam.turns.confine import Own
-from beam.turns.envelope import enveloped
+from beam.turns.envelope import add_envelope
 from beam.turns.replay import RecordedTurn
 
 
@@ -245,7 +245,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
     check_rules(order.adapter, face, access, order.rules.rules)
     return Turn(
-        text=enveloped(
+        text=add_envelope(
             order.message,
             settings=settings,
             card=order.adapter.card,

@@ -297,7 +297,7 @@ def _can(order: TurnRequest, face: Face | None) -> Capabilities:
 def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
     """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
     can, access = _can(order, face), most_of(order)
-    verdict = denied.explained(verdict, can, access)
+    verdict = denied.explain(verdict, can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
@@ -326,7 +326,7 @@ def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | N
         via=_via(order, face),
         duration_s=round(duration_s, 3),
         exit_code=0 if tolerates(order, status) else exit_code(status, class_),
-        denials=denied.reported(verdict.denials, can, access),
+        denials=denied.denials_to_report(verdict.denials, can, access),
         at_most=access,
         rules=_rules_told(order),
     )

@@ -32,7 +32,7 @@ def new_token() -> str:
     return f"beam-dummy-{secrets.token_hex(16)}"
 
 
-def allowed(environ: Mapping[str, str]) -> dict[str, str]:
+def shielded_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what a shielded agent gets of its holder's environment."""
     return {name: value for name, value in environ.items() if name in _ALLOWED or name.startswith(("LC_", "BEAM_"))}
 

@@ -10,7 +10,7 @@ import pytest
 
 from beam.agents import figures, registry
 from beam.agents.base import Exit, Turn, Verdict
-from beam.agents.figures import NOTHING_YET, of_turn, since, summed
+from beam.agents.figures import NOTHING_YET, of_turn, since, sum_by_model
 from beam.model import events
 from beam.model.outcome import FIGURES, ModelUsage, Total, Usage
 
@@ -74,7 +74,7 @@ def test_a_difference_by_model_leaves_out_models_that_had_no_part_in_the_turn() 
 
 def test_one_model_is_one_share_whatever_number_of_calls_it_had() -> None:
     one = ModelUsage(model="a", usage=Usage(input_tokens=1, calls=1), cost_usd=0.1)
-    assert summed((one, one)) == (ModelUsage(model="a", usage=Usage(input_tokens=2, calls=2), cost_usd=0.2),)
+    assert sum_by_model((one, one)) == (ModelUsage(model="a", usage=Usage(input_tokens=2, calls=2), cost_usd=0.2),)
 
 
 # -- what users see of it ----------------------------------------------------------------------------------------------

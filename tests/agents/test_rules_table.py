@@ -16,7 +16,7 @@ from beam.agents.ruled import check_rules, enforced
 from beam.base.errors import UnsupportedError
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
-from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.rules.ruleset import Ruleset, combine, rules_of
 from tests.support.ruled import ARGUMENTS, RULES
 
 UUID = "9a9d17cd-e1a5-4554-a76b-ae7b3837ccce"
@@ -29,7 +29,7 @@ CASES = [
 
 
 def ruleset(word: str, *texts: str) -> Ruleset:
-    return combined(rules_of(RuleLists(**{word: texts}), "beam.yaml"))
+    return combine(rules_of(RuleLists(**{word: texts}), "beam.yaml"))
 
 
 def launched(name: str, face: str, access: Any, rules: Ruleset) -> Launch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.api.messages import Pending, queue_items, shown
+from beam.api.messages import Pending, find_outcome, queue_items
 from beam.broker import mailbox
 from beam.model.outcome import Outcome
 from tests.support.context import Root
@@ -11,15 +11,15 @@ from tests.support.context import Root
 def test_a_message_is_shown_from_its_queue_to_its_outcome(root: Root) -> None:
     first, second = root.put("box", "one"), root.put("box", "two")
     place = root.place("box")
-    waiting = shown(place, second.id)
+    waiting = find_outcome(place, second.id)
     assert isinstance(waiting, Pending)
     assert (waiting.status, waiting.position, waiting.text) == ("waiting", 1, "two")
     mailbox.recv(root.context, place, None)
-    running = shown(place, first.id)
+    running = find_outcome(place, first.id)
     assert isinstance(running, Pending)
     assert running.status == "running"
     mailbox.reply(root.context, place, first.id, "done", failed=False)
-    over = shown(place, first.id)
+    over = find_outcome(place, first.id)
     assert isinstance(over, Outcome)
     assert over.reply == "done"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.api.messages import shown
+from beam.api.messages import find_outcome
 from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.broker import mailbox
@@ -65,7 +65,7 @@ def cost(folder: Path, waiting: int, *, is_waited_for: bool) -> list[Counter[str
         operations(lambda: reply(root, messages[0].id)),
         operations(lambda: ensure_running(root.context, place, last)),
         operations(lambda: next(follow(root.context, place, last, seen=_nobody))),
-        operations(lambda: shown(place, last)),
+        operations(lambda: find_outcome(place, last)),
     ]
     assert recv(root) == messages[1].id
     return found

@@ -15,7 +15,7 @@ from typing import Any
 
 from beam.api.matrix import Result
 from beam.model.message import decode
-from beam.proxy.wire.values import Answer, Asked, Call, Reply
+from beam.proxy.wire.values import Answer, Call, ModelRequest, Reply
 from beam.proxy.wire.values import Tool as ToolCall
 from beam.testing.fake_model import FakeModel
 from beam.testing.fake_model.player import Player
@@ -41,7 +41,7 @@ class Attacker(Player):
         self._guard = threading.Lock()
         self.plan: Plan | None = None
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, asked: ModelRequest) -> Reply:
         if self.plan is None or PROMPT not in asked.prompt:
             return super().reply(asked)
         with self._guard:
@@ -100,7 +100,7 @@ class Plan:
 
     # -- one request -----------------------------------------------------------------------------------------------
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: ModelRequest) -> Answer:
         """What the model says: the next attempt, or the same again where its result was not seen yet."""
         if self._issued and self.sent & set(asked.call_ids):
             self._settle(asked.results)

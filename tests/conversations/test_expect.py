@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from beam.conversations.expect import Changes, Subject, check, demanded
+from beam.conversations.expect import Changes, Subject, check, ci_failures
 from beam.conversations.facts import FileChange, ToolUse, TurnFacts
 from beam.conversations.language import _CHECK
 from beam.conversations.result import Verdict
@@ -124,14 +124,14 @@ DEMANDED = {
 
 @pytest.mark.parametrize("word", DEMANDED)
 def test_ci_demands_that_something_happened_unless_it_is_allowed(word: str) -> None:
-    (wrong,) = demanded([DEMANDED[word]], frozenset())
+    (wrong,) = ci_failures([DEMANDED[word]], frozenset())
     assert (wrong.name, wrong.verdict) == (f"ci: not {word}", Verdict.FAILED)
     assert f"allow: [{word}]" in wrong.detail
-    assert demanded([DEMANDED[word]], frozenset({word})) == []
+    assert ci_failures([DEMANDED[word]], frozenset({word})) == []
 
 
 def test_ci_takes_a_plain_turn_and_one_whose_calls_nobody_counts() -> None:
-    assert demanded([turn(), turn(usage=Usage())], frozenset()) == []
+    assert ci_failures([turn(), turn(usage=Usage())], frozenset()) == []
 
 
 def test_facts_are_folded_from_events_and_an_earlier_attempt_does_not_count() -> None:

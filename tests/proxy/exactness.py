@@ -20,7 +20,7 @@ from typing import Any
 from beam.agents import registry
 from beam.agents.masks import masks_of
 from beam.proxy.options import ProxyCounts, ProxyOptions
-from beam.proxy.served import Served
+from beam.proxy.served import ServedRequest
 from beam.proxy.serving import Proxy
 from beam.testing.fake_model import FakeModel
 from beam.testing.fake_model.server import model_env
@@ -64,10 +64,12 @@ def place(directory: Path, name: str, url: str) -> Cli:
     return cli.with_env(env)
 
 
-def run(name: str, directory: Path, options: ProxyOptions) -> tuple[ProxyCounts, list[Served], dict[str, str], Any]:
+def run(
+    name: str, directory: Path, options: ProxyOptions
+) -> tuple[ProxyCounts, list[ServedRequest], dict[str, str], Any]:
     """Run the task once; returns what the proxy counted, its calls, the files in the project, and the outcome."""
     places = {"cwd": str(directory / "project"), "home": str(directory / "home"), "tmp": str(directory)}
-    served: list[Served] = []
+    served: list[ServedRequest] = []
     kept = {**{field: getattr(options, field) for field in options.__struct_fields__}, "places": places}
     with Proxy(ProxyOptions(**{**kept, "masks": masks_of(name), "agent": name}), served=served.append) as proxy:
         cli = place(directory, name, proxy.url)

@@ -260,5 +260,5 @@ _GEMINI = {"promptTokenCount": 9, "candidatesTokenCount": 2, "thoughtsTokenCount
     ],
 )
 def test_figures_are_read_in_each_format(format: str, value: Any, figures: Any) -> None:
-    found = dialects.named(format).used(value)
+    found = dialects.by_name(format).used(value)
     assert (None if found is None else (found.input_tokens, found.output_tokens, found.cached_tokens)) == figures

@@ -20,7 +20,7 @@ from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyOptions
 from beam.proxy.recording import Recording
-from beam.proxy.served import Served
+from beam.proxy.served import ServedRequest
 from beam.proxy.serving import Proxy
 from beam.testing.fake_model import FakeModel
 from tests.proxy.conftest import KEY, ask, body, path_of, send
@@ -277,7 +277,7 @@ def test_a_request_that_was_not_recorded_gets_the_nearest_and_its_first_differen
     with recorder(model.url, directory) as proxy:
         ask(proxy.url, "tell me of apples")
     calls = len(model.requests)
-    served: list[Served] = []
+    served: list[ServedRequest] = []
     with Proxy(ProxyOptions(replay=str(directory), upstream=model.url), served=served.append) as proxy:
         got = ask(proxy.url, "tell me of pears")
         assert (proxy.counts.unmatched, proxy.counts.live) == (1, 0)

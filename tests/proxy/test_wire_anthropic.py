@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beam.proxy.wire import anthropic
-from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
+from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 REMINDER = "<system-reminder>\nnot the person\n</system-reminder>\n"
 
@@ -20,7 +20,7 @@ def result(call_id: str, content: object) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": content}
 
 
-def asked(*messages: object, **more: object) -> Asked:
+def asked(*messages: object, **more: object) -> ModelRequest:
     return anthropic.asked({"model": "m", "messages": list(messages), **more}, 400)
 
 
@@ -76,7 +76,7 @@ def test_results_of_earlier_messages_are_not_asked_about():
     "body", [{}, {"messages": None}, {"messages": [1, {"role": "user"}, {"role": "user", "content": [1]}]}]
 )
 def test_odd_bodies_ask_nothing(body: dict[str, Any]):
-    assert anthropic.asked(body, 2) == Asked(size=2)
+    assert anthropic.asked(body, 2) == ModelRequest(size=2)
 
 
 def test_only_messages_and_their_counting_are_routes():
@@ -163,7 +163,7 @@ def test_figures_that_nobody_gave_are_estimated_at_four_bytes_a_token():
     usage = json.loads(anthropic.whole(reply(text="x" * 40), asked()))["usage"]
 
     assert (usage["input_tokens"], usage["output_tokens"]) == (100, 10)
-    assert json.loads(anthropic.count(Asked(size=80))) == {"input_tokens": 20}
+    assert json.loads(anthropic.count(ModelRequest(size=80))) == {"input_tokens": 20}
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from beam.proxy.wire import chat
-from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
+from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 CALL = Call(id="c", name="bash", input={"command": "ls"})
 
 
-def asked(*messages: object, **more: object) -> Asked:
+def asked(*messages: object, **more: object) -> ModelRequest:
     return chat.asked({"model": "m", "messages": list(messages), **more}, 400)
 
 
@@ -57,7 +57,7 @@ def test_the_results_at_the_end_are_asked_about():
 
 @pytest.mark.parametrize("body", [{}, {"messages": 1}, {"messages": [1, {"role": "user"}]}])
 def test_odd_bodies_ask_nothing(body: dict[str, Any]):
-    assert chat.asked(body, 2) == Asked(size=2)
+    assert chat.asked(body, 2) == ModelRequest(size=2)
 
 
 def test_only_completions_are_a_route():
@@ -103,10 +103,10 @@ def test_the_pieces_of_a_stream_add_up():
 def test_a_stream_ends_with_usage_only_where_that_was_asked():
     given = reply(Answer(usage=Figures(input_tokens=1, output_tokens=2)), text="hi")
 
-    last = chunks(chat.stream(given, Asked(usage=True)))[-1]
+    last = chunks(chat.stream(given, ModelRequest(usage=True)))[-1]
 
     assert (last["choices"], last["usage"]["total_tokens"]) == ([], 3)
-    assert not any("usage" in chunk for chunk in chunks(chat.stream(given, Asked())))
+    assert not any("usage" in chunk for chunk in chunks(chat.stream(given, ModelRequest())))
 
 
 @pytest.mark.parametrize(

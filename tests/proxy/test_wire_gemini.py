@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beam.proxy.wire import gemini
-from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
+from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 STREAM = "/v1beta/models/gemini-x:streamGenerateContent"
 CALL = Call(id="c", name="read_file", input={"path": "a"})
@@ -21,7 +21,7 @@ def answer(call_id: str, response: object) -> dict[str, Any]:
     return {"functionResponse": {"id": call_id, "name": "f", "response": response}}
 
 
-def asked(*contents: object, path: str = STREAM) -> Asked:
+def asked(*contents: object, path: str = STREAM) -> ModelRequest:
     return gemini.asked({"contents": list(contents)}, 400, path)
 
 
@@ -43,7 +43,7 @@ def test_the_prompt_is_what_the_person_said_beside_the_clis_context():
 def test_the_path_says_the_model_and_whether_to_stream():
     found = gemini.asked({}, 4, "/v1beta/models/gemini-y:generateContent")
 
-    assert found == Asked(model="gemini-y", size=4)
+    assert found == ModelRequest(model="gemini-y", size=4)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_results_of_the_last_content_are_asked_about():
 
 @pytest.mark.parametrize("body", [{}, {"contents": 1}, {"contents": [1, {"role": "user"}, {"parts": [1]}]}])
 def test_odd_bodies_ask_nothing(body: dict[str, Any]):
-    assert gemini.asked(body, 2) == Asked(size=2)
+    assert gemini.asked(body, 2) == ModelRequest(size=2)
 
 
 def test_a_whole_reply_has_its_parts_in_order_and_usage():
@@ -111,7 +111,7 @@ def test_each_stop_has_its_word(stop: Any, word: str):
 
 
 def test_tokens_are_counted():
-    assert json.loads(gemini.count(Asked(size=80))) == {"totalTokens": 20}
+    assert json.loads(gemini.count(ModelRequest(size=80))) == {"totalTokens": 20}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beam.proxy.wire import responses
-from beam.proxy.wire.values import Answer, Asked, Call, Error, Figures, Reply
+from beam.proxy.wire.values import Answer, Call, Error, Figures, ModelRequest, Reply
 
 CALL = Call(id="c", name="exec_command", input={"cmd": "ls"})
 ENVIRONMENT = "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>"
@@ -21,7 +21,7 @@ def output(call_id: str, text: object, kind: str = "function_call_output") -> di
     return {"type": kind, "call_id": call_id, "output": text}
 
 
-def asked(*sent: object, **more: object) -> Asked:
+def asked(*sent: object, **more: object) -> ModelRequest:
     return responses.asked({"model": "m", "input": list(sent), "stream": True, **more}, 400)
 
 
@@ -81,14 +81,14 @@ def test_tools_that_take_text_are_found_wherever_they_are_offered():
     "body", [{}, {"input": None}, {"input": [1, {"role": "user"}, {"role": "user", "content": [1]}]}]
 )
 def test_odd_bodies_ask_nothing(body: dict[str, Any]):
-    assert responses.asked(body, 2) == Asked(size=2)
+    assert responses.asked(body, 2) == ModelRequest(size=2)
 
 
 def test_only_responses_and_their_counting_are_routes():
     assert responses.route("POST", "/v1/responses") == "ask"
     assert responses.route("POST", "/v1/responses/input_tokens") == "count"
     assert responses.route("GET", "/v1/responses") is None
-    assert json.loads(responses.count(Asked(size=80)))["input_tokens"] == 20
+    assert json.loads(responses.count(ModelRequest(size=80)))["input_tokens"] == 20
 
 
 def test_a_whole_reply_has_its_items_in_order_and_usage():
@@ -110,7 +110,7 @@ def test_a_whole_reply_has_its_items_in_order_and_usage():
 
 def test_a_tool_that_takes_text_gets_text():
     call = Call(id="c", name="apply_patch", input={"input": "*** Begin Patch"})
-    whole = json.loads(responses.whole(reply(calls=(call,)), Asked(text_tools=("apply_patch",))))
+    whole = json.loads(responses.whole(reply(calls=(call,)), ModelRequest(text_tools=("apply_patch",))))
 
     assert (whole["output"][0]["type"], whole["output"][0]["input"]) == ("custom_tool_call", "*** Begin Patch")
 
@@ -136,7 +136,7 @@ def test_the_pieces_of_a_stream_add_up_and_its_last_event_has_the_whole_reply():
 
 def test_text_for_a_tool_is_streamed_too():
     call = Call(id="c", name="apply_patch", input={"input": "*** Begin Patch"})
-    found = events(responses.stream(reply(Answer(chunk=4), calls=(call,)), Asked(text_tools=("apply_patch",))))
+    found = events(responses.stream(reply(Answer(chunk=4), calls=(call,)), ModelRequest(text_tools=("apply_patch",))))
 
     deltas = [event["delta"] for event in found if event["type"] == "response.custom_tool_call_input.delta"]
     assert "".join(deltas) == "*** Begin Patch"

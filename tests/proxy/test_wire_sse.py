@@ -21,7 +21,7 @@ from beam.proxy.wire import sse
     ],
 )
 def test_what_a_cli_put_around_a_persons_words_is_not_spoken(text: str, said: str):
-    assert sse.spoken(text) == said
+    assert sse.person_text(text) == said
 
 
 def test_an_event_has_a_name_only_where_it_is_given_one():
@@ -34,5 +34,5 @@ def test_pieces_are_of_that_many_characters():
 
 
 def test_content_is_a_text_or_parts_of_it():
-    assert sse.joined([{"text": "a"}, {"type": "image"}, 1, {"text": "b"}]) == "a\nb"
-    assert (sse.joined("x"), sse.joined(None)) == ("x", "")
+    assert sse.join_texts([{"text": "a"}, {"type": "image"}, 1, {"text": "b"}]) == "a\nb"
+    assert (sse.join_texts("x"), sse.join_texts(None)) == ("x", "")

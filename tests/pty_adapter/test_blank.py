@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.pty_adapter import cast
-from beam.pty_adapter.blank import Player, blanked
+from beam.pty_adapter.blank import Player, blank
 from beam.pty_adapter.cast import HELD, Recorder
 from beam.pty_adapter.screen import Screen
 from tests.support.secrets import LETTERS, PLANTED, SECRETS
@@ -196,7 +196,7 @@ _pieces = st.lists(
 @settings(max_examples=150, deadline=None)
 def test_whatever_is_written_no_player_shows_a_secret_and_no_other_character_moves(texts: list[str]) -> None:
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
-    found = blanked(texts, 30, ROWS)
+    found = blank(texts, 30, ROWS)
     assert found is not None and len(found) == len(texts)
     player = Player(30, ROWS)
     assert not any([player.shows_secret(text) for text in found])  # noqa: C419 - each is shown

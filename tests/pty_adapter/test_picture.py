@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from beam.pty_adapter.picture import Painter, Picture, Run, cut, painted, repaint
+from beam.pty_adapter.picture import Painter, Picture, Run, cut, paint, repaint
 from beam.pty_adapter.screen import Screen
 
 RECORDINGS = sorted((Path(__file__).parents[1] / "recordings" / "pty").glob("*.raw"))
@@ -75,13 +75,13 @@ def test_a_picture_painted_on_another_screen_is_the_same_picture(path: Path) -> 
 
 def test_without_true_colour_the_nearest_of_256_is_taken() -> None:
     run = Run("x", "#ff8700", "#00005f", ("bold",))
-    assert painted((run,), true_colour=False) == "\x1b[1;38;5;208;48;5;17mx\x1b[m"
-    assert painted((run,)) == "\x1b[1;38;2;255;135;0;48;2;0;0;95mx\x1b[m"
+    assert paint((run,), true_colour=False) == "\x1b[1;38;5;208;48;5;17mx\x1b[m"
+    assert paint((run,)) == "\x1b[1;38;2;255;135;0;48;2;0;0;95mx\x1b[m"
 
 
 def test_nothing_is_painted_that_a_terminal_obeys() -> None:
-    assert painted((Run("a\x1b]52;c;x\x07b\x9b2Jc\u202ed\u2028e\u00a0f\u3000g\udc80"),)) == "a�]52;c;x�b�2Jcd�e f  g�"
-    assert painted((Run("日本 🙂 e\u0301 \ue0b0"),)) == "日本 🙂 e\u0301 \ue0b0"
+    assert paint((Run("a\x1b]52;c;x\x07b\x9b2Jc\u202ed\u2028e\u00a0f\u3000g\udc80"),)) == "a�]52;c;x�b�2Jcd�e f  g�"
+    assert paint((Run("日本 🙂 e\u0301 \ue0b0"),)) == "日本 🙂 e\u0301 \ue0b0"
 
 
 @pytest.mark.parametrize(
@@ -97,5 +97,5 @@ def test_a_part_of_a_row_has_no_halves_of_wide_characters(first: int, width: int
 @given(st.binary(max_size=400))
 def test_whatever_is_shown_only_colours_and_text_are_painted(data: bytes) -> None:
     for runs in picture(data).rows:
-        text = re.sub(r"\x1b\[[\d;]*m", "", painted(runs))
+        text = re.sub(r"\x1b\[[\d;]*m", "", paint(runs))
         assert all(char.isprintable() or ord(char) > 0xFF for char in text)

@@ -10,7 +10,7 @@ from beam.model.rule_lists import RuleLists
 from beam.rules.call import ToolCall, call_of, host_of
 from beam.rules.match import Place
 from beam.rules.rule import parse
-from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.rules.ruleset import Ruleset, combine, rules_of
 
 PLACE = Place("/p", "/home/me")
 
@@ -18,7 +18,7 @@ PLACE = Place("/p", "/home/me")
 def decided(call: ToolCall | str, place: Place = PLACE, **lists: str | tuple[str, ...]) -> str:
     given = {word: (texts,) if isinstance(texts, str) else texts for word, texts in lists.items()}
     asked = call_of(call) if isinstance(call, str) else call
-    ruling = combined(rules_of(RuleLists(**given), "me")).decide(asked, place)
+    ruling = combine(rules_of(RuleLists(**given), "me")).decide(asked, place)
     return ruling.behavior if ruling is not None else ""
 
 
@@ -208,13 +208,13 @@ def test_an_mcp_tool_is_matched_by_its_server_and_name(rule: str, tool: str, mat
 def test_an_agents_own_rule_wins_over_the_same_one_of_defaults_but_for_deny() -> None:
     general = rules_of(RuleLists(deny=("Bash(a)",), ask=("Bash(b)", "Bash(c)")), "defaults", is_general=True)
     own = rules_of(RuleLists(allow=("Bash(a)", "Bash(b)"), ask=("Bash(d)",)), "mine")
-    assert [str(rule) for rule in combined((*general, *own)).rules] == [
+    assert [str(rule) for rule in combine((*general, *own)).rules] == [
         *("deny Bash(a)", "ask Bash(c)", "ask Bash(d)", "allow Bash(a)", "allow Bash(b)"),
     ]
 
 
 def test_a_message_of_an_agent_is_allowed_and_denied_what_the_agent_was() -> None:
-    own = combined(rules_of(RuleLists(allow=("Bash(a)", "Bash(b)")), "mine"))
+    own = combine(rules_of(RuleLists(allow=("Bash(a)", "Bash(b)")), "mine"))
     most = RuleLists(allow=("Bash(a)", "Bash(z)"), deny=("Edit",))
     found = own.bounded(most, "ada")
     assert [(str(rule), rule.whose) for rule in found.rules] == [("deny Edit", "ada"), ("allow Bash(a)", "mine")]

@@ -89,7 +89,7 @@ def test_tasks_of_a_headless_session_are_looked_at_once_it_has_members_or_inboxe
 
 
 def test_a_name_that_is_no_text_is_shown_as_one(tmp_path: Path) -> None:
-    assert disk.shown(os.fsdecode(b"a\xffb")) == "a\ufffdb"
+    assert disk.printable(os.fsdecode(b"a\xffb")) == "a\ufffdb"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="left out: there is no file here that is longer than its size")

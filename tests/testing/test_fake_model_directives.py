@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from beam.proxy.wire.values import Answer, Asked, Error, Figures, Tool
+from beam.proxy.wire.values import Answer, Error, Figures, ModelRequest, Tool
 from beam.testing.fake_model.directives import answer
 from beam.testing.fake_model.script import RESULT
 
 
 def said(prompt: str, before: int = 0) -> Answer:
-    return answer(Asked(prompt=prompt, turns=1), before=before)
+    return answer(ModelRequest(prompt=prompt, turns=1), before=before)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from beam.proxy.wire.values import Answer, Asked
+from beam.proxy.wire.values import Answer, ModelRequest
 from beam.testing.fake_model import directives
 from beam.testing.fake_model.player import Player
 from beam.testing.fake_model.script import parse
@@ -38,18 +38,18 @@ def test_the_script_does_what_its_comments_say():
     model = Player(parse(yaml.safe_load(block("yaml"))), new_id=iter(map(str, range(100))).__next__)
 
     def ask(prompt: str, turns: int = 1, name: str = "opus") -> Answer:
-        return model.reply(Asked(prompt=prompt, turns=turns, model=name)).answer
+        return model.reply(ModelRequest(prompt=prompt, turns=turns, model=name)).answer
 
-    called = model.reply(Asked(prompt="please deploy it", turns=1))
-    after = model.reply(Asked(prompt="please deploy it", call_ids=(called.calls[0].id,), results=("ok",)))
+    called = model.reply(ModelRequest(prompt="please deploy it", turns=1))
+    after = model.reply(ModelRequest(prompt="please deploy it", call_ids=(called.calls[0].id,), results=("ok",)))
     assert (called.calls[0].name, after.text) == ("Bash", "Deployed: ok")
-    assert model.reply(Asked(prompt="review it", turns=2, model="a-haiku")).text == "a-haiku looked at it."
+    assert model.reply(ModelRequest(prompt="review it", turns=2, model="a-haiku")).text == "a-haiku looked at it."
     assert [ask("overload").error is not None for _ in range(2)] == [True, True]
     assert (ask("hang").stall, ask("hang").at) == (True, "middle")
     assert [ask("overload").text, ask("review it", 2).text] == ["First answer.", "Cut off"]
     assert [ask("x").stop for _ in range(2)] == ["max_tokens", "max_tokens"]
     assert (ask("x").drop, ask("x").malformed) == (True, True)
-    assert model.reply(Asked(prompt="x")).text == "You said x."
+    assert model.reply(ModelRequest(prompt="x")).text == "You said x."
 
 
 def test_it_names_every_field_of_an_answer_and_the_defaults_it_gives():

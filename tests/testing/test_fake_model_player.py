@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from beam.proxy.wire.values import Asked, Call, Reply
+from beam.proxy.wire.values import Call, ModelRequest, Reply
 from beam.testing.fake_model.player import Player
 from beam.testing.fake_model.script import parse
 
@@ -12,8 +12,8 @@ def player(value: object) -> Player:
     return Player(parse(value), new_id=lambda: f"id{next(ids)}")
 
 
-def ask(prompt: str, turns: int = 1) -> Asked:
-    return Asked(prompt=prompt, turns=turns, model="m")
+def ask(prompt: str, turns: int = 1) -> ModelRequest:
+    return ModelRequest(prompt=prompt, turns=turns, model="m")
 
 
 def test_without_a_script_it_echoes():
@@ -71,7 +71,7 @@ def test_the_result_of_a_tool_call_gets_what_the_script_says_then():
     model = player({"replies": [{"tools": [{"name": "T", "input": {"a": 1}}], "then": "saw {result}"}]})
 
     called = model.reply(ask("go"))
-    after = model.reply(Asked(prompt="go", turns=1, call_ids=(called.calls[0].id,), results=("42",)))
+    after = model.reply(ModelRequest(prompt="go", turns=1, call_ids=(called.calls[0].id,), results=("42",)))
 
     assert called.calls == (Call(id="id1", name="T", input={"a": 1}),)
     assert after.text == "saw 42"
@@ -81,7 +81,7 @@ def test_parallel_conversations_with_one_prompt_do_not_mix():
     model = player({"replies": [{"tools": [{"name": "T"}], "then": reply} for reply in ("first", "second")]})
 
     def result(called: Reply) -> str:
-        return model.reply(Asked(prompt="go", call_ids=(called.calls[0].id,), results=("",))).text
+        return model.reply(ModelRequest(prompt="go", call_ids=(called.calls[0].id,), results=("",))).text
 
     one, two = model.reply(ask("go")), model.reply(ask("go"))
 
@@ -89,9 +89,9 @@ def test_parallel_conversations_with_one_prompt_do_not_mix():
 
 
 def test_results_of_calls_that_it_never_made_are_told_back():
-    assert player({"replies": ["x"]}).reply(Asked(prompt="p", turns=2, call_ids=("z",), results=("42",))).text == (
-        "RESULT[42] turns=2"
-    )
+    assert player({"replies": ["x"]}).reply(
+        ModelRequest(prompt="p", turns=2, call_ids=("z",), results=("42",))
+    ).text == ("RESULT[42] turns=2")
 
 
 def test_a_directive_counts_its_own_prompt_only():

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import ConfigError
-from beam.proxy.wire.values import Asked, Error
+from beam.proxy.wire.values import Error, ModelRequest
 from beam.testing.fake_model.script import Rule, Script, expand, load, parse
 
 
 def test_templates_are_filled_and_other_braces_stay():
-    asked = Asked(prompt="do {model}", turns=3, model="m-1", results=("a", "b"))
+    asked = ModelRequest(prompt="do {model}", turns=3, model="m-1", results=("a", "b"))
 
     text = expand('{prompt}|{turns}|{model}|{result}|{other}|{"json": {}}', asked)
 
@@ -34,7 +34,7 @@ def test_templates_are_filled_and_other_braces_stay():
     ],
 )
 def test_a_rule_fits_when_all_that_it_says_holds(rule: Rule, fits: bool):
-    assert rule.fits(Asked(prompt="deploy it", turns=2, model="claude-haiku-4")) is fits
+    assert rule.fits(ModelRequest(prompt="deploy it", turns=2, model="claude-haiku-4")) is fits
 
 
 def test_yaml_and_json_files_give_the_same_script(tmp_path: Path):

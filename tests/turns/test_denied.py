@@ -7,8 +7,8 @@ from msgspec import Raw
 
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
-from beam.model.outcome import Denial, Status, shown
-from beam.turns.denied import explained, reported
+from beam.model.outcome import Denial, Status, denial_text
+from beam.turns.denied import denials_to_report, explain
 
 WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))
 BASH = Denial(tool="Bash", input=Raw(b'{"command":"touch  made\\n"}'))
@@ -20,7 +20,7 @@ def verdict(*denials: Denial, status: Status = Status.DENIED) -> Verdict:
 
 
 def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() -> None:
-    assert explained(verdict(WRITE, BASH), Capabilities(access=ALL), "read").reason == (
+    assert explain(verdict(WRITE, BASH), Capabilities(access=ALL), "read").reason == (
         "not permitted: Write (/p/made), Bash (touch made); the answer may be incomplete; "
         "it ran with access `read`: --access edit or full allows more"
     )
@@ -39,33 +39,33 @@ def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() ->
 def test_the_hint_is_true_for_the_access_that_was_used(
     access: Access | None, can: tuple[Access, ...], hint: str
 ) -> None:
-    reason = explained(verdict(BASH), Capabilities(access=can), access).reason or ""
+    reason = explain(verdict(BASH), Capabilities(access=can), access).reason or ""
     assert reason.endswith("the answer may be incomplete" + hint)
 
 
 def test_an_ask_that_nobody_answered_was_not_decided() -> None:
-    reason = explained(verdict(BASH), Capabilities(access=("read", "ask")), "ask").reason or ""
+    reason = explain(verdict(BASH), Capabilities(access=("read", "ask")), "ask").reason or ""
     assert reason.startswith("nobody decided on Bash (touch made)")
 
 
 def test_what_a_person_denied_is_no_reason_of_a_denied_turn() -> None:
     by_ann = Denial(tool="Bash", by="ann")
-    assert explained(verdict(by_ann), Capabilities(access=ALL), "read").reason == "why"
-    assert "Bash" not in (explained(verdict(by_ann, WRITE), Capabilities(access=ALL), "read").reason or "")
+    assert explain(verdict(by_ann), Capabilities(access=ALL), "read").reason == "why"
+    assert "Bash" not in (explain(verdict(by_ann, WRITE), Capabilities(access=ALL), "read").reason or "")
 
 
 def test_a_turn_that_ended_otherwise_keeps_its_reason() -> None:
-    assert explained(verdict(BASH, status=Status.TIMEOUT), Capabilities(access=ALL), "read").reason == "why"
+    assert explain(verdict(BASH, status=Status.TIMEOUT), Capabilities(access=ALL), "read").reason == "why"
 
 
 def test_no_denial_is_null_where_the_cli_would_not_tell_of_one() -> None:
-    assert reported((), Capabilities(), "read") is None
-    assert reported((), Capabilities(denials=True), "read") == ()
-    assert reported((BASH,), Capabilities(), None) == (BASH,)
+    assert denials_to_report((), Capabilities(), "read") is None
+    assert denials_to_report((), Capabilities(denials=True), "read") == ()
+    assert denials_to_report((BASH,), Capabilities(), None) == (BASH,)
 
 
 def test_an_agent_that_asks_for_all_that_it_may_not_do_had_nothing_denied_unless_an_ask_was() -> None:
-    assert reported((), Capabilities(), "ask") == ()
+    assert denials_to_report((), Capabilities(), "ask") == ()
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_an_agent_that_asks_for_all_that_it_may_not_do_had_nothing_denied_unless
     ],
 )
 def test_a_call_is_shown_by_its_tool_and_what_says_most_of_it(given: bytes, text: str) -> None:
-    assert shown(Denial(tool="t", input=Raw(given))) == text
+    assert denial_text(Denial(tool="t", input=Raw(given))) == text

@@ -9,7 +9,7 @@ from beam.agents import registry
 from beam.agents.base import Capabilities, Card
 from beam.model.message import Message, Payload
 from beam.model.settings import AgentSettings
-from beam.turns.envelope import enveloped
+from beam.turns.envelope import add_envelope
 
 OUTBOX = "/state/turns/alice/k/outbox"
 CARD = Card(name="any", summary="", faces={})
@@ -27,7 +27,7 @@ WHERE = f'[to write to an agent, save {{"to": "NAME", "text": "..."}} as {OUTBOX
 def read(message: Message, envelope: str | None = None, *, card: Card = CARD, access: str = "read") -> str:
     """What the receiver is prompted with."""
     settings = AgentSettings(envelope=envelope)
-    return enveloped(message, settings=settings, card=card, capabilities=FACE, access=access, outbox=OUTBOX)
+    return add_envelope(message, settings=settings, card=card, capabilities=FACE, access=access, outbox=OUTBOX)
 
 
 def test_the_receiver_is_told_who_speaks_and_what_an_answer_does() -> None:

@@ -72,7 +72,7 @@ class Counted(Struct):
         self.used = self.used.plus(used) if self.used != _UNKNOWN else used
         if isinstance(result.get(_SINCE), dict):
             more = _models(result, _SINCE)
-            self.models = figures.summed((*self.models, *more)) if self.models else more
+            self.models = figures.sum_by_model((*self.models, *more)) if self.models else more
             self.whole = _total(self.models, None)
             return Total(api_s=_api_s(result))
         models = _models(result, "modelUsage")
@@ -128,7 +128,7 @@ def _total(models: tuple[ModelUsage, ...], cost_usd: float | None, api_s: float 
 
 
 def _models(result: Object, key: str) -> tuple[ModelUsage, ...]:
-    return figures.summed([_model(name, item) for name, item in obj(result, key).items()])
+    return figures.sum_by_model([_model(name, item) for name, item in obj(result, key).items()])
 
 
 def _model(name: str, item: object) -> ModelUsage:

@@ -95,9 +95,9 @@ class FollowVerbs(OpenedRoot):
 
     def show(self, message_id: str) -> Outcome | Pending:
         """Return the outcome of a message, or its state so far. Raises NotFoundError."""
-        from beam.api.messages import shown
+        from beam.api.messages import find_outcome
 
-        return shown(*self._find(message_id))
+        return find_outcome(*self._find(message_id))
 
     def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
         """Take the next message of a mailbox, for `lease` seconds (None: the agent's setting); None if none waits."""

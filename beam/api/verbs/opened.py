@@ -14,7 +14,7 @@ from beam.base.errors import UsageError
 from beam.broker.agent_requests import carry_out
 from beam.broker.compose import HUMAN
 from beam.broker.context import RootContext
-from beam.config.resolve import settled
+from beam.config.resolve import with_state_dir
 from beam.root import discovery, paths
 from beam.root.paths import AgentPaths
 
@@ -39,7 +39,7 @@ class OpenedRoot:
         environ: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.environ = settled(os.environ if environ is None else environ)
+        self.environ = with_state_dir(os.environ if environ is None else environ)
         self._root = None if root is None else str(root)
         self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from beam.api.proxy import ProxyChecked
     from beam.model.events import ModelCalled
     from beam.proxy.owner import ProxyProcess
-    from beam.proxy.served import Served
+    from beam.proxy.served import ServedRequest
 
 
 class ProxyVerbs(SendVerbs):
@@ -34,7 +34,7 @@ class ProxyVerbs(SendVerbs):
         token: str = "",
         key_fd: int | None = None,
         places: Mapping[str, str] | None = None,
-        seen: Callable[[Served], None] | None = None,
+        seen: Callable[[ServedRequest], None] | None = None,
     ) -> ProxyProcess:
         """Start a proxy in a process of its own and return it; it has a `url` and ends with `with`, or `stop()`.
 

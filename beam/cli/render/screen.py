@@ -72,7 +72,7 @@ class Mirror:
         if picture is not None:
             top, left = self._part(picture, width, height)
             inside = picture.rows[top : top + height]
-            rows = [pictures.painted(pictures.cut(runs, left, width), true_colour=self._true_colour) for runs in inside]
+            rows = [pictures.paint(pictures.cut(runs, left, width), true_colour=self._true_colour) for runs in inside]
             rows += [""] * (height - len(rows)) + [self._status(picture, width)]
             row, column = picture.row - top, picture.column - left
             if picture.cursor and 0 <= row < height and 0 <= column < width:
@@ -105,7 +105,7 @@ class Mirror:
             fits = self._size[0] >= picture.columns and self._size[1] >= len(picture.rows)
             size = "" if fits else f" ({picture.columns}x{len(picture.rows)})"
         text = self.note or f"{self.agent}{size}  ^\\ ^\\ detaches" + ("" if not size else "  ^\\ arrow moves the view")
-        return pictures.painted(
+        return pictures.paint(
             pictures.cut((pictures.Run(f" beam: {text} ".ljust(width), looks=("reverse",)),), 0, width)
         )
 
@@ -143,7 +143,7 @@ def _text(runs: tuple[pictures.Run, ...]) -> Text:
         words += [run.colour.replace(" ", "_")] if run.colour else []
         words += ["on", run.ground.replace(" ", "_")] if run.ground else []
         style = Style.parse(" ".join(words))
-        text.append(pictures.painted((pictures.Run(run.text),)), style)
+        text.append(pictures.paint((pictures.Run(run.text),)), style)
     return text
 
 

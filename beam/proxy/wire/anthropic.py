@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, dump, event, figures, items, number, pieces, spoken, tokens
-from beam.proxy.wire.values import Asked, Error, Reply
+from beam.proxy.wire.sse import broken, dump, event, figures, items, number, person_text, pieces, tokens
+from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 __all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
@@ -35,12 +35,12 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
     return {"/v1/messages": "ask", "/v1/messages/count_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
-def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the parsed body of a request; `size` is its size in bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
-    return Asked(
+    return ModelRequest(
         prompt=prompts[-1] if prompts and not _is_task_notification(messages) else "",
         turns=len(prompts),
         model=str(body.get("model", "")),
@@ -59,7 +59,7 @@ def _prompt(message: dict[str, Any]) -> str:
     blocks = [content] if isinstance(content, str) else [_text_of(block) for block in items(content)]
     if any(block.get("type") == "tool_result" for block in items(content)):
         return ""
-    return "\n".join(text for block in blocks if (text := spoken(block)))
+    return "\n".join(text for block in blocks if (text := person_text(block)))
 
 
 def _is_task_notification(messages: list[dict[str, Any]]) -> bool:
@@ -93,7 +93,7 @@ def _text_of(block: dict[str, Any]) -> str:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def whole(reply: Reply, asked: Asked) -> bytes:
+def whole(reply: Reply, asked: ModelRequest) -> bytes:
     """Return the reply as one JSON object."""
     content: list[dict[str, Any]] = []
     if reply.thinking:
@@ -107,7 +107,7 @@ def whole(reply: Reply, asked: Asked) -> bytes:
     return dump(_message(reply, asked, content=content, stop=reply.stop, usage=before | after))
 
 
-def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
     """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     before, after = _usage(reply, asked)
     start = _message(reply, asked, content=[], stop=None, usage=before | {"output_tokens": 1})
@@ -142,7 +142,7 @@ def _blocks(reply: Reply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
 
 
 def _message(
-    reply: Reply, asked: Asked, *, content: list[dict[str, Any]], stop: str | None, usage: dict[str, int]
+    reply: Reply, asked: ModelRequest, *, content: list[dict[str, Any]], stop: str | None, usage: dict[str, int]
 ) -> dict[str, Any]:
     return {
         "id": f"msg_{reply.id}",
@@ -156,7 +156,7 @@ def _message(
     }
 
 
-def _usage(reply: Reply, asked: Asked) -> tuple[dict[str, int], dict[str, int]]:
+def _usage(reply: Reply, asked: ModelRequest) -> tuple[dict[str, int], dict[str, int]]:
     """Return the figures at a stream's beginning, and those at its end."""
     given = reply.answer.usage
     before, after, _ = figures(reply, asked)
@@ -167,7 +167,7 @@ def _usage(reply: Reply, asked: Asked) -> tuple[dict[str, int], dict[str, int]]:
     }, {"output_tokens": after}
 
 
-def count(asked: Asked) -> bytes:
+def count(asked: ModelRequest) -> bytes:
     """Return the answer to a request to count tokens."""
     return dump({"input_tokens": tokens(asked.size)})
 

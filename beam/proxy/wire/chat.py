@@ -8,8 +8,19 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, dump, event, figured, figures, items, joined, pieces, spoken, tokens
-from beam.proxy.wire.values import Asked, Error, Reply
+from beam.proxy.wire.sse import (
+    broken,
+    dump,
+    event,
+    figures,
+    items,
+    join_texts,
+    openai_figures,
+    person_text,
+    pieces,
+    tokens,
+)
+from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 __all__ = ["MODELS", "asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
@@ -27,13 +38,13 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
     return "ask" if method == "POST" and path in ("/v1/chat/completions", "/chat/completions") else None
 
 
-def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the parsed body of a request; `size` is its size in bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
     options = body.get("stream_options")
-    return Asked(
+    return ModelRequest(
         prompt=prompts[-1] if prompts else "",
         turns=len(prompts),
         model=str(body.get("model", "")),
@@ -50,7 +61,7 @@ def _prompt(message: dict[str, Any]) -> str:
         return ""
     content = message.get("content")
     texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
-    return "\n".join(text for part in texts if (text := spoken(part)))
+    return "\n".join(text for part in texts if (text := person_text(part)))
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -59,7 +70,7 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
     for message in reversed(messages):
         if message.get("role") == "tool":
             call_id = str(message.get("tool_call_id", "")).removeprefix("call_")
-            found.append((call_id, joined(message.get("content"))))
+            found.append((call_id, join_texts(message.get("content"))))
         elif message.get("role") not in ("developer", "system"):
             break
     return found[::-1]
@@ -68,7 +79,7 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def whole(reply: Reply, asked: Asked) -> bytes:
+def whole(reply: Reply, asked: ModelRequest) -> bytes:
     """Return the reply as one JSON object."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
     if reply.thinking:
@@ -80,7 +91,7 @@ def whole(reply: Reply, asked: Asked) -> bytes:
     return dump(head | {"choices": [choice], "usage": _usage(reply, asked)})
 
 
-def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
     """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     head = _head(reply, asked, "chat.completion.chunk")
 
@@ -107,11 +118,11 @@ def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
     return {"id": f"call_{call_id}", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _head(reply: Reply, asked: Asked, kind: str) -> dict[str, Any]:
+def _head(reply: Reply, asked: ModelRequest, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{reply.id}", "object": kind, "created": CREATED, "model": asked.model}
 
 
-def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: Reply, asked: ModelRequest) -> dict[str, Any]:
     before, after, thought = figures(reply, asked)
     return {
         "prompt_tokens": before,
@@ -122,7 +133,7 @@ def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
     }
 
 
-def count(asked: Asked) -> bytes:
+def count(asked: ModelRequest) -> bytes:
     """Return an estimate, for completeness: this API has no request to count tokens."""
     return dump({"input_tokens": tokens(asked.size)})
 
@@ -146,4 +157,4 @@ def _error(error: Error) -> dict[str, Any]:
 def used(value: dict[str, Any]) -> Usage | None:
     """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
     given = value.get("usage")
-    return figured(given, "prompt_tokens", "completion_tokens") if isinstance(given, dict) else None
+    return openai_figures(given, "prompt_tokens", "completion_tokens") if isinstance(given, dict) else None

@@ -10,8 +10,8 @@ import re
 from typing import Any, Literal
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.sse import broken, dump, event, figures, items, number, pieces, spoken, tokens
-from beam.proxy.wire.values import Asked, Error, Reply
+from beam.proxy.wire.sse import broken, dump, event, figures, items, number, person_text, pieces, tokens
+from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 __all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
@@ -39,13 +39,13 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
     return "count" if found[2] == "countTokens" else "ask"
 
 
-def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the parsed request with this path and body; `size` is the body's size in bytes."""
     found = _PATH.match(path)
     contents = items(body.get("contents"))
     prompts = [text for content in contents if (text := _prompt(content))]
     results = _results(contents)
-    return Asked(
+    return ModelRequest(
         prompt=prompts[-1] if prompts else "",
         turns=len(prompts),
         model=found[1] if found else "",
@@ -60,7 +60,7 @@ def _prompt(content: dict[str, Any]) -> str:
     if content.get("role", "user") != "user" or _answers(content):
         return ""
     texts = [str(part.get("text") or "") for part in items(content.get("parts")) if not part.get("thought")]
-    return "\n".join(text for part in texts if (text := spoken(part)))
+    return "\n".join(text for part in texts if (text := person_text(part)))
 
 
 def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -88,12 +88,12 @@ def _output(response: object) -> str:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def whole(reply: Reply, asked: Asked) -> bytes:
+def whole(reply: Reply, asked: ModelRequest) -> bytes:
     """Return the reply as one JSON object."""
     return dump(_response(reply, asked, _parts(reply, size=1 << 30), _STOPS[reply.stop]))
 
 
-def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
     """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     events = [(event(_response(reply, asked, [], None)), False)]
     events += [(event(_response(reply, asked, [part], None)), True) for part in _parts(reply, reply.answer.chunk)]
@@ -109,7 +109,7 @@ def _parts(reply: Reply, size: int) -> list[dict[str, Any]]:
     ]
 
 
-def _response(reply: Reply, asked: Asked, parts: list[dict[str, Any]], stop: str | None) -> dict[str, Any]:
+def _response(reply: Reply, asked: ModelRequest, parts: list[dict[str, Any]], stop: str | None) -> dict[str, Any]:
     before, after, thought = figures(reply, asked)
     candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
     if stop is not None:
@@ -128,7 +128,7 @@ def _response(reply: Reply, asked: Asked, parts: list[dict[str, Any]], stop: str
     }
 
 
-def count(asked: Asked) -> bytes:
+def count(asked: ModelRequest) -> bytes:
     """Return the answer to a request to count tokens."""
     return dump({"totalTokens": tokens(asked.size)})
 

@@ -9,8 +9,19 @@ from typing import Any, Literal
 
 from beam.model.outcome import Usage
 from beam.proxy.wire import chat
-from beam.proxy.wire.sse import broken, dump, event, figured, figures, items, joined, pieces, spoken, tokens
-from beam.proxy.wire.values import Asked, Error, Reply
+from beam.proxy.wire.sse import (
+    broken,
+    dump,
+    event,
+    figures,
+    items,
+    join_texts,
+    openai_figures,
+    person_text,
+    pieces,
+    tokens,
+)
+from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 __all__ = ["asked", "broken", "count", "error", "name", "route", "stream", "stream_error", "used", "whole"]
 
@@ -27,13 +38,13 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
     return {"/v1/responses": "ask", "/v1/responses/input_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
-def asked(body: dict[str, Any], size: int, path: str = "") -> Asked:
+def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
     """Return the parsed body of a request; `size` is its size in bytes."""
     given = body.get("input")
     sent = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
     prompts = [text for item in sent if (text := _prompt(item))]
     results = _results(sent)
-    return Asked(
+    return ModelRequest(
         prompt=prompts[-1] if prompts else "",
         turns=len(prompts),
         model=str(body.get("model", "")),
@@ -59,7 +70,7 @@ def _prompt(item: dict[str, Any]) -> str:
         return ""
     content = item.get("content")
     texts = [content] if isinstance(content, str) else [str(part.get("text") or "") for part in items(content)]
-    return "\n".join(text for part in texts if (text := spoken(part)))
+    return "\n".join(text for part in texts if (text := person_text(part)))
 
 
 def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -67,7 +78,7 @@ def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
     found = []
     for item in reversed(sent):
         if str(item.get("type", "")).endswith("_call_output"):
-            found.append((str(item.get("call_id", "")).removeprefix("call_"), joined(item.get("output"))))
+            found.append((str(item.get("call_id", "")).removeprefix("call_"), join_texts(item.get("output"))))
         elif item.get("role") not in ("developer", "system"):
             break
     return found[::-1]
@@ -76,12 +87,12 @@ def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def whole(reply: Reply, asked: Asked) -> bytes:
+def whole(reply: Reply, asked: ModelRequest) -> bytes:
     """Return the reply as one JSON object."""
     return dump(_response(reply, asked, _output(reply, asked)))
 
 
-def stream(reply: Reply, asked: Asked) -> list[tuple[bytes, bool]]:
+def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
     """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
     written = _Events()
     written.add("response.created", response=_response(reply, asked, None))
@@ -136,7 +147,7 @@ def _begun(item: dict[str, Any]) -> dict[str, Any]:
     return item | {key: value for key, value in empty.items() if key in item} | {"status": "in_progress"}
 
 
-def _output(reply: Reply, asked: Asked) -> list[dict[str, Any]]:
+def _output(reply: Reply, asked: ModelRequest) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
     if reply.thinking:
         summary = [{"type": "summary_text", "text": reply.thinking}]
@@ -165,7 +176,7 @@ def _output(reply: Reply, asked: Asked) -> list[dict[str, Any]]:
     return output
 
 
-def _response(reply: Reply, asked: Asked, output: list[dict[str, Any]] | None) -> dict[str, Any]:
+def _response(reply: Reply, asked: ModelRequest, output: list[dict[str, Any]] | None) -> dict[str, Any]:
     """Return the response as it is at its end or, without `output`, at its beginning."""
     why = _INCOMPLETE.get(reply.stop) if output is not None else None
     status = "in_progress" if output is None else "incomplete" if why else "completed"
@@ -182,7 +193,7 @@ def _response(reply: Reply, asked: Asked, output: list[dict[str, Any]] | None) -
     }
 
 
-def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
+def _usage(reply: Reply, asked: ModelRequest) -> dict[str, Any]:
     before, after, thought = figures(reply, asked)
     return {
         "input_tokens": before,
@@ -193,7 +204,7 @@ def _usage(reply: Reply, asked: Asked) -> dict[str, Any]:
     }
 
 
-def count(asked: Asked) -> bytes:
+def count(asked: ModelRequest) -> bytes:
     """Return the answer to a request to count tokens."""
     return dump({"object": "response.input_tokens", "input_tokens": tokens(asked.size)})
 
@@ -214,4 +225,4 @@ def used(value: dict[str, Any]) -> Usage | None:
     """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
     response = value.get("response")
     given = (response if isinstance(response, dict) else value).get("usage")
-    return figured(given, "input_tokens", "output_tokens") if isinstance(given, dict) else None
+    return openai_figures(given, "input_tokens", "output_tokens") if isinstance(given, dict) else None

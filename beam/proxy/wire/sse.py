@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from beam.model.outcome import Usage
-from beam.proxy.wire.values import Asked, Reply
+from beam.proxy.wire.values import ModelRequest, Reply
 
 _ASIDE = re.compile(  # blocks that CLIs put before and after what a person said
     r"<(system-reminder|environment_context|user_instructions|session_context|environment_details|INSTRUCTIONS)>"
@@ -54,7 +54,7 @@ def tokens(size: int) -> int:
     return max(1, size // 4)
 
 
-def figures(reply: Reply, asked: Asked) -> tuple[int, int, int]:
+def figures(reply: Reply, asked: ModelRequest) -> tuple[int, int, int]:
     """Return the tokens of the request, of the reply, and of the thinking in the reply: from the script, else
     estimated.
     """
@@ -68,7 +68,7 @@ def figures(reply: Reply, asked: Asked) -> tuple[int, int, int]:
     )
 
 
-def spoken(text: str) -> str:
+def person_text(text: str) -> str:
     """Return what a person said in this text, verbatim; "" if a CLI wrote it."""
     while (found := _ASIDE.match(text)) and f"</{found[1]}>" in text:
         text = text.partition(f"</{found[1]}>")[2].lstrip()
@@ -88,7 +88,7 @@ def items(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def joined(content: object) -> str:
+def join_texts(content: object) -> str:
     """Return the text of a message's content: a string, or the texts of its parts, a line each."""
     if isinstance(content, str):
         return content
@@ -101,7 +101,7 @@ def number(given: dict[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def figured(given: dict[str, Any], before: str, after: str) -> Usage:
+def openai_figures(given: dict[str, Any], before: str, after: str) -> Usage:
     """Return OpenAI's token figures, whose input includes what came from the cache; the fields have these names."""
     whole, cached = number(given, before), number(_details(given, before), "cached_tokens")
     return Usage(

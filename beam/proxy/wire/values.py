@@ -65,7 +65,7 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     malformed: bool = False
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """What a request asks, whatever its wire format.
 
     `prompt` is the last thing a person said, verbatim; `turns` counts how often one did; `call_ids` and `results` are

@@ -28,7 +28,7 @@ from typing import Any
 
 from msgspec import structs
 
-from beam.proxy.wire.values import Answer, Asked, Error, Figures, Tool
+from beam.proxy.wire.values import Answer, Error, Figures, ModelRequest, Tool
 from beam.testing.fake_model.script import ECHO, RESULT, expand
 
 _WORD = re.compile(
@@ -41,7 +41,7 @@ _NAME = re.compile(r"(\S+)[ \t]*")
 _SLOW_PIECES = 10
 
 
-def answer(asked: Asked, *, before: int) -> Answer:
+def answer(asked: ModelRequest, *, before: int) -> Answer:
     """Return what the prompt asks for; `before` requests with the same prompt and turn came earlier.
 
     A directive whose arguments can't be parsed gets an API error 400 that says so.
@@ -56,7 +56,7 @@ def answer(asked: Asked, *, before: int) -> Answer:
     return result
 
 
-def _steps(asked: Asked, before: int) -> list[Answer]:
+def _steps(asked: ModelRequest, before: int) -> list[Answer]:
     steps: list[dict[str, Any]] = [{}]
     text, position = asked.prompt, 0
     while found := _WORD.search(text, position):
@@ -111,7 +111,7 @@ def _steps(asked: Asked, before: int) -> list[Answer]:
     return [_answer(step, asked) for step in steps]
 
 
-def _answer(step: dict[str, Any], asked: Asked) -> Answer:
+def _answer(step: dict[str, Any], asked: ModelRequest) -> Answer:
     slow = step.pop("slow", None)
     if slow is not None:
         length = len(expand(step.get("text", ECHO), asked))

@@ -9,13 +9,13 @@ import json
 import uuid
 from collections.abc import Callable, Mapping
 
-from beam.proxy.http import Handler, Refused, Server
+from beam.proxy.http import Handler, RequestError, Server
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
-from beam.proxy.wire.values import Asked, Error, Reply
+from beam.proxy.wire.values import Error, ModelRequest, Reply
 from beam.testing.fake_model.player import Player
 
-Record = Callable[[str, str, Mapping[str, str], object, Asked | None], None]
+Record = Callable[[str, str, Mapping[str, str], object, ModelRequest | None], None]
 
 
 class ModelServer(Server):
@@ -36,7 +36,7 @@ class _Handler(Handler):
         dialect, route = dialects.of(self.command, path)
         try:
             data = self.read_body()
-        except Refused as problem:
+        except RequestError as problem:
             self.close_connection = True
             self.server.record(self.command, self.path, dict(self.headers), None, None)
             self._fail(dialect, Error(status=problem.status, message=str(problem)))
@@ -61,7 +61,7 @@ class _Handler(Handler):
         else:
             self._reply(dialect, self.server.player.reply(asked), asked)
 
-    def _reply(self, dialect: Dialect, reply: Reply, asked: Asked) -> None:
+    def _reply(self, dialect: Dialect, reply: Reply, asked: ModelRequest) -> None:
         answer = reply.answer
         if answer.at == "start":
             self._faults(reply)
@@ -81,7 +81,7 @@ class _Handler(Handler):
             body = body[len(body) // 2 :]
         self.wfile.write(body)
 
-    def _stream(self, dialect: Dialect, reply: Reply, asked: Asked) -> None:
+    def _stream(self, dialect: Dialect, reply: Reply, asked: ModelRequest) -> None:
         answer = reply.answer
         events = dialect.stream(reply, asked)
         pieces = [index for index, (_, is_piece) in enumerate(events) if is_piece]

@@ -10,7 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from beam.proxy.wire.values import Answer, Asked, Call, Reply
+from beam.proxy.wire.values import Answer, Call, ModelRequest, Reply
 from beam.testing.fake_model import directives
 from beam.testing.fake_model.script import ECHO, RESULT, Script, as_answer, expand
 
@@ -26,7 +26,7 @@ class Player:
         self._asked: Counter[tuple[str, int]] = Counter()
         self._then: dict[str, Answer] = {}
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, asked: ModelRequest) -> Reply:
         """Return the reply to this request; asking uses up rules that have a count."""
         with self._lock:
             answer = self._answer(asked)
@@ -45,7 +45,7 @@ class Player:
             id=message_id,
         )
 
-    def _answer(self, asked: Asked) -> Answer:
+    def _answer(self, asked: ModelRequest) -> Answer:
         if asked.call_ids:
             followers = [self._then[call_id] for call_id in asked.call_ids if call_id in self._then]
             return followers[0] if followers else Answer(text=RESULT)

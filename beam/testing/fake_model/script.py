@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from beam.base import yaml_bounds
 from beam.base.errors import ConfigError
-from beam.proxy.wire.values import Answer, Asked, Positive
+from beam.proxy.wire.values import Answer, ModelRequest, Positive
 
 
 class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,7 +32,7 @@ class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
     model: str | None = None
     times: Positive | None = None
 
-    def fits(self, asked: Asked) -> bool:
+    def fits(self, asked: ModelRequest) -> bool:
         """Return whether the rule applies to this request."""
         return (
             (self.match is None or self.match in asked.prompt)
@@ -55,7 +55,7 @@ RESULT = "RESULT[{result}] turns={turns}"
 _PLACEHOLDER = re.compile(r"\{(prompt|turns|model|result)\}")
 
 
-def expand(template: str, asked: Asked) -> str:
+def expand(template: str, asked: ModelRequest) -> str:
     """Return the template with {prompt}, {turns}, {model} and {result} filled in; other braces stay as they are."""
     values = {
         "prompt": asked.prompt,

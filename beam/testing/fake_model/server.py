@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from beam.agents import registry
 from beam.base.errors import DiskError, UnsupportedError, UsageError
-from beam.proxy.wire.values import Asked
+from beam.proxy.wire.values import ModelRequest
 from beam.testing.fake_model.http import ModelServer
 from beam.testing.fake_model.player import Player
 from beam.testing.fake_model.script import Script, load, parse
@@ -40,7 +40,7 @@ class Request(Struct, frozen=True, kw_only=True):
     path: str
     headers: dict[str, str]
     body: Any = None
-    asked: Asked | None = None
+    asked: ModelRequest | None = None
 
 
 class FakeModel:
@@ -118,7 +118,9 @@ class FakeModel:
         with self._lock:
             return [request.asked.prompt for request in self.requests if request.asked is not None]
 
-    def _record(self, method: str, path: str, headers: Mapping[str, str], body: object, asked: Asked | None) -> None:
+    def _record(
+        self, method: str, path: str, headers: Mapping[str, str], body: object, asked: ModelRequest | None
+    ) -> None:
         shown = {name.lower(): "***" if name.lower() in _SECRET_HEADERS else value for name, value in headers.items()}
         with self._lock:
             at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

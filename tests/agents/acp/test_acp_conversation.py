@@ -30,7 +30,7 @@ from beam.model import events
 from beam.model.outcome import Class, Status, Total, Usage
 from beam.model.rule_lists import RuleLists
 from beam.rules.call import ToolCall
-from beam.rules.ruleset import combined, rules_of
+from beam.rules.ruleset import combine, rules_of
 from tests.support.acp_dialogue import DIALECT, MODES, OPTIONS, SESSION, Talk, talking, turn
 from tests.support.dialogue import kinds
 
@@ -389,7 +389,7 @@ def test_with_edit_a_change_in_the_folder_is_allowed_and_a_command_is_for_the_dr
     assert [step.key for step in talk.steps if isinstance(step, Asked)] == ["2"]
 
 
-RULED = combined(rules_of(RuleLists(deny=("Edit(secrets/**)",)), "me"))
+RULED = combine(rules_of(RuleLists(deny=("Edit(secrets/**)",)), "me"))
 
 
 def test_with_rules_what_the_access_allows_is_for_the_driver_to_decide_and_is_marked_so() -> None:

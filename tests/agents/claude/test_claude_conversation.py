@@ -34,7 +34,7 @@ from beam.model import events
 from beam.model.outcome import Class, Denial, Point, Status
 from beam.model.rule_lists import RuleLists
 from beam.rules.call import ToolCall
-from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.rules.ruleset import Ruleset, combine, rules_of
 from tests.support.claude_dialogue import SESSION, Talk, turn
 from tests.support.dialogue import kinds
 
@@ -126,7 +126,7 @@ def test_a_turn_tells_where_it_lies_in_its_session_and_a_subagents_message_is_no
 
 
 def ruled(**lists: tuple[str, ...]) -> Ruleset:
-    return combined(rules_of(RuleLists(**lists), "me"))
+    return combine(rules_of(RuleLists(**lists), "me"))
 
 
 def test_with_rules_that_may_let_something_through_read_asks_beam_about_all_that_it_would_deny() -> None:

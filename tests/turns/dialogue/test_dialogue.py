@@ -22,7 +22,7 @@ from beam.model.limits import Limits
 from beam.model.outcome import Class, Status
 from beam.model.rule_lists import RuleLists
 from beam.process import tree
-from beam.rules.ruleset import Ruleset, combined, rules_of
+from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns import dialogue
 from beam.turns.asks import Decision
 from beam.turns.calls import CallAnswer
@@ -166,7 +166,7 @@ def test_a_request_with_access_that_asks_nobody_is_denied_at_once(tmp_path: Path
 
 
 def ruled(**lists: tuple[str, ...]) -> Ruleset:
-    return combined(rules_of(RuleLists(**lists), "beam.yaml"))
+    return combine(rules_of(RuleLists(**lists), "beam.yaml"))
 
 
 @pytest.mark.parametrize("access", ["read", "ask", "edit"])
