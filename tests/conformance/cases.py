@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from beam.agents.base import Capabilities
+from beam.agents.model_route import router_of
 from beam.testing.conformance.cells import Cell, is_claimed, refused, shown
 from tests.conformance import attempts
 from tests.conformance.adapters import ADAPTERS, MAIN
@@ -38,17 +39,19 @@ FAILS: dict[tuple[str, str], str] = {
 @dataclass(frozen=True)
 class Case:
     """One row of the table. `capability`: what of the card it is about ("" for what every CLI must do): a field of
-    `Capabilities`, `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: `make test` runs it too."""
+    `Capabilities`, `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: `make test` runs it too.
+    `by_proxy`: beam's proxy has the capability for every CLI whose model calls can go through it."""
 
     name: str
     title: str
     capability: str
     quick: bool
     test: str
+    by_proxy: bool = False
 
-    def claimed(self, can: Capabilities) -> bool:
-        """Whether that face's card claims it."""
-        return is_claimed(self.capability, can)
+    def claimed(self, adapter: str, can: Capabilities) -> bool:
+        """Whether the card of that adapter's face claims it, or beam's proxy has it for the adapter."""
+        return is_claimed(self.capability, can) or (self.by_proxy and router_of(adapter) is not None)
 
     def test_id(self, adapter: str) -> str:
         """The test that makes the cell."""
@@ -66,6 +69,7 @@ def case(
     quick: bool = False,
     quick_for: tuple[str, ...] = (),
     otherwise: Act | None = None,
+    by_proxy: bool = False,
 ) -> Callable[[Act], Any]:
     """Makes one cell a CLI of the decorated function, which returns the evidence. `otherwise` is run in its place
     where the card does not claim the capability; it too returns the evidence. `quick_for`: `make test` runs the cells
@@ -74,7 +78,8 @@ def case(
     def made(act: Act) -> Any:
         name = act.__name__.removeprefix("test_")
         path = act.__module__.replace(".", "/")
-        found = Case(name, title, capability, quick, f"tests/conformance/{path.rpartition('/')[2]}.py::{act.__name__}")
+        test_id = f"tests/conformance/{path.rpartition('/')[2]}.py::{act.__name__}"
+        found = Case(name, title, capability, quick, test_id, by_proxy)
         CASES[name] = found
         columns = [pytest.param(each, marks=() if quick or each in quick_for else SLOW) for each in ADAPTERS]
 
@@ -108,6 +113,6 @@ def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tup
         with pytest.raises((AssertionError, subprocess.TimeoutExpired)):
             act(subject)
         return "fails", reason
-    if case.claimed(subject.can):
+    if case.claimed(subject.name, subject.can):
         return "works", act(subject)
     return "unsupported", (otherwise or shown(case.capability))(subject)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from beam.agents import registry
 from beam.testing.conformance import conversation
 from beam.testing.conformance.conversation import completed, first
 from tests.conformance.cases import MAIN, case, refused, shared
@@ -34,6 +35,12 @@ def test_model(subject: Subject) -> str:
 def _no_fork(subject: Subject) -> str:
     first(subject)
     done = subject.cli("agent", "fork", subject.name, "twin")
+    if any(can.fork for can in registry.adapter(subject.name).card.faces.values()):  # by its protocol
+        assert done.code == 0, done
+        asked = len(subject.model.requests)
+        done = subject.send("hello", agent="twin")
+        assert (done.code, len(subject.model.requests)) == (10, asked), done
+        return f"exit code 10: {done.json['reason']}"
     assert (done.code, done.out) == (10, ""), done
     assert not (subject.cli.root / "agents" / "twin").exists()
     return f"exit code 10: {done.err.removeprefix('beam: ')}"

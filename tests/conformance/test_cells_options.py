@@ -59,8 +59,8 @@ def test_max_turns(subject: Subject) -> str:
     return f"limit (exit code 7): {done.json['reason']}"
 
 
-@case("limit of cost", "budget", otherwise=refused("--budget", "1"))
+@case("limit of cost", "budget", otherwise=refused("--budget", "1"), by_proxy=True)
 def test_budget(subject: Subject) -> str:
-    done = subject.send(_look(subject), "--new", "--budget", "0.0001")
+    done = subject.send(_look(subject) if subject.data.look else "hello", "--new", "--budget", "0.0001")
     assert (done.code, done.json["status"]) == (7, "limit"), done
     return f"limit (exit code 7): {done.json['reason']}"

@@ -65,7 +65,7 @@ def test_what_a_card_claims_works_and_what_works_is_claimed(adapter: str) -> Non
     can = registry.adapter(adapter).card.faces["exec"]
     for case in written.all_cases().values():
         if case.capability and (case.name, adapter) not in FAILS:
-            assert (cell(adapter, case.name).status == "works") == case.claimed(can), (adapter, case.name)
+            assert (cell(adapter, case.name).status == "works") == case.claimed(adapter, can), (adapter, case.name)
 
 
 @pytest.mark.slow
