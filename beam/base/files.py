@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,7 @@ _HINTS = {
 TURN_FILES = 24  # the event loop, the agent's pipes, its guard, journal, locks and message files
 MORE_TURN_FILES = 8  # of another turn beside it
 HELD_FILES = 2  # of an agent that is held: journal and lock
+_GONE = " (deleted)"  # how the system marks the path of what was removed meanwhile
 _FILE_MODE = 0o600
 _MANY = 16
 PIECE_BYTES = (
@@ -207,6 +209,20 @@ def open_stream(path: Path, flags: int) -> int:
 def open_directory(path: Path, *, follow: bool = True) -> int:
     """Return a descriptor of the directory; a symbolic link to one is refused, unless `follow`. Raises OSError."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+
+
+def real_directory(path: Path) -> str:
+    """Return what `os.path.realpath` returns, with three system calls instead of one for each folder above."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                real = str(Path(f"/proc/self/fd/{handle}").readlink())
+            finally:
+                os.close(handle)
+            if real.startswith("/") and not real.endswith(_GONE):
+                return real
+    return os.path.realpath(path)
 
 
 def write_at(directory_fd: int, name: str, data: bytes) -> None:

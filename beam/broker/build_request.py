@@ -35,13 +35,12 @@ if TYPE_CHECKING:
 BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
-def order_of(log: AgentLog, message: Message) -> TurnRequest:
+def order_of(log: AgentLog, message: Message, before: standing.Look | None = None) -> TurnRequest:
     """Return the request for this message's turn. If the message asks for a new session, archive the current one
-    first."""
-    context, paths = log.context.at_once(), log.paths
-    resolved = context.config.resolve(message.to)
+    first. `before`: the last look at the folder, which may have been for this message."""
+    look = standing.look(log.context, message, before=before)
+    context, resolved, stands, paths = look.context, look.resolved, look.standing, log.paths
     settings = resolved.settings
-    stands = standing.stands_for(context, resolved, message)
     turn_key = context.clock.random(16).hex()
     session_id = _session(log, message, settings.adapter)
     session = log.state.session if session_id is not None else None

@@ -8,6 +8,7 @@ Combines the declarations (`beam.trust.declarations`, `Card.obeys`), the files f
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from beam.trust import git_config, ledger, scan
 from beam.trust.declarations import AdapterFacts, wants
 from beam.trust.ledger import Change, Standing
 
+_MOMENT_S = 0.05  # from the check of a message to its turn, in one process
 _NAMED = 3  # things that a refusal names
 _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_BYTES >> 20} MiB)"
 
@@ -65,9 +67,34 @@ def stands(context: RootContext, resolved: Resolved, access: Access | None = Non
     return FolderStanding(left_out=left_out, env=env)
 
 
-def stands_for(context: RootContext, resolved: Resolved, message: Message) -> FolderStanding:
-    """Check the folder now, for the turn of this message. The context is one that was looked at `at_once`."""
-    return stands(context, resolved, context.access_for(resolved, message))
+class Look(Struct, frozen=True, kw_only=True):
+    """What was seen when the folder was checked for one message, and when (seconds of the monotonic clock)."""
+
+    message: Message
+    context: RootContext
+    resolved: Resolved
+    standing: FolderStanding
+    at: float
+
+
+def look(context: RootContext, message: Message, *, before: Look | None = None) -> Look:
+    """Check the folder now, and where the root lies, for the turn of this message.
+
+    `before` is returned instead if it is for the same message and the same configuration, and a moment old: a message
+    is checked before it is claimed, and its turn begins at once. Raises BeamError.
+    """
+    now = time.monotonic()
+    if (
+        before is not None
+        and now - before.at < _MOMENT_S
+        and before.message == message
+        and before.context.config is context.config
+    ):
+        return before
+    context = context.at_once()
+    resolved = context.config.resolve(message.to)
+    found = stands(context, resolved, context.access_for(resolved, message))
+    return Look(message=message, context=context, resolved=resolved, standing=found, at=now)
 
 
 def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
@@ -96,16 +123,22 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
     """Return why this message waits until a person trusts the folder, or enables its adapter; None if it does not
     wait, or if that is unknown."""
+    return look_before_claim(context, queue, entry)[0]
+
+
+def look_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple[str | None, Look | None]:
+    """Return the same with the look, None if there was none."""
     try:
         message = queue.read(entry)
-        resolved = context.config.resolve(message.to)
+        context.config.resolve(message.to)
     except (BeamError, FileNotFoundError) as error:
         is_off = isinstance(error, BeamError) and error.kind == "switched_off"
-        return str(error) if is_off else None  # of all else whoever claims it says what is wrong
+        return (str(error) if is_off else None), None  # of all else whoever claims it says what is wrong
     try:
-        return stands_for(context.at_once(), resolved, message).refusal
+        found = look(context, message)
     except BeamError as error:
-        return error.message
+        return error.message, None
+    return found.standing.refusal, found
 
 
 def waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:

@@ -88,7 +88,7 @@ class _Turn:
         context, outboxes = log.context, lease.outboxes
         with contextlib.ExitStack() as held:
             try:
-                order = order_of(log, message)
+                order = order_of(log, message, lease.waiting.last_look)
                 if message.options.new:
                     lease.keeper.unwanted = "a new session was asked for"
                 scope = str(context.home.project) if order.adapter.card.runs_code else ""

@@ -18,6 +18,7 @@ from beam.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
+    from beam.broker.standing import Look
 
 
 class Waiting:
@@ -27,6 +28,7 @@ class Waiting:
         self.log = log
         self._reserve = Reserve(log.paths.reserve)
         self._deadlines: dict[tuple[str, int], str | None] = {}
+        self.last_look: Look | None = None
 
     def read(self, entry: Entry) -> Message | None:
         """Return the entry's message; None if it is gone, or was damaged and is dead-lettered now."""
@@ -243,4 +245,5 @@ class Waiting:
         """Return why this message waits until a person trusts the folder; None if it does not."""
         from beam.broker import standing
 
-        return standing.waits_for_trust(self.log.context, self.log.queue, entry)
+        reason, self.last_look = standing.look_before_claim(self.log.context, self.log.queue, entry)
+        return reason

@@ -16,11 +16,14 @@ from beam.process import guard, landlock
 def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
     """Raise OSError for a program that does not exist or may not be executed, before anything is started."""
     folders = [""] if "/" in program else env.get("PATH", guard.PATH.decode()).split(":")
-    paths = [os.path.join(cwd, folder, program) for folder in folders if folder or "/" in program]  # noqa: PTH118
-    found = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - any text may be a path here
-    if not any(os.access(path, os.X_OK) for path in found):
-        number = errno.EACCES if found else errno.ENOENT
-        raise OSError(number, os.strerror(number))
+    number = errno.ENOENT
+    for folder in folders:
+        path = os.path.join(cwd, folder, program)  # noqa: PTH118 - any text may be a path here
+        if (folder or "/" in program) and os.path.isfile(path):  # noqa: PTH113
+            if os.access(path, os.X_OK):
+                return
+            number = errno.EACCES
+    raise OSError(number, os.strerror(number))
 
 
 def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:

@@ -107,7 +107,7 @@ def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     not count if agents work in the whole home directory: whoever may edit there can write the shell's own files as
     well.
     """
-    root, project = os.path.realpath(home.root), os.path.realpath(home.project)
+    root, project = files.real_directory(home.root), files.real_directory(home.project)
     is_inside = root == project or root.startswith(project.rstrip("/") + "/")
     if is_inside and not (is_own(home.root, environ) and _is_too_wide(home.project, environ)):
         return home.project

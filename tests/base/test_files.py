@@ -319,3 +319,10 @@ def test_a_reserve_has_its_size_and_takes_its_room(tmp_path: Path) -> None:
     found = (tmp_path / "reserve").stat()
     assert found.st_size == 64 * 1024
     assert found.st_blocks * 512 >= 64 * 1024
+
+
+def test_the_real_path_of_a_directory_is_that_of_realpath(tmp_path: Path) -> None:
+    (tmp_path / "real" / "inner (deleted)").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    for path in ("real", "link", "link/inner (deleted)", "link/gone", "gone"):
+        assert files.real_directory(tmp_path / path) == os.path.realpath(tmp_path / path)

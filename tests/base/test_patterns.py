@@ -21,6 +21,13 @@ def test_a_pattern_that_can_take_for_ever_is_found_out(text: str) -> None:
 
 
 @pytest.mark.slow
+def test_it_is_found_out_too_where_the_process_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns.time, "process_time", lambda: 0.0)
+    monkeypatch.setattr(patterns, "_LONGEST_WAIT_S", 0.2)
+    assert "too long" in patterns.problem(r"^(a+)+$", whole_screen=False)
+
+
+@pytest.mark.slow
 def test_a_pattern_for_a_whole_screen_is_tried_on_one() -> None:
     greedy = r"[\s\S]*a[\s\S]*b[\s\S]*c[\s\S]*d"
     assert "too long" in patterns.problem(greedy, whole_screen=True)

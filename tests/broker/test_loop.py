@@ -349,7 +349,7 @@ def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_an
 
 
 @pytest.mark.slow
-def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
+def test_whether_a_message_may_run_is_looked_at_once_where_its_turn_begins_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
@@ -359,7 +359,7 @@ def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
         looked.append("the root's place")
         return is_exposed(*args)
 
-    def how(*args: Any) -> standing.Stands:
+    def how(*args: Any) -> standing.FolderStanding:
         looked.append("the folder")
         return stands(*args)
 
@@ -368,8 +368,8 @@ def test_whether_a_message_may_run_is_looked_at_twice_and_no_more(
     root = Root(tmp_path)
     root.put("worker")
     serve(root, ["worker"], cap=1)
-    # Once before it is claimed, so that it can go on waiting, and once for the order, so that the turn is refused.
-    assert Counter(looked) == {"the root's place": 2, "the folder": 2}
+    # Before it is claimed, so that it can go on waiting; and for its turn once more, if that begins later.
+    assert Counter(looked) in ({"the root's place": times, "the folder": times} for times in (1, 2))
 
 
 @pytest.mark.slow

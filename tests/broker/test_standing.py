@@ -143,3 +143,19 @@ def test_an_agent_json_that_beam_wrote_runs_until_someone_changes_it(root: Root)
     assert stands(root, "b").refusal is None
     path.write_bytes(b'{"command": ["make", "all"]}')
     assert stands(root, "b").refusal is not None
+
+
+def test_one_look_counts_for_a_message_and_the_turn_that_begins_at_once(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(root)
+    context = root.reload()
+    message = root.message("a")
+    before = standing.look(context, message)
+    assert standing.look(context, message, before=before) is before
+    assert standing.look(context, root.message("a"), before=before) is not before, "another message"
+    assert standing.look(root.reload(), message, before=before) is not before, "another configuration"
+    (root.base / "beam.yaml").write_text("agents: {a: {command: [other]}}\n")
+    assert standing.look(root.reload(), message, before=before).standing.refusal is not None
+    monkeypatch.setattr(standing, "_MOMENT_S", 0.0)
+    assert standing.look(context, message, before=before) is not before, "it is not of this moment"
