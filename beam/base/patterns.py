@@ -45,7 +45,8 @@ def problem(text: str, *, whole_screen: bool) -> str:
 
 
 def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
-    """Search once. The clock of the process's own time may stand still in a virtual machine, so an alarm ends it."""
+    """Return whether one search takes long. The clock of the process may stand still in a virtual machine, so an alarm
+    ends the search, too."""
     began = time.process_time()
     try:
         with at_most(_LONGEST_WAIT_S):

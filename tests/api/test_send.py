@@ -65,6 +65,7 @@ def test_the_folder_is_looked_at_by_the_sender_and_before_the_turn_and_again_whe
         return stands(*args)
 
     monkeypatch.setattr(standing, "stands", how)
+    monkeypatch.setattr(standing, "_MOMENT_S", 0.0)  # as if the turn began long after its message was claimed
     message = beam.message("scripted", "hi")
     beam._receivers[message.id] = structs.replace(
         beam._receivers[message.id], looked_at=beam._receivers[message.id].looked_at - waits_s
