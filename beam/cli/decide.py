@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam import BeamError
+from beam import BeamError, NotFoundError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
@@ -88,7 +88,10 @@ def interrupt(
     For an agent, stop everything it runs, including `--once` turns. Fails if the turn is already over; the interrupt is
     never applied to another one.
     """
-    messages = call.beam.running(target) if target in call.beam.home.agents() else [target]
+    try:
+        messages = call.beam.running(call.beam.agent_of(target))
+    except NotFoundError:  # no agent has this name
+        messages = [target]
     refused: list[BeamError] = []
     for message in messages:
         try:

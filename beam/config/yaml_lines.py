@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LONGEST_NUMBER = 100  # characters; what YAML takes for a number may be any text of digits and colons
 
 
+_COLLECTIONS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+_SHOWN = 60  # characters of another's text in an error
 _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool", "timestamp"))
 
 
@@ -85,6 +87,8 @@ class _Walk:
         import yaml
 
         self.count(node, at)
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
+            raise self.error(node, at, f"beam reads no tag such as {node.tag[:_SHOWN]!r}")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, at)
         if isinstance(node, yaml.SequenceNode):

@@ -93,8 +93,8 @@ def summary(result: RunResult) -> str:
     spent = result.spent
     head = f"## {_SIGNS[result.verdict]} {_cell(result.name)}: {result.verdict}"
     figures = [
-        f"{len(result.steps)} steps",
-        f"{spent.turns} turns",
+        f"{len(result.steps)} step{'s' * (len(result.steps) != 1)}",
+        f"{spent.turns} turn{'s' * (spent.turns != 1)}",
         f"{spent.tokens} tokens",
         f"${spent.cost_usd:.4f}{f' ({spent.unpriced} turns without a known price)' if spent.unpriced else ''}",
         durations.show(result.duration_s),

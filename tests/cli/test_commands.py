@@ -215,6 +215,7 @@ def test_what_nobody_asks_is_not_decided(inside: Inside) -> None:
     for verb in ("approve", "deny"):
         refused = inside(verb, "x-123456")
         assert refused.code == 4 and refused.err.startswith("beam: no ask x-123456 is open")
+    assert inside("interrupt", "box").err == "beam: box is not in a turn; beam status\n", "it was never used"
     inside.sent()
     assert inside("interrupt", "box").err == "beam: box is not in a turn; beam status\n"
 

@@ -131,6 +131,11 @@ def test_anchors_and_merges_work() -> None:
         ("a: 1\n---\nb: 2", "/folder/beam.yaml, line 2"),
         ("a: *b", "/folder/beam.yaml, line 1"),
         ("a: !!python/object:os.system x", "/folder/beam.yaml, line 1: a: not a value that beam reads"),
+        (
+            "agents: !!python/object:os.system {}",
+            "line 1: agents: beam reads no tag such as 'tag:yaml.org,2002:python/",
+        ),
+        ("agents: {x: !mine [a]}", "line 1: agents.x: beam reads no tag such as '!mine'"),
         ("agents: {x: {adapter: claude, model: 2024-99-99}}", "agents.x.model: not a value that beam reads"),
         ("? [a]\n: b", "a key must be text"),
         ("a: {<<: 3}", "<< wants keys and values"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -65,6 +66,8 @@ SCRIPT = {
 @pytest.fixture
 def pane(tmp_path: Path, claude: Path) -> Iterator[Pane]:
     if shutil.which("tmux") is None:
+        if os.environ.get("BEAM_REQUIRE_REAL_AGENTS"):
+            pytest.fail("tmux is required here, and not installed")
         pytest.skip("left out: tmux is not installed")
     with FakeModel(SCRIPT) as model:
         opened = Pane(tmp_path / "pane", claude, model, "in-process")

@@ -17,7 +17,7 @@ _WIDTH = 400
 
 def plan_lines(name: str, steps: Sequence[PlanStep]) -> Iterator[str]:
     """Yield the plan of a run, a line each."""
-    yield f"{name}: {len(steps)} steps; everything in the file is right, and nothing was run"
+    yield f"{name}: {len(steps)} step{'s' * (len(steps) != 1)}; everything in the file is right, and nothing was run"
     wide = max((len(step.id) for step in steps), default=0)
     for step in steps:
         who = f" {', '.join(step.agents)}" if step.agents else ""
@@ -47,8 +47,8 @@ def result_lines(result: RunResult) -> Iterator[str]:
     spent = result.spent
     cost = f"${spent.cost_usd:.4f}" if spent.turns > spent.unpriced else ""
     figures = [
-        f"{len(result.steps)} steps",
-        f"{spent.turns} turns",
+        f"{len(result.steps)} step{'s' * (len(result.steps) != 1)}",
+        f"{spent.turns} turn{'s' * (spent.turns != 1)}",
         f"{spent.tokens} tokens" if spent.tokens else "",
         cost,
         durations.show(result.duration_s),
