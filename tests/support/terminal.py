@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import fcntl
 import os
@@ -42,6 +43,8 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(slave)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held = ""
         self.seen = ""
         self.err = ""
 
@@ -80,6 +83,8 @@ class Terminal:
             data = b""
             with contextlib.suppress(OSError):  # the other end is closed
                 data = os.read(self._master, 65536)
-            self.seen += data.decode(errors="replace").replace("\r\n", "\n")
+            text = self._held + self._decoder.decode(data)  # a read may end in the middle of a character, or of \r\n
+            self._held = "\r" if text.endswith("\r") and data else ""
+            self.seen += text.removesuffix(self._held).replace("\r\n", "\n")
             return bool(data)
         return self.process.poll() is None
