@@ -25,7 +25,7 @@ from beam.model.message import base_of, check_name
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
 from beam.store.journal import Journal
-from beam.store.lock import short_lock
+from beam.store.lock import is_held, short_lock
 from beam.store.segment import read_state
 from beam.trust import ledger
 
@@ -149,7 +149,7 @@ def _why_busy(context: RootContext, paths: AgentPaths) -> str | None:
     queue = queue_of(paths)
     if any(queue.entries(box) for box in ("new", "cur")) or control.waiting(paths.control):
         return "has messages that wait"
-    if lanes.entered(paths):
+    if any(lanes.has_left(lane) or is_held(lane.lock) for lane in lanes.entered(paths)):
         return "has --once messages that are not over"
     for other in all_paths(context):
         for box in ("new", "cur"):

@@ -25,10 +25,17 @@ _AGAIN_S = 5.0
 
 
 def found(agent: AgentPaths) -> Iterator[AgentPaths]:
-    """Yield the unfinished lanes that nobody holds, the oldest first."""
+    """Yield the unfinished lanes that nobody holds, the oldest first.
+
+    A finished one is removed from the index: its holder died between its last message's end and that.
+    """
     for lane in lanes.entered(agent):
-        if lanes.has_left(lane) and not is_held(lane.lock):
+        if is_held(lane.lock):
+            continue
+        if lanes.has_left(lane):
             yield lane
+        else:
+            lanes.leave(lane)
 
 
 def own_s(lane: AgentPaths, now_ns: int) -> float:

@@ -1,7 +1,8 @@
 """An index of an agent's lanes that may have something left to do, as empty files, so that nobody scans finished lanes.
 
-Whoever publishes into a lane enters it before and after; its holder removes it once nothing is left. A superfluous file
-costs one look, so only entering is synced. Does not depend on what a turn is.
+Whoever publishes into a lane enters it before and after; its holder removes it once nothing is left. Whoever looks for
+stranded lanes removes those of holders that were killed just before that. A superfluous file costs one look, so only
+entering is synced. Does not depend on what a turn is.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def _make_file(path: Path) -> None:
 
 
 def leave(lane: AgentPaths) -> None:
-    """Remove the lane from the index unless something was just published into it. Only for its holder."""
+    """Remove the lane from the index unless something was just published into it.
+
+    For its holder, or for anyone while nobody holds it. Who publishes meanwhile enters it once more afterwards.
+    """
     assert lane.lane is not None
     with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
         if not has_left(lane):

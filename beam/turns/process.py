@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from beam.agents.base import Launch
 from beam.base.errors import BeamError
 from beam.model import events
-from beam.process import spawn
+from beam.process import spawn, tree
 from beam.turns.input import TurnInput
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class AgentProcess:
     def gone(self) -> bool:
         """Return whether its process has ended."""
         return self.ended.done()
+
+    def has_died(self) -> bool:
+        """Return whether its process is dead, also if its guard has not reported that yet."""
+        return self.gone or tree.start_ticks(self.child.pid) != self.child.start_ticks
 
     @property
     def is_watched(self) -> bool:

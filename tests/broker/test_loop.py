@@ -349,8 +349,9 @@ def test_a_configuration_that_could_not_be_read_is_read_once_nothing_is_wrong_an
 
 
 @pytest.mark.slow
-def test_whether_a_message_may_run_is_looked_at_once_where_its_turn_begins_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("moment_s", "times"), [(60.0, 1), (0.0, 2)])
+def test_whether_a_message_may_run_is_looked_at_before_the_claim_and_again_if_its_turn_begins_later(
+    moment_s: float, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
     is_exposed, stands = discovery.exposed, standing.stands
@@ -365,11 +366,12 @@ def test_whether_a_message_may_run_is_looked_at_once_where_its_turn_begins_at_on
 
     monkeypatch.setattr(discovery, "exposed", where)
     monkeypatch.setattr(standing, "stands", how)
+    monkeypatch.setattr(standing, "_MOMENT_S", moment_s)
     root = Root(tmp_path)
     root.put("worker")
     serve(root, ["worker"], cap=1)
-    # Before it is claimed, so that it can go on waiting; and for its turn once more, if that begins later.
-    assert Counter(looked) in ({"the root's place": times, "the folder": times} for times in (1, 2))
+    # Before the claim, so that it can go on waiting; for the turn, so that this is refused.
+    assert Counter(looked) == {"the root's place": times, "the folder": times}
 
 
 @pytest.mark.slow

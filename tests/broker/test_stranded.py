@@ -96,3 +96,15 @@ def test_a_lane_that_is_left_without_anything_is_not_looked_at_again(root: Root)
     assert lanes.entered(root.place("worker")) == [place]
     lease.close()
     assert lanes.entered(root.place("worker")) == []
+
+
+def test_a_finished_lane_whose_holder_was_killed_before_it_took_it_out_is_taken_out(root: Root) -> None:
+    over, left = sent(root, "a-over")[0], sent(root, "b-left")[0]
+    for name in (over.queue / "new").iterdir():
+        name.unlink()
+    agent = root.place("worker")
+    with try_lock(over.lock):  # type: ignore[union-attr]
+        assert list(stranded.found(agent)) == [left]
+        assert lanes.entered(agent) == [over, left], "its holder is at work in it"
+    assert list(stranded.found(agent)) == [left]
+    assert lanes.entered(agent) == [left]

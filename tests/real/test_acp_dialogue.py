@@ -6,7 +6,6 @@ by `make test`; the rest by `make soak`.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -231,11 +230,7 @@ def test_one_that_is_killed_in_its_turn_leaves_nothing(agent: Agent) -> None:
     key = agent.events("turn.started")[0]["turn_key"]
     told = agent.name != "copilot"  # it tells of a call when that is over
     eventually(lambda: (told and bool(agent.events("tool.called"))) or _runs(key, b"sleep\x0047"), 120)
-    started = agent.events("agent.started")[-1]
-    for pid in [started["pid"], *processes_with(key)]:  # copilot's own process is a child of its launcher
-        if pid != started["guard_pid"]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), 9)
+    os.kill(int(agent.events("agent.started")[-1]["pid"]), 9)
     out, _ = running.communicate(timeout=120)
     outcome = json.loads(out)
     assert (outcome["status"], outcome["class"]) == ("failed", "crashed"), outcome

@@ -7,6 +7,7 @@ its dialogue face.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -202,6 +203,11 @@ def play(text: str) -> None:
         case "dies":
             sys.stderr.write("out of luck\n")
             sys.exit(3)
+        case "orphan":  # it is killed, and a process that it started still says that the turn is over
+            if os.fork() == 0:
+                os.kill(os.getppid(), signal.SIGKILL)
+                os.write(1, b"over completed done\n")
+            time.sleep(100)
         case "call":
             number, _, what = hear("call").partition(" ")
             say(f"answer {number} {what}", "over completed called")

@@ -249,7 +249,7 @@ class LinkTurn:
     async def leave(self) -> spawn.Ended | None:
         process, engine = self._process, self._engine
         engine.calls.close("the turn is over")
-        self._ended_itself = process.gone and not engine.is_stopped
+        self._ended_itself = process.has_died() and not engine.is_stopped
         if self._is_kept and not self._is_sent and not engine.is_stopped:
             self.not_ready = process.unfit or _NOT_READY
         if self._may_stay():
@@ -263,7 +263,7 @@ class LinkTurn:
         if keeper is None or not keeper.keeps or self.input.keep <= 0 or self._engine.is_stopped:
             return False
         is_well = self.over is not None and self.over.fit and not (self._process.link.busy or self._engine.book.lost)
-        return is_well and not (self._process.gone or self._process.broken)
+        return is_well and not (self._ended_itself or self._process.broken)
 
     def stopped_by(self) -> str | None:
         if self._ended_itself:
@@ -280,7 +280,8 @@ class LinkTurn:
 
     def _verdict(self, ended: spawn.Ended | None) -> Verdict:
         stop, denials = self._engine.stop, tuple(self._engine.asks.denials)
-        if self.over is not None:
+        was_killed = self._ended_itself and ended is not None and ended.signal is not None
+        if self.over is not None and not was_killed:  # else its commands were ended, whatever its other processes say
             verdict = self.over.verdict
             if stop.reason is not None and verdict.status is Status.CANCELLED:  # that was the stop and not a denial
                 return structs.replace(verdict, denials=(*verdict.denials, *denials))

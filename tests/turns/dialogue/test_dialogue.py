@@ -350,6 +350,17 @@ def test_a_process_that_ends_in_its_turn_is_crashed(tmp_path: Path, text: str, s
     assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [None]
 
 
+def test_a_turn_is_crashed_if_its_process_was_killed_though_another_of_its_processes_says_that_it_is_over(
+    tmp_path: Path,
+) -> None:
+    played, verdict = play(tmp_path, "orphan")
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.CRASHED, None)
+    assert "was ended by SIGKILL" in (verdict.reason or "")
+    (exited,) = played.journal.of(events.AgentExited)
+    assert (exited.signal, exited.stopped_by) == ("SIGKILL", None)
+    assert played.all_gone()
+
+
 def test_one_that_leaves_before_it_is_ready_was_sent_nothing(tmp_path: Path) -> None:
     played, verdict = play(tmp_path, "say hi", face=Lines("leaves"))
     assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
