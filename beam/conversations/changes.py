@@ -13,6 +13,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from beam.base.errors import UsageError
 from beam.conversations.expect import Changes
 from beam.conversations.result import WorktreeResult
@@ -20,6 +22,7 @@ from beam.conversations.scenario import Worktree
 from beam.root.user_dirs import user_home
 from beam.secrets.redact import redact
 from beam.trust import git_config, ledger
+from beam.turns.snapshot import passed_over
 
 MOST_DIFF = 1 << 20
 _TIMEOUT_S = 120.0
@@ -44,6 +47,7 @@ class Repository:
         self._environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         self._objects: Path | None = None
         self._left_out: list[str] = []
+        self._sparse: frozenset[bytes] | None = None
         self._one = threading.Lock()  # parallel steps take snapshots, and there is one index for them
 
     def leave_out(self, paths: Sequence[Path]) -> None:
@@ -84,8 +88,21 @@ class Repository:
                 shutil.copyfile(real, index)
             else:
                 index.unlink(missing_ok=True)
+            self._watch_every_file(env)
             self._said("add", "-A", "--", ".", *self._left_out, env=env)
             return self._said("write-tree", env=env)
+
+    def _watch_every_file(self, env: Mapping[str, str]) -> None:
+        """Take the marks out of the copied index by which git would not look at a file.
+
+        Files that a sparse checkout leaves out at the first snapshot keep theirs.
+        """
+        marks = passed_over(self._git("ls-files", "-v", "-z", env=env).stdout, self.folder)
+        if self._sparse is None:
+            self._sparse = marks.absent
+        marks = structs.replace(marks, skipped=marks.skipped | (marks.absent - self._sparse))
+        for words, paths in marks.unmark():
+            self._git("update-index", *words, env=env, stdin=paths)
 
     def changes(self, before: str, after: str) -> Changes:
         """Return what is different between two snapshots. Paths are relative to the folder."""

@@ -61,6 +61,32 @@ class Changes(Struct, frozen=True, kw_only=True):
     patch: bytes
 
 
+class PassedOver(Struct, frozen=True, kw_only=True):
+    """Files of an index that git does not look at, as paths: marked `assume-unchanged`, and `skip-worktree`; of the
+    latter those that are not there, as in a sparse checkout, are in `absent`."""
+
+    assumed: frozenset[bytes]
+    skipped: frozenset[bytes]
+    absent: frozenset[bytes]
+
+    def unmark(self) -> list[tuple[tuple[str, ...], bytes]]:
+        """Return the arguments of `git update-index`, and its stdin, that remove the marks of the first two."""
+        marks = (("--no-assume-unchanged", self.assumed), ("--no-skip-worktree", self.skipped))
+        return [((mark, "-z", "--stdin"), b"\0".join(sorted(paths))) for mark, paths in marks if paths]
+
+
+def passed_over(listing: bytes, folder: Path) -> PassedOver:
+    """Return the marked files of what `git ls-files -v -z` printed in that folder.
+
+    Whoever may write the index can mark a file, so that a change of it is in no diff.
+    """
+    entries = [(entry[:1], entry[2:]) for entry in listing.split(b"\0") if entry[:1].islower() or entry[:1] == b"S"]
+    skipped = frozenset(path for tag, path in entries if tag in b"Ss")
+    absent = frozenset(path for path in skipped if not os.path.lexists(folder / os.fsdecode(path)))
+    assumed = frozenset(path for tag, path in entries if tag.islower())
+    return PassedOver(assumed=assumed, skipped=skipped - absent, absent=absent)
+
+
 class SnapshotError(BeamError):
     """No snapshot could be made or compared; a turn goes on without."""
 
@@ -138,6 +164,7 @@ class WorkTree:
     async def _tree(self, index: Path) -> str:
         if not index.exists():
             self._seed(index)
+            await self._watch_every_file(index)
         try:
             await self._git("add", "--all", "--", ".", index=index)
         except SnapshotError:  # an index of another kind, or one that a killed git left locked
@@ -146,7 +173,16 @@ class WorkTree:
             await self._git("add", "--all", "--", ".", index=index)
         return (await self._git("write-tree", index=index)).decode().strip()
 
-    async def _git(self, *words: str, index: Path | None = None, within_s: float = _TIME_S) -> bytes:
+    async def _watch_every_file(self, index: Path) -> None:
+        """Take the marks out of a new index by which git would not look at a file that is there."""
+        with contextlib.suppress(SnapshotError):  # no index, or one of another kind
+            marks = passed_over(await self._git("ls-files", "-v", "-z", index=index), self._folder)
+            for words, paths in marks.unmark():
+                await self._git("update-index", *words, index=index, stdin=paths)
+
+    async def _git(
+        self, *words: str, index: Path | None = None, within_s: float = _TIME_S, stdin: bytes | None = None
+    ) -> bytes:
         git = shutil.which("git", path=absolute_folders(self._environ.get("PATH", os.defpath)))
         if git is None:
             raise SnapshotError("git is not installed", "install git", kind="not_installed")
@@ -161,13 +197,13 @@ class WorkTree:
             *words,
             cwd=self._folder,
             env=self._variables(index),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
         try:
-            out, err = await asyncio.wait_for(process.communicate(), within_s)
+            out, err = await asyncio.wait_for(process.communicate(stdin), within_s)
         except TimeoutError:
             raise SnapshotError(f"git {words[0]} took longer than {within_s:g} s") from None
         finally:

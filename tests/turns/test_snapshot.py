@@ -64,6 +64,20 @@ def test_what_git_ignores_is_left_out(folder: Path, tree: WorkTree) -> None:
     assert changed(tree, before) == []
 
 
+@pytest.mark.parametrize("mark", ["--assume-unchanged", "--skip-worktree"])
+def test_a_file_that_git_was_told_not_to_look_at_is_looked_at(folder: Path, tree: WorkTree, mark: str) -> None:
+    subprocess.run(["git", "update-index", mark, "README.md"], cwd=folder, check=True)
+    before = take(tree)
+    (folder / "README.md").write_text("Changed, and hidden from git.\n")
+    assert changed(tree, before) == [("README.md", 1, 1)]
+
+
+def test_what_a_sparse_checkout_leaves_out_is_no_change(folder: Path, tree: WorkTree) -> None:
+    (folder / "README.md").unlink()
+    subprocess.run(["git", "update-index", "--skip-worktree", "README.md"], cwd=folder, check=True)
+    assert changed(tree, take(tree)) == []
+
+
 def test_the_folders_repository_is_not_changed(folder: Path, tree: WorkTree) -> None:
     def stands() -> list[tuple[str, bytes]]:
         return sorted((str(path), path.read_bytes()) for path in (folder / ".git").rglob("*") if path.is_file())
