@@ -80,6 +80,7 @@ _LAZY = {
     "beam.base.version": "__version__",
     "beam.config.resolve": "with_state_dir",
     "beam.conversations.machine": "PlanStep",
+    "beam.conversations.model_calls": "RunModelCalls",
     "beam.conversations.play": "RunProgress StepBegan Warned",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
     "beam.conversations.scenario": "Scenario",
@@ -188,6 +189,7 @@ if TYPE_CHECKING:
     from beam.conversations import language as scenario_language
     from beam.conversations import recording as recordings_of_turns
     from beam.conversations.machine import PlanStep as PlanStep
+    from beam.conversations.model_calls import RunModelCalls as RunModelCalls
     from beam.conversations.play import RunProgress as RunProgress
     from beam.conversations.play import StepBegan as StepBegan
     from beam.conversations.play import Warned as Warned

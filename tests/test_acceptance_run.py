@@ -362,3 +362,23 @@ def test_git_runs_no_program_of_a_repository_that_nobody_trusted(beam: Cli) -> N
 def git(place: Cli, *words: str) -> str:
     done = subprocess.run(["git", *words], cwd=place.project, env=place.env, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--record-model", "x"), 10, "beam can't lead the model calls of a (scripted) through a proxy"),
+        (("--replay-model", "x"), 10, "beam can't lead the model calls of a (scripted) through a proxy"),
+        (("--record-model", "x", "--replay-model", "y"), 2, "don't go together"),
+        (("--replay-model", "x", "--replay", "y"), 2, "--replay runs no agent"),
+        (("--exact-at-least", "1"), 2, "--exact-at-least is for a replay"),
+        (("--fill",), 2, "--fill is for a replay"),
+    ],
+)
+def test_model_calls_that_cant_be_recorded_are_refused_before_anything_runs(
+    place: Cli, words: tuple[str, ...], code: int, said: str
+) -> None:
+    scenario(place, one("hello"))
+    done = place("run", "s.yaml", *words)
+    assert (done.code, done.out) == (code, ""), done
+    assert said in done.err

@@ -23,6 +23,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam run review.yaml --set topic=parser --junit report.xml --budget-usd 2",
         "beam run review.yaml --record turns/",
         "beam run review.yaml --replay turns/ --ci",
+        "beam run review.yaml --record-model calls/",
+        "beam run review.yaml --replay-model calls/ --exact-at-least 12",
     ),
     "beam proxy": (
         "beam proxy --record recordings/fix --upstream https://api.anthropic.com",

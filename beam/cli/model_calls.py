@@ -1,11 +1,16 @@
-"""The options of `beam send` that say what happens with a turn's model calls."""
+"""The options of `beam send` and `beam run` that say what happens with the model calls of turns."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
 from beam import ModelCalls, UsageError
 from beam.cli.context import Context
+
+if TYPE_CHECKING:
+    from beam import RunModelCalls
 
 
 def asked(
@@ -21,11 +26,7 @@ def asked(
     secret: str | None,
 ) -> ModelCalls | UnsetType:
     """Return what the options say of the turn's model calls. Raises UsageError for those that don't go together."""
-    if record is not None and replay is not None:
-        raise UsageError("--record-model and --replay-model don't go together", "with --fill a replay records too")
-    for name, is_given in (("--fill", fill), ("--exact-at-least", exact_at_least is not None)):
-        if is_given and replay is None:
-            raise UsageError(f"{name} is for a replay", "add --replay-model DIR")
+    _check(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
     if (key_fd is not None or secret is not None) and not shield:
         raise UsageError("--key-fd and --secret are for --shield", "add --shield")
     if shield and (key_fd is None) == (secret is None) and (replay is None or fill):
@@ -43,3 +44,40 @@ def asked(
         shield=shield,
         secret=secret or "",
     )
+
+
+def asked_of_run(
+    call: Context,
+    *,
+    record: str | None,
+    replay: str | None,
+    fill: bool,
+    exact_at_least: int | None,
+    turns: str | None,
+) -> RunModelCalls | None:
+    """Return what the options of `beam run` say of the model calls; `turns` is a folder of recorded turns to replay.
+    Raises UsageError for those that don't go together.
+    """
+    _check(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
+    if record is None and replay is None:
+        return None
+    if turns is not None:
+        raise UsageError(
+            "--replay runs no agent, so there are no model calls", "leave it out, or --record-model and --replay-model"
+        )
+    from beam import RunModelCalls
+
+    return RunModelCalls(
+        record=None if record is None else call.path(record),
+        replay=None if replay is None else call.path(replay),
+        fill=fill,
+        exact_at_least=exact_at_least,
+    )
+
+
+def _check(*, record: str | None, replay: str | None, fill: bool, exact_at_least: int | None) -> None:
+    if record is not None and replay is not None:
+        raise UsageError("--record-model and --replay-model don't go together", "with --fill a replay records too")
+    for name, is_given in (("--fill", fill), ("--exact-at-least", exact_at_least is not None)):
+        if is_given and replay is None:
+            raise UsageError(f"{name} is for a replay", "add --replay-model DIR")

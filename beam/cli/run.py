@@ -48,6 +48,19 @@ def run(
         metavar="WORD",
         help="strict: the same prompts only; lenient: else the next turn; fill: else the agent runs.",
     ),
+    record_model: str | None = option(
+        None, "--record-model", metavar="DIR", help="Record the model calls of all turns into this folder."
+    ),
+    replay_model: str | None = option(
+        None,
+        "--replay-model",
+        metavar="DIR",
+        help="Run the agents with their tools; answer their model calls from this folder.",
+    ),
+    fill: bool = option(False, "--fill", help="With --replay-model: let the model answer what was not recorded."),
+    exact_at_least: int | None = option(
+        None, "--exact-at-least", metavar="N", min=0, help="Fail if fewer model calls were replayed exactly (13)."
+    ),
     junit: str | None = option(None, "--junit", metavar="FILE", help="Write the result as JUnit XML."),
     style: str | None = option(
         None, "--format", metavar="WORD", help="text, github or gitlab; default: as the environment says."
@@ -69,6 +82,11 @@ def run(
         raise UsageError("--ci and --no-ci don't go together", "leave one out")
     if replay_mode is not None and replay is None:
         raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
+    from beam.cli.model_calls import asked_of_run
+
+    calls = asked_of_run(
+        call, record=record_model, replay=replay_model, fill=fill, exact_at_least=exact_at_least, turns=replay
+    )
     beam = call.beam
     scenario = beam.scenario(file, variables=variables_of(set_), name=name)
     is_answered = replay is not None and mode != "fill"
@@ -98,6 +116,7 @@ def run(
             record=call.path(record) if record is not None else None,
             replay=call.path(replay) if replay is not None else None,
             replay_mode=mode,
+            model_calls=calls,
             seen=reporter.seen,
         )
 

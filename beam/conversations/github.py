@@ -108,6 +108,8 @@ def summary(result: RunResult) -> str:
         counts = result.replay
         told = f"{counts.exact} exact, {counts.minor} minor, {counts.major} major, {counts.unmatched} unmatched"
         lines += ["", f"Replayed: {told}, {counts.live} live. {_cell(result.note)}".rstrip()]
+    if result.model_calls is not None:
+        lines += ["", f"{result.model_calls.told}."]
     for tree in result.worktrees:
         if tree.branch:
             lines += ["", f"Branch `{_cell(tree.branch)}`: {len(tree.files)} files changed"]

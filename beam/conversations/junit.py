@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from beam.conversations.model_calls import FIGURES
 from beam.conversations.plain import cut, plain
 from beam.conversations.result import CheckResult, ReplayCounts, RunResult, StepResult, Verdict
 
@@ -17,6 +18,9 @@ def junit(result: RunResult) -> bytes:
     _properties(suite, result)
     for step in result.steps:
         _step(suite, result, step)
+    if result.exit_code and not any(step.verdict is Verdict.FAILED for step in result.steps):
+        case = ET.SubElement(suite, "testcase", classname=plain(result.name), name="the run", time="0.000")
+        ET.SubElement(case, "failure", message=_line(result.why), type="run").text = plain(result.why)
     cases = suite.findall("testcase")
     figures = {
         "tests": str(len(cases)),
@@ -36,7 +40,7 @@ def junit(result: RunResult) -> bytes:
 
 def _properties(suite: ET.Element, result: RunResult) -> None:
     spent = result.spent
-    told = {
+    figures = {
         "file": result.file,
         "verdict": result.verdict,
         "exit_code": str(result.exit_code),
@@ -47,11 +51,13 @@ def _properties(suite: ET.Element, result: RunResult) -> None:
         "passes": str(result.passes),
     }
     if result.replay is not None:
-        told |= {f"replay_{name}": str(getattr(result.replay, name)) for name in ReplayCounts.__struct_fields__}
+        figures |= {f"replay_{name}": str(getattr(result.replay, name)) for name in ReplayCounts.__struct_fields__}
+    if result.model_calls is not None:
+        figures |= {f"model_calls_{name}": str(getattr(result.model_calls, name)) for name in FIGURES}
     if result.note:
-        told["note"] = result.note
+        figures["note"] = result.note
     properties = ET.SubElement(suite, "properties")
-    for name, value in told.items():
+    for name, value in figures.items():
         ET.SubElement(properties, "property", name=name, value=plain(value))
 
 
@@ -96,7 +102,8 @@ def _output(step: StepResult) -> str:
     for turn in step.turns:
         tools = f" [called {', '.join(turn.tools)}]" if turn.tools else ""
         replayed = f" [replayed: {turn.replayed}]" if turn.replayed else ""
-        parts.append(f"{turn.agent}, turn {turn.outcome.turn}: {turn.outcome.status}{tools}{replayed}")
+        calls = f" [{turn.outcome.model_calls.told}]" if turn.outcome.model_calls else ""
+        parts.append(f"{turn.agent}, turn {turn.outcome.turn}: {turn.outcome.status}{tools}{replayed}{calls}")
         parts.append(turn.outcome.reply or turn.outcome.reason or "")
     parts.append(step.output)
     return "\n".join(part for part in parts if part)

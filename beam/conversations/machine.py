@@ -6,8 +6,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from beam.agents import registry
+from beam.agents.model_route import router_of
 from beam.agents.options import check as check_options
-from beam.base.errors import BeamError, UsageError
+from beam.base.errors import BeamError, UnsupportedError, UsageError
 from beam.broker.context import RootContext
 from beam.config.fields import check_adapter
 from beam.conversations.changes import Repository
@@ -57,10 +58,13 @@ def with_scenario(context: RootContext, scenario: Scenario) -> RootContext:
     return replace(context, config=context.config.with_scenario(scenario.path, agents))
 
 
-def check_machine(scenario: Scenario, context: RootContext, *, needs_agents: bool = True) -> None:
+def check_machine(
+    scenario: Scenario, context: RootContext, *, needs_agents: bool = True, needs_proxies: bool = False
+) -> None:
     """Raise the first thing on this machine that would keep a step from running, with its place in the file.
 
-    Without `needs_agents` the turns are replayed, and the agents' CLIs need not be there.
+    Without `needs_agents` the turns are replayed, and the agents' CLIs need not be there. With `needs_proxies` each
+    agent's model calls must go through a proxy.
     """
     context = with_scenario(context, scenario)
     for name, fields in scenario.agents.items():
@@ -70,6 +74,8 @@ def check_machine(scenario: Scenario, context: RootContext, *, needs_agents: boo
             options, schema = _asked_of(step, name)
             try:
                 _check_agent(context, name, options, schema=schema, needs_agents=needs_agents)
+                if needs_proxies:
+                    _check_proxied(context, name)
             except BeamError as error:
                 raise placed(scenario, at, error) from error
             if context.exposed and options.access not in (None, "read"):
@@ -104,13 +110,23 @@ def _check_agent(context: RootContext, name: str, options: TurnOptions, *, schem
     asked = {
         "schema": schema,
         "max_turns": options.max_turns is not None,
-        "budget": options.budget_usd is not None,
+        "budget": options.budget_usd is not None and router_of(resolved.settings.adapter) is None,
         "model": options.model is not None,
     }
     check_options(resolved.settings.adapter, can, [each for each, is_asked in asked.items() if is_asked])
     if can.access and options.access is not None and options.access not in can.access:
         raise UsageError(
             f"{name} can't enforce access {options.access}", f"it can: {', '.join(can.access)}", subject=name
+        )
+
+
+def _check_proxied(context: RootContext, name: str) -> None:
+    adapter = context.config.resolve(name).settings.adapter
+    if router_of(adapter) is None:
+        raise UnsupportedError(
+            f"beam can't lead the model calls of {name} ({adapter}) through a proxy of the turn",
+            "leave out --record-model and --replay-model, or name an agent whose calls it can lead: docs/proxy.md",
+            subject=name,
         )
 
 

@@ -15,6 +15,7 @@ from beam.broker.context import RootContext
 from beam.conversations.budget import Meter
 from beam.conversations.changes import Repository
 from beam.conversations.held import HeldAgents, StopAll
+from beam.conversations.model_calls import ModelFolders, RunModelCalls, counted
 from beam.conversations.recording import Recorder, Replay, ReplayMode
 from beam.conversations.result import (
     ReplayCounts,
@@ -37,7 +38,8 @@ _NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
 
 class RunOptions(Struct, frozen=True, kw_only=True):
     """How a scenario is run. `ci`: what CI demands of each turn counts. `limits` are over those of the file; `repeat`
-    and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recordings.
+    and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recorded turns, `model_calls`
+    says what happens with the calls of their models.
     """
 
     ci: bool = False
@@ -48,6 +50,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     record: Path | None = None
     replay: Path | None = None
     replay_mode: ReplayMode = "strict"
+    model_calls: RunModelCalls = RunModelCalls()
 
 
 class StepBegan(Struct, frozen=True, kw_only=True):
@@ -155,6 +158,12 @@ class _Run:
                 why = f"{passes} of {times} runs passed, and {rate:.0%} had to; {why}"
                 code = int(ExitCode.CHECK_FAILED)
         turns = [turn for step in steps for turn in (*step.turns, *step.judged)]
+        asked = self.options.model_calls
+        calls = counted(turns, asked)
+        least = asked.exact_at_least
+        if is_good and least is not None and calls.exact < least:
+            is_good, code = False, int(ExitCode.CHECK_FAILED)
+            why = f"{calls.exact} model calls were replayed exactly, and at least {least} must be"
         is_replay = self.options.replay is not None
         note = _NOTE_FILLED if self.counts.live else _NOTE
         return RunResult(
@@ -169,6 +178,7 @@ class _Run:
             repeats=times,
             passes=passes,
             replay=self.counts if is_replay else None,
+            model_calls=calls if asked.is_asked else None,
             worktrees=tuple(self.worktrees),
             note=note if is_replay and any(turn.replayed for turn in turns) else "",
         )
@@ -191,7 +201,8 @@ class _Run:
         repository = tree.repository if tree is not None else project
         context = _with_agents(context, self.scenario, folder if tree is not None else None)
         self.agents = HeldAgents(context, self.scenario.name)
-        own = [path for path in (self.options.record, self.options.replay) if path is not None]
+        folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
+        own = [path for path in folders if path is not None]
         repository.leave_out(own)
         runner = StepRunner(
             self.scenario,
@@ -201,6 +212,7 @@ class _Run:
             repository=repository,
             recorder=recorder,
             replay=replay,
+            models=ModelFolders(self.options.model_calls, number, times),
             ci=self.options.ci,
             restores=tree is not None,
         )

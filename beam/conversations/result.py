@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from beam.base.errors import ExitCode
-from beam.model.outcome import Outcome
+from beam.model.outcome import ModelCallCounts, Outcome
 
 
 class Verdict(StrEnum):
@@ -107,7 +107,8 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """What a run came to: `Beam().run(...)`, and `beam run --json`. `exit_code` is that of `beam run`.
 
     `file` is the scenario's path as it was given. `passes` of `repeats` runs passed. `replay` is null without
-    --replay; tools are not run again then, and `note` says so.
+    --replay; tools are not run again then, and `note` says so. `model_calls` counts the model calls of all turns, null
+    without --record-model or --replay-model.
     """
 
     v: int = 1
@@ -122,6 +123,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
     repeats: int = 1
     passes: int = 0
     replay: ReplayCounts | None = None
+    model_calls: ModelCallCounts | None = None
     worktrees: tuple[WorktreeResult, ...] = ()
     note: str = ""
 

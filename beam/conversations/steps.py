@@ -20,6 +20,7 @@ from beam.conversations.expect import Changes, Subject, check, ci_failures, valu
 from beam.conversations.facts import TurnFacts
 from beam.conversations.held import HeldAgents
 from beam.conversations.judge import SCHEMA, Score, prompt_of, score_in
+from beam.conversations.model_calls import ModelFolders
 from beam.conversations.recording import Recorder, Replay, with_recorder
 from beam.conversations.result import CheckResult, StepResult, TurnResult, Verdict
 from beam.conversations.scenario import (
@@ -65,6 +66,7 @@ class StepRunner:
         repository: Repository,
         recorder: Recorder | None,
         replay: Replay | None,
+        models: ModelFolders,
         ci: bool,
         restores: bool,
     ) -> None:
@@ -75,6 +77,7 @@ class StepRunner:
         self._repository = repository
         self._recorder = recorder
         self._replay = replay
+        self._models = models
         self._ci = ci
         self._restores = restores
         self.before = ""  # the snapshot of all files when the run began
@@ -137,7 +140,7 @@ class StepRunner:
         prompt = await self._prompt(step.prompt)
         options = _asked(step.options, step.schema)
         facts += [TurnFacts(agent, prompt) for agent in step.agents]
-        said = await asyncio.gather(*(self._say(each, options) for each in facts), return_exceptions=True)
+        said = await asyncio.gather(*(self._say(step.id, each, options) for each in facts), return_exceptions=True)
         for error in said:
             if isinstance(error, BaseException):
                 raise error
@@ -158,7 +161,7 @@ class StepRunner:
                 break
             turn = TurnFacts(speaker, floor.prompt(speaker))
             facts.append(turn)
-            outcome = await self._say(turn, options)
+            outcome = await self._say(step.id, turn, options)
             if outcome.exit_code or not turn.reply.strip():
                 why = "" if outcome.exit_code else f"{speaker} fell silent"
                 break
@@ -166,7 +169,7 @@ class StepRunner:
             spoken = [each for each in facts if each.agent != step.moderator]
             if until.phrase is not None and until.phrase in turn.reply:
                 why = f"{speaker} said {value_text(until.phrase)!r}"
-            elif until.check and await self._holds(until.check, [turn]):
+            elif until.check and await self._holds(step.id, until.check, [turn]):
                 why = f"what was to be checked is so: {until.check[0].kind}"
             elif len(spoken) >= until.turns:
                 why = f"{until.turns} turns were taken"
@@ -186,7 +189,7 @@ class StepRunner:
         assert step.moderator is not None
         turn = TurnFacts(step.moderator, floor.question())
         facts.append(turn)
-        outcome = await self._say(turn, _asked(step.options, None))
+        outcome = await self._say(step.id, turn, _asked(step.options, None))
         if outcome.exit_code:
             return None, f"{step.moderator} failed"
         named = chats.chosen(turn.reply, step.agents)
@@ -195,7 +198,7 @@ class StepRunner:
         return named, "" if named is not None else f"{step.moderator} named nobody: {value_text(turn.reply)!r}"
 
     async def _judge(self, step: Judge, facts: list[TurnFacts]) -> StepResult:
-        score, turn = await self._score(step.judging, self._said(step.of), facts)
+        score, turn = await self._score(step.id, step.judging, self._said(step.of), facts)
         result = self._made(step, facts)
         if result.verdict is Verdict.FAILED:
             return result
@@ -217,7 +220,7 @@ class StepRunner:
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    async def _say(self, turn: TurnFacts, options: Options) -> Outcome:
+    async def _say(self, step: str, turn: TurnFacts, options: Options) -> Outcome:
         if self._recorder is not None:
             self._recorder.check()  # no turn is begun that could not be recorded
         self._meter.add(turn)
@@ -228,6 +231,7 @@ class StepRunner:
             self._meter.look()
 
         options = self._fitting(turn.agent, options)
+        options = msgspec.structs.replace(options, model_calls=self._models.next(step, turn.agent))
         turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen)
         self._meter.look()
         if self._recorder is not None:
@@ -244,10 +248,12 @@ class StepRunner:
             return options
         return options if can.access else msgspec.structs.replace(options, access=None)
 
-    async def _score(self, judging: Judging, subject: str, facts: list[TurnFacts]) -> tuple[Score, TurnFacts]:
+    async def _score(
+        self, step: str, judging: Judging, subject: str, facts: list[TurnFacts]
+    ) -> tuple[Score, TurnFacts]:
         turn = TurnFacts(judging.agent, prompt_of(judging.rubric, subject))
         facts.append(turn)
-        outcome = await self._say(turn, _asked(judging.options, self._judge_schema(judging)))
+        outcome = await self._say(step, turn, _asked(judging.options, self._judge_schema(judging)))
         if outcome.status is not Status.COMPLETED:
             return Score(None, f"{judging.agent}: {outcome.status}: {outcome.reason or ''}"), turn
         return score_in(turn), turn
@@ -312,7 +318,10 @@ class StepRunner:
         )
         judged: list[TurnFacts] = []
         is_over = result.verdict is Verdict.FAILED
-        found = [*result.checks, *[await self._check(each, subject, judged, is_over=is_over) for each in step.expect]]
+        found = [
+            *result.checks,
+            *[await self._check(step.id, each, subject, judged, is_over=is_over) for each in step.expect],
+        ]
         if self._ci:
             found += ci_failures(facts if not isinstance(step, CheckStep) else [], step.allow | self.scenario.allow)
         failed = [each for each in found if each.verdict is Verdict.FAILED]
@@ -327,7 +336,9 @@ class StepRunner:
             result, checks=tuple(found), judged=tuple(_turn_result(each) for each in judged if each.outcome)
         )
 
-    async def _check(self, asked: Check, subject: Subject, judged: list[TurnFacts], *, is_over: bool) -> CheckResult:
+    async def _check(
+        self, step: str, asked: Check, subject: Subject, judged: list[TurnFacts], *, is_over: bool
+    ) -> CheckResult:
         line = self.scenario.source.lines.get(asked.at)
         if isinstance(asked.value, Judging):
             if is_over or not subject.reply.strip():
@@ -338,7 +349,7 @@ class StepRunner:
                     detail="there is nothing to judge",
                     line=line,
                 )
-            score, _ = await self._score(asked.value, subject.reply, judged)
+            score, _ = await self._score(step, asked.value, subject.reply, judged)
             return _judged(score, asked.value, line)
         if asked.kind == "command" and not subject.is_replayed:
             command = asked.value if isinstance(asked.value, (str, tuple)) else ""
@@ -349,7 +360,7 @@ class StepRunner:
             return CheckResult(name=name, kind="command", verdict=verdict, detail=detail, line=line)
         return check(asked, subject, line)
 
-    async def _holds(self, checks: tuple[Check, ...], facts: list[TurnFacts]) -> bool:
+    async def _holds(self, step: str, checks: tuple[Check, ...], facts: list[TurnFacts]) -> bool:
         """Return whether all these are so now, which ends a chat."""
         changes = await self._changes(self.before, None) if any(c.kind in _OF_GIT for c in checks) else Changes()
         subject = Subject(
@@ -359,7 +370,7 @@ class StepRunner:
             changed=lambda: changes,
             is_replayed=self._is_replayed(),
         )
-        found = [await self._check(each, subject, [], is_over=False) for each in checks]
+        found = [await self._check(step, each, subject, [], is_over=False) for each in checks]
         return all(each.verdict is Verdict.PASSED for each in found)
 
     async def _command(self, command: Command, timeout: float) -> Ran:

@@ -188,6 +188,14 @@ class ModelCallCounts(msgspec.Struct, frozen=True, kw_only=True):
     filled: int = 0
     recording: str = ""
 
+    @property
+    def told(self) -> str:
+        """Return the counts as people read them."""
+        most = f"{self.exact} exact, {self.minor} minor, {self.major} major, {self.unmatched} unmatched"
+        return f"{self.calls} model calls: {most}, {self.live} live" + (
+            f", {self.filled} filled" if self.filled else ""
+        )
+
 
 SessionNote = Literal["new", "resumed", "lost"]
 Evidence = Literal["history", "osc", "title", "screen", "prompt"]

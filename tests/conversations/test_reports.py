@@ -25,7 +25,7 @@ from beam.conversations.result import (
     Verdict,
     WorktreeResult,
 )
-from beam.model.outcome import Class, Outcome, Status
+from beam.model.outcome import Class, ModelCallCounts, Outcome, Status
 
 HERE = Path(__file__).parent
 XSD = xmlschema.XMLSchema(HERE / "junit.xsd")
@@ -55,6 +55,24 @@ def run(said: str, *, verdict: Verdict = Verdict.FAILED) -> RunResult:
         repeats=2, passes=1, replay=ReplayCounts(exact=2), worktrees=(WorktreeResult(branch=said, files=(said,)),),
         note=said,
     )  # fmt: skip
+
+
+def test_a_run_that_failed_though_each_step_passed_has_a_failure_and_the_counts_of_model_calls() -> None:
+    passed = StepResult(id="1", kind="run", verdict=Verdict.PASSED, line=1)
+    calls = ModelCallCounts(calls=3, exact=1, minor=2)
+    why = "1 model calls were replayed exactly, and at least 2 must be"
+    result = RunResult(
+        name="s", file="s.yaml", verdict=Verdict.FAILED, exit_code=13, why=why, steps=(passed,), model_calls=calls
+    )
+    data = junit(result)
+    assert XSD.is_valid(data.decode())
+    top = ElementTree.fromstring(data)
+    assert top.get("failures") == "1"
+    (failure,) = top.iter("failure")
+    assert failure.get("message") == why
+    told = {each.get("name"): each.get("value") for each in top.iter("property")}
+    assert (told["model_calls_calls"], told["model_calls_exact"], told["model_calls_minor"]) == ("3", "1", "2")
+    assert "3 model calls: 1 exact, 2 minor" in github.summary(result)
 
 
 @pytest.mark.parametrize("said", ["fine", EVIL, ""], ids=["plain", "evil", "empty"])

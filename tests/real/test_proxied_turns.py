@@ -68,6 +68,32 @@ def test_a_turn_is_recorded_and_replayed_in_another_place_without_a_model(
     assert {path.name: path.read_text() for path in other.project.glob("*.txt")} == made
 
 
+def test_a_scenario_is_recorded_and_replayed_and_its_report_has_the_counts(
+    beam: Cli, agents_path: str, model: FakeModel
+) -> None:
+    made = beam.project / "made.txt"
+    write = f"!tool Write {json.dumps({'file_path': str(made), 'content': 'hello'})} !then !say written"
+    prompts = {"write": write, "look": "!say fine"}
+    steps = [{"send": "claude", "id": name, "access": "full", "prompt": text} for name, text in prompts.items()]
+    (beam.project / "s.yaml").write_text(json.dumps({"beam": 1, "steps": steps}))
+    cli = at(beam, "claude", agents_path, model.url).with_env({"BEAM_TRUST": "1"})
+    first = cli("run", "s.yaml", "--record-model", "calls", "--json", timeout=300)
+    assert first.code == 0, first
+    assert first.json["model_calls"]["live"] == first.json["model_calls"]["calls"] == 3
+    made.unlink()
+    asked = len(model.requests)
+    words = ("run", "s.yaml", "--replay-model", "calls", "--junit", "r.xml")
+    again = cli(*words, "--exact-at-least", "3", timeout=300)
+    assert (again.code, made.read_text()) == (0, "hello"), again
+    assert "3 model calls: 3 exact, 0 minor, 0 major, 0 unmatched, 0 live" in again.out
+    assert '"model_calls_exact" value="3"' in (beam.project / "r.xml").read_text()
+    made.unlink()
+    less = cli(*words, "--exact-at-least", "4", timeout=300)
+    assert less.code == 13
+    assert 'failures="1"' in (beam.project / "r.xml").read_text()
+    assert len(model.requests) == asked
+
+
 def test_a_call_that_was_not_recorded_ends_the_turn_and_why_says_where_it_differs(
     beam: Cli, agents_path: str, model: FakeModel
 ) -> None:

@@ -11,6 +11,7 @@ from beam.api.verbs.opened import OpenedRoot
 
 if TYPE_CHECKING:
     from beam.conversations.machine import PlanStep
+    from beam.conversations.model_calls import RunModelCalls
     from beam.conversations.play import RunProgress
     from beam.conversations.recording import ReplayMode
     from beam.conversations.result import RunResult
@@ -86,17 +87,20 @@ class RunVerbs(OpenedRoot):
         record: Path | None = None,
         replay: Path | None = None,
         replay_mode: ReplayMode = "strict",
+        model_calls: RunModelCalls | None = None,
         seen: Callable[[RunProgress], None] | None = None,
     ) -> RunResult:
         """Run a scenario, or the one in a file, and return what it came to. A failed check is a result, not an error.
 
         `variables` are for a file. `ci`: count what nobody may miss where nobody watches (None: as `$CI` says).
-        `record` and `replay` are folders of recorded turns. `seen` gets each step when it begins and when it is over.
+        `record` and `replay` are folders of recorded turns, `model_calls` says what happens with the calls of the
+        agents' models. `seen` gets each step when it begins and when it is over.
 
         Raises ConfigError with line and column, NotFoundError (no such agent; its CLI is missing), UntrustedError,
         UsageError; SignalledError after a signal, whose `outcome` is the result so far.
         """
         from beam.conversations.machine import check_machine
+        from beam.conversations.model_calls import RunModelCalls, check_replay
         from beam.conversations.play import RunOptions, play
         from beam.conversations.scenario import Spending
         from beam.conversations.trusted import check_trusted
@@ -107,8 +111,10 @@ class RunVerbs(OpenedRoot):
             scenario = self.scenario(scenario, variables=variables)
         discovery.check_folder(self.home, self.environ)
         needs_agents = replay is None or replay_mode == "fill"
-        check_machine(scenario, self.context, needs_agents=needs_agents)
+        calls = model_calls or RunModelCalls()
+        check_machine(scenario, self.context, needs_agents=needs_agents, needs_proxies=calls.is_asked)
         check_trusted(scenario, self.context)
+        check_replay(calls)
         options = RunOptions(
             ci=self.environ.get("CI", "") not in ("", "0", "false") if ci is None else ci,
             fail_fast=fail_fast,
@@ -118,6 +124,7 @@ class RunVerbs(OpenedRoot):
             record=record,
             replay=replay,
             replay_mode=replay_mode,
+            model_calls=calls,
         )
         return await play(scenario, self.context, options, seen or _nobody)
 

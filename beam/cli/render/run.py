@@ -62,6 +62,8 @@ def result_lines(result: RunResult) -> Iterator[str]:
         counts = result.replay
         told = f"{counts.exact} exact, {counts.minor} minor, {counts.major} major, {counts.unmatched} unmatched"
         yield f"replayed: {told}, {counts.live} live"
+    if result.model_calls is not None:
+        yield result.model_calls.told
     if result.note:
         yield result.note
     for tree in result.worktrees:

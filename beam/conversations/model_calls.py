@@ -1,0 +1,80 @@
+"""Where the model calls of a run's turns are recorded or replayed, and what was counted of all of them together.
+
+Each turn has a folder of its own, `STEP/AGENT-N`: turns that run at the same time write none together, and a step finds
+its calls again wherever it stands in the file. Looks which folders are there, and changes none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import UNSET, Struct, UnsetType
+
+from beam.base.errors import NotFoundError
+from beam.conversations.result import TurnResult
+from beam.model.message import ModelCalls
+from beam.model.outcome import ModelCallCounts
+
+FIGURES = ("calls", "live", "exact", "minor", "major", "unmatched", "filled")
+
+
+class RunModelCalls(Struct, frozen=True, kw_only=True):
+    """What happens with the model calls of all turns of a run. `record` and `replay` are folders; `fill`: a call that
+    has no recording goes to the model. `exact_at_least`: the run fails with fewer exact calls in all its turns.
+    """
+
+    record: Path | None = None
+    replay: Path | None = None
+    fill: bool = False
+    exact_at_least: int | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Return whether turns need a proxy for this."""
+        return self.record is not None or self.replay is not None
+
+    @property
+    def folder(self) -> Path | None:
+        """Return the folder that is written or read; None where there is none."""
+        return self.record or self.replay
+
+
+class ModelFolders:
+    """Names the folder of each turn of one repeat, of `times`."""
+
+    def __init__(self, asked: RunModelCalls, number: int, times: int) -> None:
+        self._asked = asked
+        folder = asked.folder
+        if folder is not None and (times > 1 if asked.record is not None else (folder / str(number)).is_dir()):
+            folder = folder / str(number)
+        self._folder = folder
+        self._said: dict[tuple[str, str], int] = {}
+
+    def next(self, step: str, agent: str) -> ModelCalls | UnsetType:
+        """Return what happens with the model calls of this agent's next turn in this step; unset where nothing does."""
+        if self._folder is None:
+            return UNSET
+        number = self._said[step, agent] = self._said.get((step, agent), 0) + 1
+        folder = str(self._folder.absolute() / step / f"{agent}-{number}")
+        if self._asked.record is not None:
+            return ModelCalls(record=folder)
+        if self._asked.fill and not Path(folder).is_dir():
+            return ModelCalls(record=folder)  # a turn that is new in the file
+        return ModelCalls(replay=folder, fill=self._asked.fill)
+
+
+def check_replay(asked: RunModelCalls) -> None:
+    """Raise NotFoundError where nothing was recorded in the folder to replay."""
+    if asked.replay is not None and not asked.fill and not asked.replay.is_dir():
+        raise NotFoundError(
+            f"{asked.replay} has no recorded model calls",
+            "record them: beam run FILE --record-model DIR",
+            subject=str(asked.replay),
+        )
+
+
+def counted(turns: list[TurnResult], asked: RunModelCalls) -> ModelCallCounts:
+    """Return the counts of all these turns together."""
+    known = [each for turn in turns if isinstance(each := turn.outcome.model_calls, ModelCallCounts)]
+    sums = {name: sum(getattr(each, name) for each in known) for name in FIGURES}
+    return ModelCallCounts(**sums, recording=str(asked.folder or ""))
