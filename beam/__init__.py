@@ -34,6 +34,7 @@ __all__ = [
     "StepResult",
     "TurnResult",
     "CheckResult",
+    "Comparison",
 ]
 __all__ += [
     "conformance",
@@ -79,6 +80,7 @@ _LAZY = {
     "beam.base.surrogates": "escape_surrogates",
     "beam.base.version": "__version__",
     "beam.config.resolve": "with_state_dir",
+    "beam.conversations.comparing": "Comparison",
     "beam.conversations.machine": "PlanStep",
     "beam.conversations.model_calls": "RunModelCalls",
     "beam.conversations.play": "RunProgress StepBegan Warned",
@@ -188,6 +190,7 @@ if TYPE_CHECKING:
     from beam.conversations import junit as junit
     from beam.conversations import language as scenario_language
     from beam.conversations import recording as recordings_of_turns
+    from beam.conversations.comparing import Comparison as Comparison
     from beam.conversations.machine import PlanStep as PlanStep
     from beam.conversations.model_calls import RunModelCalls as RunModelCalls
     from beam.conversations.play import RunProgress as RunProgress

@@ -2,6 +2,7 @@
 loops."""
 
 from beam.api.verbs.agents import AgentVerbs
+from beam.api.verbs.comparing import CompareVerbs
 from beam.api.verbs.control import ControlVerbs
 from beam.api.verbs.following import FollowVerbs
 from beam.api.verbs.keeping import KeepVerbs
@@ -18,6 +19,7 @@ class Beam(
     KeepVerbs,
     ProxyVerbs,
     RunVerbs,
+    CompareVerbs,
     SendVerbs,
     FollowVerbs,
     LookVerbs,

@@ -37,6 +37,7 @@ class Asking:
         self._beam = beam
         self._say = say
         self._over: dict[str, threading.Event] = {}
+        self._of: dict[str, str | None] = {}  # the message that each of them belongs to
         self._turn = threading.Lock()
 
     def event(self, event: Event) -> None:
@@ -46,14 +47,17 @@ class Asking:
         match event:
             case events.PermissionAsked():
                 self._over[event.ask_id] = threading.Event()
+                self._of[event.ask_id] = event.message_id
                 threading.Thread(target=self._ask, args=(event,), daemon=True).start()
             case events.PermissionDecided() | events.PermissionCancelled():
                 self._end(event.ask_id)
             case events.TurnFinished() | events.MessageDead():
                 for ask_id in list(self._over):
-                    self._end(ask_id)
+                    if self._of[ask_id] == event.message_id:
+                        self._end(ask_id)
 
     def _end(self, ask_id: str) -> None:
+        self._of.pop(ask_id, None)
         over = self._over.pop(ask_id, None)
         if over is not None:
             over.set()

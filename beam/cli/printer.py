@@ -50,7 +50,7 @@ class Printer:
         self._final = False
         self._trouble: OSError | None = None
         self._live: Live | None = None
-        self._open_asks: set[str] = set()
+        self._open_asks: dict[str, str | None] = {}  # each with its message
         self._asking = _asking(call, self._write_stderr)
 
     @contextlib.contextmanager
@@ -76,7 +76,7 @@ class Printer:
     def event(self, event: Event) -> None:
         """Show one event."""
         if isinstance(event, events.TurnStarted) and self._live is not None:
-            self._live.has_begun = True
+            self._live.begun(event.message_id)
         with self._printing():
             self._show(event)
 
@@ -110,11 +110,11 @@ class Printer:
             return
         match event:
             case events.PermissionAsked() if self._asking is not None:
-                self._open_asks.add(event.ask_id)
+                self._open_asks[event.ask_id] = event.message_id
             case events.PermissionDecided() | events.PermissionCancelled():
-                self._open_asks.discard(event.ask_id)
+                self._open_asks.pop(event.ask_id, None)
             case events.TurnStarted() | events.TurnFinished():
-                self._open_asks.clear()
+                self._open_asks = {ask: of for ask, of in self._open_asks.items() if of != event.message_id}
         if self._asking is not None:
             self._asking.event(event)
         elif isinstance(event, events.PermissionAsked):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from beam import DiskError, Message, Options, Outcome, SignalledError, UnsupportedError, UntrustedError, UsageError
 from beam.cli.commands import App
@@ -22,7 +23,9 @@ app = App()
 @app.verb()
 def send(
     call: Context,
-    agent: str = argument(..., metavar="AGENT", help="The receiver: a declared agent, or the name of an adapter."),
+    agent: str = argument(
+        ..., metavar="AGENT", help="The receiver: a declared agent, or the name of an adapter; several: A,B,C."
+    ),
     text: list[str] | None = argument(None, metavar="[TEXT]...", help="The prompt; `-` stands for stdin."),
     file: list[str] = option([], "-f", "--file", metavar="FILE", help="Append this file's text to the prompt."),
     attach: list[str] = option([], "--attach", metavar="PATH", help="Attach this file."),
@@ -55,6 +58,10 @@ def send(
     sender: str | None = option(
         None, "--from", metavar="NAME", help="Send in the name of another agent; the journal records who did."
     ),
+    judge: str | None = option(
+        None, "--judge", metavar="AGENT", help="With several receivers: the agent that compares their answers."
+    ),
+    rubric: str | None = option(None, "--rubric", metavar="TEXT", help="What --judge scores the answers by."),
     no_wait: bool = option(False, "--no-wait", help="Print the message's id and return."),
     slash: bool = option(False, "--slash", help="TEXT is a slash command of the agent's CLI, such as /compact."),
     steer: bool = option(
@@ -116,7 +123,8 @@ def send(
     """Send a message to an agent and print its answer.
 
     The prompt is TEXT, then each -f FILE, separated by blank lines; without either, it is read from stdin. The exit
-    code is that of the outcome: docs/exit-codes.md.
+    code is that of the outcome: docs/exit-codes.md. Several agents (A,B,C) answer at the same time; their answers are
+    printed in the order of their names, and the exit code is that of the first without success.
     """
     given = dict(locals())
     from beam import durations
@@ -128,42 +136,31 @@ def send(
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
     if no_wait and as_events:
         raise UsageError("--no-wait and --events don't go together", "beam wait ID --events")
-    if session is not None:
-        if "@" in agent:
-            raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
-        agent = f"{agent}@{session}"
-    if "~" in agent:
-        cli, _, session_id = agent.partition("~")
-        raise UnsupportedError(
-            f"{agent} is a session that beam did not start, and its program takes messages from its person alone",
-            f"type there; a member of a Claude team has an inbox (beam team send); once it has ended, "
-            f"beam agent add NAME --session {cli}:{session_id} continues in it",
-            subject=agent,
-        )
-    if " " in agent.strip() and not text:
-        import shlex
-
-        raise UsageError(
-            f"{agent!r} is not an agent's name", f"the agent comes first: beam send AGENT {shlex.quote(agent)}"
-        )
+    names = [_receiver(name, session, has_text=bool(text)) for name in agent.split(",")]
+    is_several = "," in agent
+    if (judge is not None or rubric is not None) and not is_several:
+        raise UsageError("--judge compares the answers of several agents", "beam send A,B TEXT --judge C")
+    if rubric is not None and judge is None:
+        raise UsageError("--rubric is for --judge AGENT", "add it, or leave --rubric out")
     prompt_text = prompt.read(text or [], file, call, schema)
     beam = call.beam
     if steer:
         _check_alone(given)
-        call.note(beam.steer(agent, prompt_text))
+        if is_several:
+            raise UsageError("--steer is for one agent", "steer them one after the other")
+        call.note(beam.steer(names[0], prompt_text))
         return 0
     if record is not None or replay is not None or replay_mode is not None:
         _use_recording(call, record, replay, replay_mode, no_wait=no_wait)
     asked = prompt.access(access)
-    if asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr):
-        given_options = {
-            "attach": bool(attach),
-            "budget": budget is not None,
-            "max_turns": max_turns is not None,
-            "model": model is not None,
-            "schema": schema is not None,
-        }
-        asked = beam.default_access(agent, via, [name for name, is_given in given_options.items() if is_given])
+    is_asked = asked is None and not no_wait and key is None and is_interactive(sys.stdin, sys.stderr)
+    given_options = {
+        "attach": bool(attach),
+        "budget": budget is not None,
+        "max_turns": max_turns is not None,
+        "model": model is not None,
+        "schema": schema is not None,
+    }
     options = Options(
         access=asked,
         model=model,
@@ -194,26 +191,34 @@ def send(
         slash=prompt.slash(prompt_text) if slash else UNSET,
     )
 
-    def compose() -> Message:
+    def compose(name: str) -> Message:
+        default = [option for option, is_given in given_options.items() if is_given]
+        access = beam.default_access(name, via, default) if is_asked else asked
         return beam.message(
-            agent,
+            name,
             prompt_text,
             wait=not no_wait,
             sender=sender,
             attach=[call.path(path) for path in attach],
-            options=options,
+            options=replace(options, access=access),
             key=key,
             deadline=durations.parse(deadline) if deadline is not None else None,
             replies=replies,
         )
 
-    message = trusting(call, compose)
+    if is_several:
+        from beam.cli import several
+
+        several.check(names, as_events=as_events, key_fd=key_fd, no_wait=no_wait, judge=judge)
+        messages = [trusting(call, lambda name=name: compose(name)) for name in names]  # type: ignore[misc]
+        return several.send(call, messages, judge=judge, rubric=rubric, no_wait=no_wait, as_json=as_json)
+    message = trusting(call, lambda: compose(names[0]))
     if key_fd is not None:
         if no_wait:
             raise UsageError("--key-fd and --no-wait don't go together", "the descriptor ends with this process")
         beam.lend_key(message, key_fd)
     if call.verbose and not beam.is_agent:
-        call.detail(f"{agent} works in {beam.folder(agent)}")
+        call.detail(f"{names[0]} works in {beam.folder(names[0])}")
     for note in beam.notes(message, waits=not no_wait):
         call.note(note)
     if no_wait:
@@ -225,7 +230,7 @@ def send(
                 write_line(sent)
             sys.stdout.flush()
         except OSError as error:
-            _say_sent(sent, error)
+            say_sent(sent, error)
         return 0
     from beam.cli.printer import Printer
 
@@ -238,6 +243,29 @@ def send(
             printer.outcome(error.outcome)
         raise
     return printer.outcome(outcome)
+
+
+def _receiver(agent: str, session: str | None, *, has_text: bool) -> str:
+    """Return the name to send to. Raises UsageError, UnsupportedError for what is no agent's name."""
+    if session is not None:
+        if "@" in agent:
+            raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
+        agent = f"{agent}@{session}"
+    if "~" in agent:
+        cli, _, session_id = agent.partition("~")
+        raise UnsupportedError(
+            f"{agent} is a session that beam did not start, and its program takes messages from its person alone",
+            f"type there; a member of a Claude team has an inbox (beam team send); once it has ended, "
+            f"beam agent add NAME --session {cli}:{session_id} continues in it",
+            subject=agent,
+        )
+    if " " in agent.strip() and not has_text:
+        import shlex
+
+        raise UsageError(
+            f"{agent!r} is not an agent's name", f"the agent comes first: beam send AGENT {shlex.quote(agent)}"
+        )
+    return agent
 
 
 def _use_recording(call: Context, record: str | None, replay: str | None, mode: str | None, *, no_wait: bool) -> None:
@@ -265,7 +293,7 @@ def _check_alone(given: Mapping[str, object]) -> None:
             )
 
 
-def _say_sent(message_id: str, error: OSError) -> NoReturn:
+def say_sent(message_id: str, error: OSError) -> NoReturn:
     """Report an error that came after the message was sent, with its id, so that nobody sends it again."""
     from beam.cli import streams
     from beam.cli.errors import complain

@@ -55,6 +55,21 @@ def test_signals_are_wishes_inside_and_what_they_were_outside() -> None:
     assert [signal.getsignal(number) for number in STOPPING] == before
 
 
+def test_turns_at_the_same_time_all_get_a_signal_and_the_first_to_end_leaves_it_to_the_others() -> None:
+    async def run() -> tuple[Stop, Stop]:
+        first, second = Stop(), Stop()
+        with stopping(second, by="a test"):
+            with stopping(first, by="a test"):
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.wait_for(first.wait(60), 10)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.05)
+        return first, second
+
+    first, second = asyncio.run(run())
+    assert (first.hard, second.hard) == (False, True)
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

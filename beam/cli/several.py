@@ -1,0 +1,145 @@
+"""`beam send A,B,C`: one text to several agents side by side; their answers in the order of their names, and a judge's
+verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beam import BeamError, Message, Outcome, SignalledError, UsageError, outcomes
+from beam.cli.context import Context
+from beam.cli.errors import ErrorObject, body_of, complain
+from beam.cli.printer import Printer
+from beam.cli.render.text import escape_controls, one_line, safe, write_json, write_line
+
+if TYPE_CHECKING:
+    from beam import Comparison
+
+
+def check(names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait: bool, judge: str | None) -> None:
+    """Raise UsageError for receivers that can't stand together, and for options that are for one alone."""
+    doubled = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if doubled is not None:
+        raise UsageError(f"{doubled or 'an empty name'} is named twice", "name each agent once", subject=doubled)
+    if "" in names:
+        raise UsageError("between two commas stands no agent", "like this: beam send A,B,C TEXT")
+    if as_events:
+        raise UsageError("--events is for one agent", "beam watch shows all of them")
+    if key_fd is not None:
+        raise UsageError("--key-fd is for one agent", "a descriptor is read once; use --secret NAME")
+    if no_wait and judge is not None:
+        raise UsageError("--judge and --no-wait don't go together", "the judge needs the answers")
+
+
+def send(
+    call: Context, messages: Sequence[Message], *, judge: str | None, rubric: str | None, no_wait: bool, as_json: bool
+) -> int:
+    """Send the messages, print what each comes to, and return the exit code: that of the first without success, else
+    that of the judge."""
+    beam = call.beam
+    for message in messages:
+        for note in beam.notes(message, waits=not no_wait):
+            call.note(note)
+    if no_wait:
+        return _put(call, messages, as_json=as_json)
+    side = _Side(call, messages, as_json=as_json)
+    try:
+        found = beam.deliver_several(messages, seen=side.printer.event, ended=side.ended)
+    finally:
+        side.close()
+    code = next((each for each in side.codes if each), 0)
+    if judge is None:
+        return code
+    came = [each for each in found if isinstance(each, Outcome)]
+    answered = [each for each in came if each.reply and each.reply.strip() and each.status in outcomes.ANSWERS]
+    if len(answered) < 2:
+        call.note(f"{judge} was not asked: there are no two answers to compare")
+        return code
+    verdict = beam.compare(judge, messages[0].text, came, rubric=rubric, seen=side.printer.event)
+    if as_json:
+        write_json(verdict)
+    else:
+        _print_verdict(verdict)
+    if verdict.exit_code:
+        complain(f"{judge} gave no verdict: {one_line(verdict.reason, 300)}; see beam show {verdict.message_id}")
+    return code or verdict.exit_code
+
+
+class _Side:
+    """Prints the answers in the order of the messages, with the progress of the one that is next."""
+
+    def __init__(self, call: Context, messages: Sequence[Message], *, as_json: bool) -> None:
+        self._call = call
+        self._left = list(messages)
+        self._json = as_json
+        self.printer = Printer(as_json=as_json, as_events=False, call=call, streams=False)
+        self.codes: list[int] = []
+        self._waiting = contextlib.ExitStack()
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._left:
+            message = self._left[0]
+            self._waiting.enter_context(self.printer.waiting(message.id, self._call.beam.progress(message)))
+
+    def ended(self, message: Message, result: Outcome | BeamError) -> None:
+        """Print one result."""
+        self._waiting.close()
+        self._left = self._left[1:]
+        if not self._json:
+            write_line(safe(f"==> {message.to} <==", sys.stdout))
+        if isinstance(result, Outcome):
+            self.codes.append(self.printer.outcome(result))
+        else:
+            self._failed(message, result)
+        sys.stdout.flush()
+        self._wait()
+
+    def _failed(self, message: Message, error: BeamError) -> None:
+        if isinstance(error, SignalledError):
+            self.codes.append(128 + error.number)
+        else:
+            self.codes.append(int(error.exit_code))
+        body = body_of(error)
+        if self._json and body is not None:
+            write_json(ErrorObject(error=body))
+        complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
+
+    def close(self) -> None:
+        self._waiting.close()
+
+
+def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
+    """Put the messages into their queues, and print their ids in order."""
+    from beam.cli.send import say_sent
+
+    code = 0
+    for message in messages:
+        try:
+            sent = call.beam.put(message)
+        except BeamError as error:
+            code = code or int(error.exit_code)
+            complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
+            continue
+        try:
+            if as_json:
+                write_json(call.beam.show(sent))
+            else:
+                write_line(sent)
+            sys.stdout.flush()
+        except OSError as error:
+            say_sent(sent, error)
+    return code
+
+
+def _print_verdict(verdict: Comparison) -> None:
+    lines = [f"==> {verdict.judge} judges <=="]
+    lines += [f"{each.score:4.1f}  {each.agent}" for each in sorted(verdict.scores, key=lambda each: -each.score)]
+    if verdict.scores:
+        best = f"best: {verdict.best}" if verdict.best is not None else "several are best"
+        reason = f"; {' '.join(escape_controls(verdict.reason).split())}" if verdict.reason else ""
+        lines.append(f"{best}{reason}")
+    for line in lines if verdict.scores else ():
+        write_line(safe(line, sys.stdout))
