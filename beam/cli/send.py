@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from beam import DiskError, Message, Options, Outcome, SignalledError, UnsupportedError, UntrustedError, UsageError
+from beam import Message, Options, Outcome, SignalledError, UnsupportedError, UntrustedError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
@@ -130,7 +130,6 @@ def send(
     from beam import durations
     from beam.cli import prompt
     from beam.cli.model_calls import asked as asked_calls
-    from beam.cli.render.text import write_json, write_line
 
     if as_json and as_events:
         raise UsageError("--json and --events don't go together", "use --events alone: its last line is the outcome")
@@ -222,15 +221,9 @@ def send(
     for note in beam.notes(message, waits=not no_wait):
         call.note(note)
     if no_wait:
-        sent = beam.put(message)
-        try:
-            if as_json:
-                write_json(beam.show(sent))
-            else:
-                write_line(sent)
-            sys.stdout.flush()
-        except OSError as error:
-            say_sent(sent, error)
+        from beam.cli.sent import put
+
+        put(call, message, as_json=as_json)
         return 0
     from beam.cli.printer import Printer
 
@@ -291,19 +284,6 @@ def _check_alone(given: Mapping[str, object]) -> None:
                 f"--steer and --{name.removeprefix('as_').replace('_', '-')} don't go together",
                 "a text for the running turn is no message of its own",
             )
-
-
-def say_sent(message_id: str, error: OSError) -> NoReturn:
-    """Report an error that came after the message was sent, with its id, so that nobody sends it again."""
-    from beam.cli import streams
-    from beam.cli.errors import complain
-
-    what, hint = f"{message_id} was sent; its id can't be written to stdout", f"beam wait {message_id}"
-    if isinstance(error, BrokenPipeError):
-        complain(f"{what}: nobody reads it; {hint}")
-        raise error
-    streams.drop_stdout()
-    raise DiskError(f"{what}: {error.strerror}", hint, subject=message_id) from error
 
 
 def trusting(call: Context, act: Callable[[], T]) -> T:

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from beam import BeamError, Message, Outcome, SignalledError, UsageError, outcomes
+from beam import BeamError, DiskError, Message, Outcome, SignalledError, UsageError, outcomes
 from beam.cli.context import Context
 from beam.cli.errors import ErrorObject, body_of, complain
 from beam.cli.printer import Printer
 from beam.cli.render.text import escape_controls, one_line, safe, write_json, write_line
+from beam.cli.sent import put
 
 if TYPE_CHECKING:
     from beam import Comparison
@@ -105,7 +106,7 @@ class _Side:
         body = body_of(error)
         if self._json and body is not None:
             write_json(ErrorObject(error=body))
-        complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
+        _unsent(message, error)
 
     def close(self) -> None:
         self._waiting.close()
@@ -113,25 +114,22 @@ class _Side:
 
 def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
     """Put the messages into their queues, and print their ids in order."""
-    from beam.cli.send import say_sent
-
     code = 0
     for message in messages:
         try:
-            sent = call.beam.put(message)
+            put(call, message, as_json=as_json)
+        except DiskError as error:
+            if error.subject == message.id:  # it was sent, and its id could not be written
+                raise
+            code = code or _unsent(message, error)
         except BeamError as error:
-            code = code or int(error.exit_code)
-            complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
-            continue
-        try:
-            if as_json:
-                write_json(call.beam.show(sent))
-            else:
-                write_line(sent)
-            sys.stdout.flush()
-        except OSError as error:
-            say_sent(sent, error)
+            code = code or _unsent(message, error)
     return code
+
+
+def _unsent(message: Message, error: BeamError) -> int:
+    complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
+    return int(error.exit_code)
 
 
 def _print_verdict(verdict: Comparison) -> None:
