@@ -89,6 +89,7 @@ _LAZY = {
     "beam.model.events": "AnyEvent Event RequestDifference",
     "beam.model.limits": "Limits",
     "beam.model.message": "Access Message ModelCalls OptionFields Options",
+    "beam.model.notification": "NotifyTarget",
     "beam.model.outcome": "Class Denial ModelCallCounts ModelUsage Outcome Status Unfinished Usage",
     "beam.model.policy": "Policy",
     "beam.model.prices": "estimated_usd",
@@ -216,6 +217,7 @@ if TYPE_CHECKING:
     from beam.model.message import ModelCalls as ModelCalls
     from beam.model.message import OptionFields as OptionFields
     from beam.model.message import Options as Options
+    from beam.model.notification import NotifyTarget as NotifyTarget
     from beam.model.outcome import Class as Class
     from beam.model.outcome import Denial as Denial
     from beam.model.outcome import ModelCallCounts as ModelCallCounts

@@ -26,6 +26,7 @@ PLACEHOLDERS = {
     "seq": r"\d{12}",
     "pid": r"\d+",
     "key": r"[0-9a-f]{32}",
+    "key24": r"[0-9a-f]{24}",
     "lane": r"[a-z0-9]+",
     "cursor": r"[a-z0-9][a-z0-9_-]{0,63}",
     "hour": r"\d{4}-\d\d-\d\dT\d\d",
@@ -107,6 +108,9 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     editor.chmod(0o755)
     beam.config(AGENTS.format(editor=editor) + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
+    own = beam.base / "home" / ".config" / "beam" / "config.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("notify: [{command: ['true'], on: [idle]}, {webhook: {env: NOT_SET}, on: [idle]}]\n")
     assert beam("trust").code == 0
     assert beam("agent", "add", "desk", "mailbox").code == 0
 

@@ -7,6 +7,7 @@ from beam.api.verbs.control import ControlVerbs
 from beam.api.verbs.following import FollowVerbs
 from beam.api.verbs.keeping import KeepVerbs
 from beam.api.verbs.looking import LookVerbs
+from beam.api.verbs.notifying import NotifyVerbs
 from beam.api.verbs.proxying import ProxyVerbs
 from beam.api.verbs.ruling import RuleVerbs
 from beam.api.verbs.running import RunVerbs
@@ -26,6 +27,7 @@ class Beam(
     AgentVerbs,
     ControlVerbs,
     RuleVerbs,
+    NotifyVerbs,
     BrokerVerbs,
     SetupVerbs,
 ):

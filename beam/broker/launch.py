@@ -1,6 +1,6 @@
-"""Starts workers: detached processes that drain one agent's queue.
+"""Starts detached processes: workers, which drain one agent's queue, and the one that delivers notifications.
 
-Does not depend on the work of a worker.
+Does not depend on their work.
 """
 
 from __future__ import annotations
@@ -45,31 +45,37 @@ def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]
 
     Raises DiskError where the system starts no more processes.
     """
+    words = [str(home.root), paths.agent, *([paths.lane] if paths.lane is not None else [])]
+    start_module("beam.broker.worker", words, home, environ, log=paths.log)
+
+
+def start_module(module: str, words: list[str], home: RootPaths, environ: Mapping[str, str], *, log: Path) -> None:
+    """Start a module of beam's as a detached process in the project folder; its stderr is appended to `log`.
+
+    Raises DiskError where the system starts no more processes.
+    """
     import subprocess
 
     from beam.process import tree
 
     mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with files.disk("open", paths.log):
-        if paths.log.exists() and paths.log.stat().st_size > _LOG_BYTES:
+    with files.disk("open", log):
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
             mode |= os.O_TRUNC
-        log = files.open_stream(paths.log, mode)
-    argv = [sys.executable, "-P", "-m", "beam.broker.worker", str(home.root), paths.agent]
-    if paths.lane is not None:
-        argv.append(paths.lane)
+        stderr = files.open_stream(log, mode)
     try:
-        with files.disk("start a worker in", home.project):
+        with files.disk("start a process in", home.project):
             started = subprocess.Popen(
-                argv,
+                [sys.executable, "-P", "-m", module, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=log,
+                stderr=stderr,
                 cwd=home.project,
                 env=dict(environ),
                 start_new_session=True,
             )
     finally:
-        os.close(log)
+        os.close(stderr)
     tree.spared.add(started.pid)
     started.returncode = 0  # it may outlive this process on purpose
     threading.Thread(target=_see_off, args=(started.pid,), daemon=True).start()

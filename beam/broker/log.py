@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beam.base.clock import recorded_ns
+from beam.broker import notifying
 from beam.broker.context import RootContext
 from beam.model import events
 from beam.model.events import Event
@@ -46,12 +47,18 @@ class AgentLog:
         event = self.journal.append(body, turn=turn, message_id=message_id, sync=sync)
         if isinstance(event, asks.FOLLOWED):
             asks.follow(self.paths.asks, event)
+            if isinstance(event, events.PermissionAsked):
+                notifying.ask(self.context, event)
         self.watcher(event)
         return event
 
     def is_mailbox(self) -> bool:
         """Return whether the agent is a mailbox: `recv` takes its messages, and no process runs them."""
         return self.context.is_mailbox(self.paths.agent)
+
+    def is_last(self) -> bool:
+        """Return whether the agent is idle once its claimed message is over: nothing waits for it. Never in a lane."""
+        return self.paths.lane is None and self.queue.first("new") is None
 
     def is_lent(self) -> bool:
         """Return whether the open message was taken by `recv` and may still be answered."""

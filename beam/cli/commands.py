@@ -34,6 +34,7 @@ COMMANDS = {
     "queue": ("Set up", "beam.cli.queue", "List, retry, drop and edit messages; pause and resume agents."),
     "broker": ("Set up", "beam.cli.broker", "Serve all agents of this root, in the foreground or detached."),
     "proxy": ("Set up", "beam.cli.proxy", "Record an agent's model calls, or answer them from a recording."),
+    "notify": ("Set up", "beam.cli.notify", "List and test the commands and webhooks that are told of what happens."),
     "secret": ("Set up", "beam.cli.secret", "Keep API keys in the system's keyring."),
     "trust": ("Set up", "beam.cli.setup", "Let this folder's files run code, as they are now."),
     "root": ("Set up", "beam.cli.setup", "Print where this folder's state lies, or list all roots."),
@@ -41,7 +42,7 @@ COMMANDS = {
     "completion": ("Set up", "beam.cli.completion", "Print the script that completes commands in your shell."),
     "dev": ("Set up", "beam.cli.dev", "Tools for adapter authors and tests."),
 }
-GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "rules", "team", "proxy", "secret"})
+GROUPS = frozenset({"agent", "broker", "queue", "completion", "dev", "rules", "team", "proxy", "secret", "notify"})
 SECTIONS = ("Talk", "See", "Decide", "Set up")
 
 

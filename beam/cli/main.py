@@ -89,7 +89,8 @@ def answer() -> int:
 
     gc.set_threshold(_GC_THRESHOLD, 20, 100)
     if sys.platform == "linux":  # elsewhere `beam watch` imports watchfiles, and that anyio, which may need it
-        # asyncio would load OpenSSL (5 ms, 3 MB). No command speaks TLS, and none runs foreign code in this process.
+        # asyncio would load OpenSSL (5 ms, 3 MB). Only `beam notify test` speaks TLS, and no command runs foreign
+        # code in this process.
         sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
     streams.prepare()
     argv = sys.argv[1:]

@@ -17,6 +17,7 @@ from beam import (
     AskLine,
     Limits,
     Message,
+    NotifyTarget,
     Outcome,
     Policy,
     RunResult,
@@ -37,6 +38,7 @@ class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     agents: dict[str, AgentSettings] = {}
     limits: Limits = Limits()
     policy: Policy = Policy()
+    notify: tuple[NotifyTarget, ...] = ()
     allow_fs: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
 

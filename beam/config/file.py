@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -26,7 +27,10 @@ from beam.model.limits import Limits
 from beam.model.message import NAME, NAME_RULE
 from beam.model.policy import Policy
 
-_KEYS = ("defaults", "agents", "limits", "policy", "disable", "allow_fs")
+if TYPE_CHECKING:
+    from beam.model.notification import NotifyTarget
+
+_KEYS = ("defaults", "agents", "limits", "policy", "notify", "disable", "allow_fs")
 
 
 _USER_KEYS = ("state_dir",)  # the user's own configuration only
@@ -43,6 +47,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Fields] = {}
     limits: Fields = {}
     policy: Fields = {}
+    notify: tuple[NotifyTarget, ...] = ()
     disable: tuple[str, ...] = ()
     allow_fs: tuple[str, ...] = ()
     state_dir: str | None = None
@@ -96,10 +101,19 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedF
         agents=agents,
         limits=fields_of(top.get("limits"), Limits, ("limits",), source),
         policy=fields_of(top.get("policy"), Policy, ("policy",), source),
+        notify=_notify(top.get("notify"), source),
         disable=disabled(top.get("disable"), ("disable",), source, adapters),
         allow_fs=_allow_fs(top.get("allow_fs"), source),
         state_dir=_state_dir(top.get("state_dir"), source),
     )
+
+
+def _notify(given: object, source: Source) -> tuple[NotifyTarget, ...]:
+    if given is None:
+        return ()
+    from beam.config.notify import targets
+
+    return targets(given, source)
 
 
 def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:

@@ -128,6 +128,11 @@ class RootPaths(Struct, frozen=True, dict=True):
         return self.root / "threads"
 
     @property
+    def notify(self) -> Path:
+        """Return the directory of notifications that wait, were delivered, or were given up."""
+        return self.root / "notify"
+
+    @property
     def snapshots(self) -> Path:
         """Return the git object store with what work trees contained before turns."""
         return self.root / "snapshots"

@@ -76,6 +76,7 @@ def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: C
         *_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
         *(_of_policy(config) if BEAM_YAML not in vouched else ()),
         *(_of_limits(config) if BEAM_YAML not in vouched else ()),
+        *(of_notify(config) if BEAM_YAML not in vouched else ()),
     ]
 
 
@@ -159,6 +160,23 @@ def _of_policy(config: Config) -> Iterator[Finding]:
         if origin == BEAM_YAML:
             for key, value in file.policy.items():
                 yield _sentence(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
+
+
+def of_notify(config: Config) -> Iterator[Finding]:
+    """Yield what the folder's own `notify:` runs and posts, with the programs of the folder that it runs."""
+    targets = [target for origin, file in config.files if origin == BEAM_YAML for target in file.notify]
+    for target in targets:
+        from beam.model.notification import FromPlace
+
+        values = repr(target)
+        if target.command:
+            yield _sentence(f"{BEAM_YAML} has beam run {' '.join(target.command)[:_SHOWN]!r} to notify", values)
+            words = [word for word in target.command if "/" in word or word != target.command[0]]
+            yield from files_named(words, config.home.project, BEAM_YAML)
+        else:
+            read = [place for place in (target.webhook, target.secret, target.token) if isinstance(place, FromPlace)]
+            given = "".join(f", with {f'${place.env}' if place.env else place.file}" for place in read)
+            yield _sentence(f"{BEAM_YAML} posts what agents do to {target.named()[:_SHOWN]}{given[:_SHOWN]}", values)
 
 
 def _of_limits(config: Config) -> Iterator[Finding]:

@@ -1,0 +1,106 @@
+"""The targets of notifications as a person sees them: listed, and tried."""
+
+from __future__ import annotations
+
+import sys
+
+from msgspec import Struct
+
+from beam.base.clock import rfc3339
+from beam.base.errors import NotFoundError
+from beam.broker.context import RootContext
+from beam.config.resolve import BEAM_YAML
+from beam.model.message import new_id
+from beam.model.notification import Notification, NotifyTarget
+from beam.notify import spool
+from beam.notify.deliver import Targets, deliver_with
+from beam.notify.spool import Item
+
+_NO_TARGET = "notify: is in no configuration"
+_HOW = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
+
+
+class TargetLine(Struct, frozen=True, kw_only=True):
+    """One target: where it is configured, what for, and what of it waits or was given up. `error` is why the last one
+    was given up. `trusted` is false for one of an untrusted folder, to which nothing is sent."""
+
+    target: str
+    origin: str
+    on: tuple[str, ...]
+    agents: tuple[str, ...]
+    trusted: bool
+    waiting: int
+    delivered: int
+    given_up: int
+    error: str = ""
+
+
+class TargetTried(Struct, frozen=True, kw_only=True):
+    """How the try of one target ended; `error` is "" if it was delivered."""
+
+    target: str
+    error: str
+
+
+def listed(context: RootContext) -> list[TargetLine]:
+    """Return every target that is configured, the user's own first."""
+    untrusted = Targets(context.home, context.environ).untrusted
+    items = {box: _items(context, box) for box in (spool.NEW, spool.DONE, spool.DEAD)}
+    lines = []
+    for origin, target in _configured(context):
+        mine = {box: [item for item in found if item.target == target.key] for box, found in items.items()}
+        dead = max(mine[spool.DEAD], key=lambda item: item.notification.at, default=None)
+        lines.append(
+            TargetLine(
+                target=target.named(),
+                origin=origin,
+                on=tuple(target.on),
+                agents=target.agents,
+                trusted=origin != BEAM_YAML or target.key not in untrusted,
+                waiting=len(mine[spool.NEW]),
+                delivered=len(mine[spool.DONE]),
+                given_up=len(mine[spool.DEAD]),
+                error=dead.error if dead is not None else "",
+            )
+        )
+    return lines
+
+
+def tried(context: RootContext, *, agent: str) -> list[TargetTried]:
+    """Send a notification to every target at once, once each. Raises NotFoundError if there is none."""
+    configured = _configured(context)
+    if not configured:
+        raise NotFoundError(_NO_TARGET, _HOW)
+    project = str(context.home.project)
+    notification = Notification(
+        id=new_id("test", context.clock.now_ns(), context.clock.random(4)),
+        event="test",
+        at=rfc3339(context.clock.now_ns()),
+        agent=agent,
+        project=project,
+        text="this is a test of beam's notifications",
+    )
+    targets = Targets(context.home, context.environ)
+    log = sys.stderr.fileno()
+    return [_try(target, targets, log, context, notification) for _, target in configured]
+
+
+def _try(
+    target: NotifyTarget, targets: Targets, log: int, context: RootContext, notification: Notification
+) -> TargetTried:
+    if target.key not in targets.found:
+        return TargetTried(target=target.named(), error="this folder is not trusted: beam trust")
+    item = Item(target=target.key, notification=notification)
+    return TargetTried(
+        target=target.named(), error=deliver_with(context.home, context.environ, log)(target, item).error
+    )
+
+
+def _configured(context: RootContext) -> list[tuple[str, NotifyTarget]]:
+    return [(origin, target) for origin, file in context.config.files for target in file.notify]
+
+
+def _items(context: RootContext, box: str) -> list[Item]:
+    directory = context.home.notify
+    found = (spool.read(directory, name, box) for name in spool.listed(directory, box))
+    return [item for item in found if item is not None]

@@ -1,0 +1,90 @@
+"""Puts what a person is to be told of into the spool of the root, and starts the process that delivers it.
+
+Nothing here waits for a delivery, and no error here changes a turn: what can't be put is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from beam.base.errors import BeamError
+from beam.model import events
+
+if TYPE_CHECKING:
+    from beam.broker.context import RootContext
+    from beam.model.notification import Notification, NotifyTarget
+
+
+def ask(context: RootContext, asked: events.PermissionAsked) -> None:
+    """Tell of an ask that waits for a person."""
+    if _targets(context):
+        from beam.notify import occasions
+
+        _safely(lambda: _tell(context, occasions.of_ask(asked, str(context.home.project))))
+
+
+def over(
+    context: RootContext,
+    message_id: str,
+    event: events.TurnFinished | events.MessageDead,
+    *,
+    is_last: Callable[[], bool],
+) -> None:
+    """Tell of a message that is over, and of its agent being idle if that was the last one that waits.
+
+    It comes before the journal says that the message is closed, so that a holder that dies here is followed by one that
+    tells of it. Repeating it has no effect.
+    """
+    if _targets(context):
+        _safely(lambda: _tell_over(context, message_id, event, is_last))
+
+
+def _tell_over(
+    context: RootContext,
+    message_id: str,
+    event: events.TurnFinished | events.MessageDead,
+    is_last: Callable[[], bool],
+) -> None:
+    from beam.notify import occasions
+
+    project = str(context.home.project)
+    if isinstance(event, events.MessageDead):
+        found = occasions.of_dead(event, message_id, project)
+    else:
+        found = occasions.of_turn(event, message_id, project)
+    _tell(context, found, occasions.of_idle(found) if is_last() else None)
+
+
+def _targets(context: RootContext) -> list[NotifyTarget]:
+    return [target for _, file in context.config.files for target in file.notify]
+
+
+def _tell(context: RootContext, *notifications: Notification | None) -> None:
+    """Put these into the spool for each target that wants them, and have them delivered."""
+    from beam.notify import spool
+
+    is_new = False
+    for notification in notifications:
+        for target in _targets(context) if notification is not None else ():
+            if notification is not None and target.wants(notification):
+                is_new = spool.put(context.home.notify, target, notification) or is_new
+    if is_new:
+        start(context)
+
+
+def start(context: RootContext) -> None:
+    """Start the process that delivers, if none runs. Raises DiskError."""
+    from beam.broker import launch
+    from beam.notify import spool
+    from beam.store.lock import is_free
+
+    if is_free(context.home.notify / spool.LOCK):
+        log = context.home.notify / spool.LOG
+        launch.start_module("beam.notify.deliver", [str(context.home.root)], context.home, context.environ, log=log)
+
+
+def _safely(tell: Callable[[], None]) -> None:
+    with contextlib.suppress(BeamError, OSError):
+        tell()

@@ -1,0 +1,1 @@
+"""Tells a person, by a command or a webhook, that something happened."""

@@ -1,0 +1,43 @@
+"""Runs the command of a target with the notification on stdin."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from beam.model.notification import Notification, NotifyTarget
+from beam.notify.spool import Tried
+from beam.process.environment import environment
+
+_TIMEOUT_S = 30
+
+
+def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, log: int) -> Tried:
+    """Run the command once, in that folder; what it prints goes to the log. It is ended after 30 seconds."""
+    env = environment(environ, {})
+    try:
+        process = subprocess.Popen(
+            list(target.command),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return Tried(error=f"can't run {target.command[0][:80]}: {getattr(error, 'strerror', None) or error}")
+    try:
+        process.communicate(msgspec.json.encode(notification) + b"\n", timeout=_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return Tried(error=f"{target.command[0][:80]} did not end within {_TIMEOUT_S} s")
+    return Tried() if process.returncode == 0 else Tried(error=f"exit code {process.returncode}")

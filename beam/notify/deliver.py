@@ -1,0 +1,192 @@
+"""Delivers notifications: a detached process that empties the spool of one root, and exits.
+
+`python -m beam.notify.deliver ROOT`. One process a root, by a lock. Each notification is tried up to `Retries.tries`
+times; a process that is killed is replaced by the next one, which begins with the first try again.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from beam.agents import registry
+from beam.base import files
+from beam.base.errors import BeamError
+from beam.config.resolve import BEAM_YAML, load
+from beam.model.notification import NotifyTarget
+from beam.notify import spool
+from beam.notify.spool import Item, Tried
+from beam.root import discovery
+from beam.root.paths import RootPaths
+from beam.root.user_dirs import user_home
+from beam.store.lock import try_lock
+from beam.trust import ledger
+from beam.trust.declarations import of_notify
+
+_AT_ONCE = 4
+_LOOK_S = 0.2
+_ATTEMPT_S = 60.0  # longer than any command or webhook may take; what takes longer is given up and left alone
+
+Deliver = Callable[[NotifyTarget, Item], Tried]
+
+
+class Retries(Struct, frozen=True, kw_only=True):
+    """How often a notification is tried, and how long apart (seconds): double each time, less a random part."""
+
+    tries: int = 8
+    first_s: float = 1.0
+    longest_s: float = 60.0
+
+    def pause_s(self, tries: int, part: float) -> float:
+        """Return the pause after that many tries; `part` is a random number from 0 to 1."""
+        return float(min(self.longest_s, self.first_s * 2 ** (tries - 1)) * (0.5 + part / 2))
+
+
+class Targets:
+    """The targets of a root as its configuration is now. One of the folder's own counts if the folder is trusted."""
+
+    def __init__(self, home: RootPaths, environ: Mapping[str, str]) -> None:
+        config = load(home, environ=environ, adapters=registry.NAMES)
+        standing = ledger.stands(home.project, of_notify(config), environ)
+        self.found: dict[str, tuple[NotifyTarget, bool]] = {}
+        self.untrusted: set[str] = set()
+        for origin, file in config.files:
+            for target in file.notify:
+                if origin == BEAM_YAML and not standing.trusted:
+                    self.untrusted.add(target.key)
+                else:
+                    self.found.setdefault(target.key, (target, origin == BEAM_YAML))
+
+
+def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliver:
+    """Return the function that tries a notification once: a command, or a webhook."""
+
+    def deliver(target: NotifyTarget, item: Item) -> Tried:
+        if target.command:
+            from beam.notify import command
+
+            is_folders = Targets(home, environ).found[target.key][1]
+            cwd = home.project if is_folders else user_home(environ)
+            return command.run(target, item.notification, environ, cwd, log)
+        from beam.notify import webhook
+
+        return webhook.post(target, item.notification, environ, timestamp=int(time.time()))
+
+    return deliver
+
+
+class Delivery:
+    """The delivery of all that waits in one spool."""
+
+    def __init__(
+        self,
+        directory: Path,
+        targets: Callable[[], Targets],
+        deliver: Deliver,
+        *,
+        retries: Retries,
+        now: Callable[[], float] = time.monotonic,
+        part: Callable[[], float] = random.random,
+    ) -> None:
+        self._directory = directory
+        self._targets = targets
+        self._deliver = deliver
+        self._retries = retries
+        self._now = now
+        self._part = part
+        self._tries: dict[str, int] = {}
+        self._due: dict[str, float] = {}
+        self._running: dict[str, float] = {}  # until when
+        self._ended: queue.SimpleQueue[tuple[str, Item, Tried]] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Deliver until nothing waits."""
+        while self.step() or self._running:
+            try:
+                self._settle(*self._ended.get(timeout=_LOOK_S))
+            except queue.Empty:
+                self._give_up_slow()
+
+    def step(self) -> bool:
+        """Start what is due; return whether anything waits."""
+        waiting = spool.waiting(self._directory)
+        due = [name for name in waiting if name not in self._running and self._due.get(name, 0) <= self._now()]
+        targets = self._targets() if due else None
+        for name in due[: max(0, _AT_ONCE - len(self._running))]:
+            assert targets is not None
+            self._start(name, targets)
+        return bool(waiting)
+
+    def _start(self, name: str, targets: Targets) -> None:
+        item = spool.read(self._directory, name)
+        found = targets.found.get(item.target) if item is not None else None
+        if item is None or found is None:
+            why = "the folder is not trusted" if item and item.target in targets.untrusted else "it has no target"
+            spool.give_up(self._directory, name, item and msgspec.structs.replace(item, error=why))
+            return
+        self._running[name] = self._now() + _ATTEMPT_S
+        threading.Thread(target=self._try, args=(name, item, found[0]), daemon=True).start()
+
+    def _try(self, name: str, item: Item, target: NotifyTarget) -> None:
+        try:
+            tried = self._deliver(target, item)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this try alone
+            tried = Tried(error=f"{type(error).__name__}: {error}"[:200])
+        self._ended.put((name, item, tried))
+
+    def _settle(self, name: str, item: Item, tried: Tried) -> None:
+        if self._running.pop(name, None) is None:
+            return
+        if not tried.error:
+            spool.delivered(self._directory, name)
+            return
+        tries = self._tries[name] = self._tries.get(name, 0) + 1
+        if tried.again and tries < self._retries.tries:
+            self._due[name] = self._now() + max(tried.wait_s, self._retries.pause_s(tries, self._part()))
+            return
+        _say(f"{item.notification.id} was given up after {tries} tries: {tried.error}")
+        spool.give_up(self._directory, name, msgspec.structs.replace(item, tries=tries, error=tried.error))
+
+    def _give_up_slow(self) -> None:
+        for name, until in list(self._running.items()):
+            item = spool.read(self._directory, name)
+            if until < self._now() and item is not None:
+                self._settle(name, item, Tried(error=f"no answer within {_ATTEMPT_S:.0f} s"))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"beam notify: {text}\n")
+    sys.stderr.flush()
+
+
+def main(argv: list[str]) -> int:
+    """Empty the spool of the root that the argument names; return the exit code."""
+    environ = dict(os.environ)
+    home = discovery.at(Path(argv[0]), environ)
+    discovery.check_folder(home, environ)
+    while spool.waiting(home.notify):
+        lock = try_lock(home.notify / spool.LOCK)
+        if lock is None:
+            return 0  # whoever has it looks again after releasing it
+        with lock:
+            deliver = deliver_with(home, environ, sys.stderr.fileno())
+            Delivery(home.notify, lambda: Targets(home, environ), deliver, retries=Retries()).run()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        files.check_descriptors(files.TURN_FILES)
+        sys.exit(main(sys.argv[1:]))
+    except BeamError as failed:
+        _say(str(failed))
+        sys.exit(int(failed.exit_code))

@@ -1,0 +1,90 @@
+"""Makes notifications of events. Pure: an event in, a notification out."""
+
+from __future__ import annotations
+
+from beam.model import events
+from beam.model.notification import Notification
+from beam.model.outcome import Status
+from beam.secrets.redact import redact
+
+_TEXT = 200  # characters of a reason or of what an agent asks for
+_REPLY = 2000
+_DONE = frozenset({Status.COMPLETED})
+
+
+def of_ask(asked: events.PermissionAsked, project: str) -> Notification | None:
+    """Return the notification of an ask that waits for a person; None for one that beam decides at once."""
+    if asked.expires is None:
+        return None
+    about = _line(asked.description)
+    text = f"{asked.agent} asks to use {_line(asked.tool)}" + (f": {about}" if about else "")
+    return Notification(
+        id=f"ask-{asked.ask_id}",
+        event="ask",
+        at=asked.ts,
+        agent=asked.agent,
+        project=project,
+        text=f"{text} (beam approve {asked.ask_id}, or beam deny {asked.ask_id})",
+        message_id=asked.message_id,
+        turn=asked.turn,
+        ask_id=asked.ask_id,
+        tool=_line(asked.tool),
+        expires=asked.expires,
+    )
+
+
+def of_turn(finished: events.TurnFinished, message_id: str, project: str) -> Notification:
+    """Return the notification of a message whose turn is over, and is not tried again."""
+    done, limit = finished.status in _DONE, finished.status is Status.LIMIT
+    word = "is done" if done else "reached a limit" if limit else f"ended {finished.status.value}"
+    reason = _line(finished.reason or "")
+    return Notification(
+        id=f"turn-{message_id}-{finished.attempt}",
+        event="finished" if done else "budget" if limit else "failed",
+        at=finished.ts,
+        agent=finished.agent,
+        project=project,
+        text=f"{finished.agent} {word}" + (f": {reason}" if reason and not done else ""),
+        message_id=message_id,
+        turn=finished.turn,
+        status=finished.status.value,
+        class_=finished.class_.value if finished.class_ else None,
+        cost_usd=finished.cost_usd,
+        reply=redact((finished.reply or "")[:_REPLY])[0] or None,
+    )
+
+
+def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notification:
+    """Return the notification of a message that was given up before any turn."""
+    detail = _line(dead.detail or dead.reason)
+    return Notification(
+        id=f"dead-{message_id}-{dead.attempt}",
+        event="budget" if dead.reason == "budget" or dead.status is Status.LIMIT else "failed",
+        at=dead.ts,
+        agent=dead.agent,
+        project=project,
+        text=f"a message to {dead.agent} was given up: {detail}",
+        message_id=message_id,
+        status=dead.status.value,
+        class_=dead.class_.value if dead.class_ else None,
+    )
+
+
+def of_idle(after: Notification) -> Notification:
+    """Return the notification that nothing more waits for the agent, after that of its last message."""
+    return Notification(
+        id=f"idle-{after.id}",
+        event="idle",
+        at=after.at,
+        agent=after.agent,
+        project=after.project,
+        text=f"{after.agent} is idle: nothing waits in its queue",
+        message_id=after.message_id,
+    )
+
+
+def _line(text: str) -> str:
+    """Return the text as one line without secrets and control characters, cut to a length."""
+    words = "".join(character if character.isprintable() else " " for character in redact(text[: 4 * _TEXT])[0])
+    line = " ".join(words.split())
+    return line if len(line) <= _TEXT else f"{line[: _TEXT - 1]}…"

@@ -1,0 +1,128 @@
+"""Signs a notification and posts it: what is sent, and which answers are worth another try."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from beam.base import files
+from beam.base.errors import BeamError
+from beam.config.notify import is_loopback, url_problem
+from beam.model.notification import Form, FromPlace, Notification, NotifyTarget
+from beam.notify.spool import Tried
+
+_TIMEOUT_S = 10
+_LARGEST_VALUE = 4096
+_SHOWN = 200
+_AGAIN = frozenset({408, 425, 429})  # of the 4xx: what another try may change
+_LONGEST_WAIT_S = 300
+
+
+class ValueMissingError(Exception):
+    """A variable or a file does not hold the value that a target needs."""
+
+
+def value_of(place: FromPlace, environ: Mapping[str, str]) -> str:
+    """Return the value of the variable, or the first line of the file. Raises ValueMissingError."""
+    if place.env is not None:
+        found = environ.get(place.env, "")
+        where = f"${place.env}"
+    else:
+        where = place.file or ""
+        path = Path(environ.get("HOME", "/")) / where[2:] if where.startswith("~/") else Path(where)
+        try:
+            if path.stat().st_mode & 0o077:
+                raise ValueMissingError(f"{where} can be read by other users: chmod 600 it")
+            found = files.read(path, _LARGEST_VALUE, follow=True).decode(errors="replace")
+        except (OSError, BeamError) as error:
+            raise ValueMissingError(f"{where} can't be read: {error}") from error
+    found = found.strip()
+    if not found or not found.isprintable():
+        raise ValueMissingError(f"{where} is empty, or holds more than one line")
+    return found
+
+
+def body_of(form: Form, notification: Notification) -> tuple[bytes, str]:
+    """Return the body and its content type."""
+    if form == "text":
+        return notification.text.encode(), "text/plain; charset=utf-8"
+    if form == "slack":
+        text = notification.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return msgspec.json.encode({"text": text}), "application/json"
+    return msgspec.json.encode(notification), "application/json"
+
+
+def headers_of(notification: Notification, body: bytes, *, timestamp: int, secret: str, token: str) -> dict[str, str]:
+    """Return the headers: id, time stamp, and signature, which is HMAC-SHA256 of `TIMESTAMP.BODY` with the secret."""
+    headers = {
+        "Idempotency-Key": notification.id,
+        "Beam-Id": notification.id,
+        "Beam-Timestamp": str(timestamp),
+        "User-Agent": "beam",
+    }
+    if secret:
+        signature = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, "sha256").hexdigest()
+        headers["Beam-Signature"] = f"sha256={signature}"
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return headers
+
+
+def post(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], *, timestamp: int) -> Tried:
+    """Send the notification once. No answer is followed to another place."""
+    try:
+        url = target.webhook if isinstance(target.webhook, str) else value_of(target.webhook or FromPlace(), environ)
+        secret = value_of(target.secret, environ) if target.secret else ""
+        token = value_of(target.token, environ) if target.token else ""
+    except ValueMissingError as error:
+        return Tried(error=str(error), again=False)
+    problem = url_problem(url)
+    if problem:
+        return Tried(error=f"the webhook {problem}", again=False)
+    body, kind = body_of(target.body, notification)
+    headers = headers_of(notification, body, timestamp=timestamp, secret=secret, token=token)
+    local = is_loopback(urlsplit(url).hostname or "")
+    return _posted(url, body, {**headers, "Content-Type": kind}, local=local)
+
+
+def _posted(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -> Tried:
+    import urllib.error  # TLS comes with it, which no other command needs
+    import urllib.request
+    from http.client import HTTPException
+
+    class NoRedirects(urllib.request.HTTPRedirectHandler):
+        """Makes an error of a redirect, because the next place is not the one that was configured."""
+
+        def redirect_request(self, *_: object) -> None:
+            return None
+
+    request = urllib.request.Request(url, body, dict(headers), method="POST")
+    proxies = urllib.request.ProxyHandler({}) if local else urllib.request.ProxyHandler()
+    opener = urllib.request.build_opener(proxies, NoRedirects)
+    try:
+        with opener.open(request, timeout=_TIMEOUT_S):
+            return Tried()
+    except urllib.error.HTTPError as error:
+        with error:
+            return answered(error.code, error.headers.get("Retry-After", ""))
+    except urllib.error.URLError as error:
+        return Tried(error=_shown(error.reason), again="CERTIFICATE_VERIFY_FAILED" not in str(error.reason))
+    except (OSError, HTTPException, ValueError) as error:
+        return Tried(error=_shown(error))
+
+
+def answered(code: int, retry_after: str) -> Tried:
+    """Return what an answer that is no success means."""
+    if 300 <= code < 400:
+        return Tried(error=f"it answers {code}, and beam follows no redirect", again=False)
+    wait_s = min(_LONGEST_WAIT_S, int(retry_after)) if retry_after.isascii() and retry_after.isdigit() else 0
+    return Tried(error=f"it answers {code}", again=code >= 500 or code in _AGAIN, wait_s=wait_s)
+
+
+def _shown(error: object) -> str:
+    text = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return text[:_SHOWN] or type(error).__name__
