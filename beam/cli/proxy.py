@@ -101,12 +101,13 @@ def proxy(
 def _wait() -> None:
     """Wait for ^C, SIGTERM or SIGHUP."""
     import signal
+    import time
 
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         signal.signal(signal.SIGHUP, signal.default_int_handler)
         while True:
-            signal.pause()
+            time.sleep(1)  # not signal.pause, which never ends if the signal comes right before it
     except KeyboardInterrupt:
         return
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import select
 import socket
 import threading
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -17,16 +18,18 @@ from urllib.parse import parse_qsl, urlencode
 
 from msgspec import Struct
 
+from beam.base.digest import blake2b
 from beam.base.errors import BeamError
 from beam.model.outcome import Usage
-from beam.proxy import private
+from beam.proxy import doors, private
 from beam.proxy.budget import Meter
 from beam.proxy.http import BODY_LIMIT, Handler, RequestError, Server
 from beam.proxy.ladder import Match
 from beam.proxy.private import Blanker
-from beam.proxy.recording import AnswerFile, AnswerLine, End, Exchange, Recorder, RequestLine, suffix_of
+from beam.proxy.recording import ANSWER_LIMIT, AnswerLine, End, Exchange, RequestLine, suffix_of
 from beam.proxy.served import ServedRequest, explain
 from beam.proxy.shared import ProxyState
+from beam.proxy.tape import Tape
 from beam.proxy.upstream import Answer, CutError, UnreachableError, Upstream
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
@@ -36,6 +39,7 @@ MISS_STATUS = 422  # no vendor's library asks again after it
 OVER_STATUS = 403
 _WATCH_S = 0.5
 _BARE = (204, 304)  # statuses without a body
+_LOOK = re.compile(r"/|(?:/v1(?:beta)?)?/models(?:/[\w.:-]+)?")
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -64,6 +68,10 @@ class ProxyServer(Server):
         self._over = threading.Event()
         super().__init__(port, _Handler)
         threading.Thread(target=self._watch, name="proxy-watch", daemon=True).start()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return whether this user, or root, is at the other end: a connection of anybody else is closed unread."""
+        return doors.is_own(client_address, self.server_address[1])
 
     def stop(self) -> None:
         """Stop serving; what still waits for the model is ended."""
@@ -125,6 +133,7 @@ class _Handler(Handler):
         path = self.path.partition("?")[0]
         dialect, route = dialects.of(self.command, dialects.usual(path))
         try:
+            doors.check(self.path, self.headers)
             data = self.read_body()
         except RequestError as problem:
             self.close_connection = True
@@ -143,12 +152,12 @@ class _Handler(Handler):
 
     def _call(self, data: bytes, path: str, dialect: Dialect, route: str | None) -> Call:
         plain = _decode(data, self.headers.get("content-encoding", ""))
-        body = _json(plain)
+        body = private.json_of(plain)
         asked = ModelRequest(size=len(plain))
         if route is not None and isinstance(body, dict):
             asked = dialect.asked(body, len(plain), dialects.usual(path))
-        blanker = Blanker(private.credentials(dict(self.headers)))
-        raw = None if body is not None or not plain else blanker.text(plain.decode("utf-8", "replace"))
+        blanker = Blanker(private.credentials(dict(self.headers), self.path))
+        raw = None if body is not None or not plain else _raw(plain, blanker)
         return Call(
             number=0,
             data=data,
@@ -169,6 +178,9 @@ class _Handler(Handler):
         if why:
             self._refuse(proxy, call, 401, why)
             return
+        if options.token and call.kind == "other" and not self._is_look():
+            self._refuse(proxy, call, 404, f"{self.command} {self.path.partition('?')[0][:200]} is no model call")
+            return
         if is_ask and (why := proxy.spending.refusal(call.asked.model)):
             self._refuse(proxy, call, OVER_STATUS, f"the turn's budget is used up: {why}", over=why)
             return
@@ -182,7 +194,7 @@ class _Handler(Handler):
             format=call.dialect.name,
             kind=call.kind,
             method=self.command,
-            path=private.path_of(self.path),
+            path=private.path_of(self.path, call.blanker),
             body=call.private,
             raw=call.raw,
         )
@@ -205,12 +217,16 @@ class _Handler(Handler):
         if not any(hmac.compare_digest(each.encode(), options.token.encode()) for each in given):
             return "the key is not the one of this turn"
         if call.kind == "other":
-            return "" if self.command in ("GET", "HEAD") else f"{self.command} {self.path[:200]} is no model call"
+            return ""
         if options.format and call.dialect.name != options.format:
             return f"this turn asks by {options.format}, not by {call.dialect.name}"
         if not proxy.is_of_family(call.asked.model):
             return f"this turn asks models of the family {proxy.family}, not {call.asked.model}"
         return ""
+
+    def _is_look(self) -> bool:
+        """Return whether the request asks only which models there are: what else lies behind the key is nobody's."""
+        return self.command in ("GET", "HEAD") and _LOOK.fullmatch(self.path.partition("?")[0]) is not None
 
     @staticmethod
     def _key_of(name: str, value: str) -> str:
@@ -293,7 +309,7 @@ class _Handler(Handler):
         if rename and isinstance(call.body, dict) and "model" in call.body:
             call.private = {**call.private, "model": rename}
         model = rename or call.asked.model
-        tape = _Tape(proxy.recorder, self, call)
+        tape = Tape(proxy.recorder, self._line(call), call.blanker)
         meter = Meter(call.asked.size)
         end: End = "complete"
         try:
@@ -319,7 +335,7 @@ class _Handler(Handler):
             usage = meter.usage if call.kind == "ask" and answer.status < 300 else None
             if usage is not None:
                 proxy.spending.add(model, usage)
-            headers = private.answer_headers(answer.headers)
+            headers = private.answer_headers(answer.headers, call.blanker)
             tape.end(AnswerLine(n=0, status=answer.status, headers=headers, end=end, usage=usage or Usage()))
             proxy.note(
                 ServedRequest(
@@ -339,19 +355,23 @@ class _Handler(Handler):
         if self.command != "HEAD" and answer.status not in _BARE:
             self.last_chunk()  # all is stored and counted by now
 
-    def _relay(self, answer: Answer, tape: _Tape, call: Call, meter: Meter, key: str | None) -> End:
+    def _relay(self, answer: Answer, tape: Tape, call: Call, meter: Meter, key: str | None) -> End:
         """Send the answer on as it comes, and return how it ended."""
         if self.command == "HEAD" or answer.status in _BARE:
-            self.head(answer.status, {**answer.headers, "Content-Length": "0"})
+            self.head(answer.status, {**_headers_without(key or "", answer.headers), "Content-Length": "0"})
             for _ in answer.pieces():
                 pass
             return "complete"
-        self.head(answer.status, {**answer.headers, "Transfer-Encoding": "chunked"})
-        kind = private.answer_headers(answer.headers)
+        self.head(answer.status, {**_headers_without(key or "", answer.headers), "Transfer-Encoding": "chunked"})
+        kind = private.answer_headers(answer.headers, call.blanker)
         tape.begin(suffix_of(kind), call.dialect, meter)
-        pieces = answer.pieces() if key is None else _without(key, answer.pieces())
+        pieces, size = answer.pieces() if key is None else _without(key, answer.pieces()), 0
         try:
             for data in pieces:
+                size += len(data)
+                if size > ANSWER_LIMIT:
+                    answer.drop()
+                    return "cut"
                 try:
                     self.chunk(data)
                 except OSError:
@@ -361,6 +381,20 @@ class _Handler(Handler):
         except CutError:
             return "cut"
         return "complete"
+
+    def _line(self, call: Call) -> RequestLine:
+        """Return the request as it is stored."""
+        return RequestLine(
+            n=0,
+            at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+            format=call.dialect.name,
+            kind=call.kind,
+            method=self.command,
+            path=private.path_of(self.path, call.blanker),
+            headers=private.request_headers(dict(self.headers), call.blanker),
+            body=call.private,
+            raw=call.raw,
+        )
 
     def _outgoing(self, proxy: ProxyState, call: Call) -> dict[str, str]:
         """Return the headers that are sent on; the real key takes the place of the turn's."""
@@ -385,95 +419,6 @@ class _Handler(Handler):
         return bare + mark + urlencode([(name, proxy.key if name == "key" else value) for name, value in pairs])
 
 
-class _Tape:
-    """What is stored of one exchange while it passes; does nothing where nothing is recorded."""
-
-    def __init__(self, recorder: Recorder | None, handler: _Handler, call: Call) -> None:
-        self._recorder = recorder
-        self._call = call
-        self._file: AnswerFile | None = None
-        self._name = ""
-        self._rest = bytearray()
-        self._events: list[bytes] = []
-        self._dialect: Dialect | None = None
-        self._meter: Meter | None = None
-        self._is_stream = False
-        self.number: int | None = None
-        if recorder is not None:
-            self.number = recorder.begin(
-                RequestLine(
-                    n=0,
-                    at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-                    format=call.dialect.name,
-                    kind=call.kind,
-                    method=handler.command,
-                    path=private.path_of(handler.path),
-                    headers=private.request_headers(dict(handler.headers)),
-                    body=call.private,
-                    raw=call.raw,
-                )
-            )
-
-    def begin(self, suffix: str, dialect: Dialect, meter: Meter) -> None:
-        """Begin the answer, in a file of that ending."""
-        self._dialect, self._meter, self._is_stream = dialect, meter, suffix == "sse"
-        if self._recorder is not None and self.number is not None:
-            self._file = self._recorder.answer(self.number, suffix)
-            self._name = self._file.path.name
-
-    def add(self, data: bytes) -> None:
-        """Take a piece of the answer. Events are stored when they are whole."""
-        if not self._is_stream:
-            if len(self._rest) < BODY_LIMIT:
-                self._rest += data
-            return
-        begin = max(0, len(self._rest) - 3)
-        self._rest += data
-        while (stop := _end_of_event(self._rest, begin)) > 0:
-            event = bytes(self._rest[:stop])
-            del self._rest[:stop]
-            begin = 0
-            self._event(event)
-
-    def _event(self, event: bytes) -> None:
-        if self._meter is not None and self._dialect is not None:
-            value = private.split_event(event)[1] if b"usage" in event else None
-            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
-        if self._file is not None:
-            self._events.append(self._call.blanker.event(event))
-            self._file.add(self._events[-1])
-
-    def flush(self) -> None:
-        """Take what came after the last whole event, or an answer that is no stream, as it is."""
-        if self._is_stream and self._rest:
-            self._event(bytes(self._rest))
-        elif self._meter is not None and self._dialect is not None and not self._is_stream:
-            value = _json(bytes(self._rest))
-            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(self._rest))
-
-    def end(self, line: AnswerLine) -> None:
-        """Store how the answer ended."""
-        if self._recorder is None or self.number is None:
-            return
-        if self._file is not None and self._is_stream:
-            again = self._call.blanker.across(self._events)
-            self._file.close(None if again is None else b"".join(again))
-        elif self._file is not None:
-            self._file.add(_private_body(bytes(self._rest), self._call.blanker))
-            self._file.close()
-        self._recorder.end(
-            AnswerLine(
-                n=self.number,
-                status=line.status,
-                headers=line.headers,
-                file=self._name,
-                end=line.end,
-                error=self._call.blanker.text(line.error),
-                usage=line.usage,
-            )
-        )
-
-
 def _without(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the pieces of an answer without the key, which an API may quote in an error."""
     secret, held = key.encode(), b""
@@ -488,22 +433,16 @@ def _without(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield held
 
 
-def _end_of_event(data: bytearray, begin: int) -> int:
-    """Return where the first event ends, behind its blank line; 0 where none is whole."""
-    ends = [at + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (at := data.find(mark, begin)) >= 0]
-    return min(ends, default=0)
+def _headers_without(key: str, headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value.replace(key, "[redacted:key]") if key else value for name, value in headers.items()}
 
 
-def _private_body(data: bytes, blanker: Blanker) -> bytes:
-    value = _json(data)
-    if value is None:
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return data
-        return blanker.text(text).encode()
-    blanked = blanker.value(value, data)
-    return data if blanked == value else json.dumps(blanked, ensure_ascii=False).encode("utf-8", "surrogatepass")
+def _raw(data: bytes, blanker: Blanker) -> str:
+    """Return what is stored and compared of a body that is no JSON: its text, or what stands for one that is none."""
+    try:
+        return blanker.text(data.decode())
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes, {blake2b(data, digest_size=16).hexdigest()}"
 
 
 def _decode(data: bytes, encoding: str) -> bytes:
@@ -513,13 +452,6 @@ def _decode(data: bytes, encoding: str) -> bytes:
         return zlib.decompressobj(47).decompress(data, BODY_LIMIT)
     except zlib.error:
         return data
-
-
-def _json(data: bytes) -> Any:
-    try:
-        return json.loads(data) if data else None
-    except (ValueError, RecursionError):
-        return None
 
 
 def _with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:

@@ -6,6 +6,7 @@ stall and chunk streams exactly as it is told, which web frameworks hide. Does n
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import sys
@@ -22,6 +23,7 @@ from beam.model.limits import MIB
 BODY_LIMIT = 64 * MIB
 _STOP_TIMEOUT = 2.0
 _LINE_LIMIT = 4096  # of a chunk's head
+_SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class RequestError(Exception):
@@ -105,6 +107,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def read_body(self) -> bytes:
         """Return the request's body. Raises Refused, ConnectionResetError where the client left."""
+        lengths = set(self.headers.get_all("content-length", []))
+        if len(lengths) > 1 or (lengths and "transfer-encoding" in self.headers):
+            raise RequestError(400, "the request has two lengths")
         length = self.headers.get("content-length", "0")
         if self.takes_chunks and self.headers.get("transfer-encoding", "").lower() == "chunked":
             return self._chunks()
@@ -118,11 +123,10 @@ class Handler(BaseHTTPRequestHandler):
         found = bytearray()
         while True:
             head = self.rfile.readline(_LINE_LIMIT).partition(b";")[0].strip()
-            try:
-                size = int(head, 16)
-            except ValueError:
-                raise RequestError(400, "a chunk has no size") from None
-            if size < 0 or len(found) + size > self.body_limit:
+            if not _SIZE.fullmatch(head):
+                raise RequestError(400, "a chunk has no size")
+            size = int(head, 16)
+            if len(found) + size > self.body_limit:
                 raise RequestError(413, f"the body is over {self.body_limit} bytes")
             if size == 0:
                 while self.rfile.readline(_LINE_LIMIT) not in (b"\r\n", b"\n", b""):

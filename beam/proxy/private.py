@@ -1,12 +1,14 @@
 """What of a model call may be stored: no keys, bearers or cookies; ids and signatures stay whole.
 
 The API checks what it gave out itself (tool ids, signatures of thoughts), so such a value is never changed, whatever it
-looks like. The same request always gives the same stored form. Does not depend on files or sockets.
+looks like, unless it is the request's own key. What a tool gets or returns is nobody's id. The same request always
+gives the same stored form. Does not depend on files or sockets.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -34,6 +36,8 @@ WHOLE = frozenset(
         "data",
     }
 )
+_TOOLS = frozenset({"input", "args", "arguments"})  # what a tool gets, where it is an object
+_BINARY = frozenset({"media_type", "mimeType", "mime_type", "format"})  # beside `data`
 _QUERY = frozenset({"alt", "beta", "api-version", "$alt"})
 _REQUEST_HEADERS = frozenset(
     {"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta", "user-agent"}
@@ -43,34 +47,41 @@ _ANSWER_HEADERS = frozenset(
 )
 _SHORTEST = 16  # characters of a credential that is looked for in texts: a dummy like "test" is no secret
 _DELTAS = frozenset({"text", "thinking", "partial_json", "delta", "arguments", "content", "reasoning_content"})
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half a character of UTF-16, as JSON escapes it
 _PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
 
 
-def credentials(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys and tokens that a request's headers carry."""
-    found = (value.strip() for name, value in headers.items() if name.lower() in CREDENTIALS)
-    return tuple(value.rpartition(" ")[2] for value in found if len(value.rpartition(" ")[2]) >= _SHORTEST)
+def credentials(headers: Mapping[str, str], path: str = "") -> tuple[str, ...]:
+    """Return the keys, tokens and cookies that a request's headers and the query of its path carry."""
+    found = []
+    for name, value in headers.items():
+        if name.lower() == "cookie":
+            found += [each.strip().partition("=")[2] for each in value.split(";")]
+        elif name.lower() in CREDENTIALS:
+            found.append(value.strip().rpartition(" ")[2])
+    found += [value for name, value in parse_qsl(path.partition("?")[2]) if name not in _QUERY]
+    return tuple(value for value in found if len(value) >= _SHORTEST)
 
 
-def request_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def request_headers(headers: Mapping[str, str], blanker: Blanker) -> dict[str, str]:
     """Return the headers of a request that are stored."""
-    return _without_keys(headers, _REQUEST_HEADERS)
+    return _without_keys(headers, _REQUEST_HEADERS, blanker)
 
 
-def answer_headers(headers: Mapping[str, str]) -> dict[str, str]:
+def answer_headers(headers: Mapping[str, str], blanker: Blanker) -> dict[str, str]:
     """Return the headers of an answer that are stored."""
-    return _without_keys(headers, _ANSWER_HEADERS)
+    return _without_keys(headers, _ANSWER_HEADERS, blanker)
 
 
-def _without_keys(headers: Mapping[str, str], names: frozenset[str]) -> dict[str, str]:
-    return {name.lower(): redact(value)[0] for name, value in sorted(headers.items()) if name.lower() in names}
+def _without_keys(headers: Mapping[str, str], names: frozenset[str], blanker: Blanker) -> dict[str, str]:
+    return {name.lower(): blanker.text(value) for name, value in sorted(headers.items()) if name.lower() in names}
 
 
-def path_of(path: str) -> str:
+def path_of(path: str, blanker: Blanker) -> str:
     """Return a request's path with those parameters of its query that carry no key."""
     bare, mark, query = path.partition("?")
     kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY] if mark else []
-    return f"{redact(bare)[0]}?{urlencode(kept)}" if kept else redact(bare)[0]
+    return f"{blanker.text(bare)}?{blanker.text(urlencode(kept))}" if kept else blanker.text(bare)
 
 
 class Blanker:
@@ -81,22 +92,39 @@ class Blanker:
 
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
+        return _blanked(self.own(text))
+
+    def own(self, text: str) -> str:
+        """Return the text without the credentials of the request itself."""
         for secret in self._secrets:
             if secret in text:
                 text = text.replace(secret, "[redacted:credential]")
-        return _blanked(text)
+        return text
 
     def value(self, value: Any, data: bytes) -> Any:
-        """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none."""
-        if not may_contain_secret(data) and not any(secret.encode() in data for secret in self._secrets):
-            return value
-        return map_strings(value, self.text)
+        """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none. Half a
+        character, which no UTF-8 can hold, becomes a replacement character."""
+        if _HALF.search(data):
+            value = map_strings(value, _whole_characters, _whole_characters)
+        return map_strings(value, self.text, self.own) if self._may_be_in(data) else value
 
     def event(self, event: bytes) -> bytes:
         """Return one server-sent event without its secrets, unchanged if it has none."""
-        if not may_contain_secret(event) and not any(secret.encode() in event for secret in self._secrets):
-            return event
-        return map_event(event, self.text)
+        return map_event(event, self.text, self.own) if self._may_be_in(event) else event
+
+    def body(self, data: bytes) -> bytes:
+        """Return the body of an answer, of whatever kind, without its secrets."""
+        value = json_of(data)
+        if value is None:
+            return self.text(data.decode("latin-1")).encode("latin-1", "replace")
+        blanked = self.value(value, data)
+        return data if blanked == value else _dump(blanked)
+
+    def _may_be_in(self, data: bytes) -> bool:
+        if may_contain_secret(data):
+            return True
+        is_escaped = b"\\u00" in data or b"\\/" in data
+        return bool(self._secrets) and (is_escaped or any(secret.encode() in data for secret in self._secrets))
 
     def across(self, events: Sequence[bytes]) -> list[bytes] | None:
         """Return the events of one answer without those secrets that lie in pieces in several; None if there are none.
@@ -110,6 +138,14 @@ class Blanker:
             if secret in (joined := "".join(after)):
                 after = [joined.replace(secret, "[redacted:credential]"), *[""] * (len(after) - 1)]
         return after
+
+
+def json_of(data: bytes) -> Any:
+    """Return the value of a JSON text; None where it is none."""
+    try:
+        return json.loads(data) if data else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
@@ -135,12 +171,12 @@ def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -
     ]
 
 
-def map_event(event: bytes, change: Callable[[str], str]) -> bytes:
-    """Return one event with its strings changed, but for those that must come back whole."""
+def map_event(event: bytes, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> bytes:
+    """Return one event with its strings changed, but for those that must come back whole: `whole` changes these."""
     head, value, end = split_event(event)
     if value is None:
         return change(event.decode("utf-8", "replace")).encode()
-    after = map_strings(value, change)
+    after = map_strings(value, change, whole)
     return event if after == value else head + _dump(after) + end
 
 
@@ -149,15 +185,44 @@ def _blanked(text: str) -> str:
     return redact(text)[0]
 
 
-def map_strings(value: Any, change: Callable[[str], str], key: str = "") -> Any:
-    """Return a JSON value with each string changed, but for those that must come back whole."""
-    if isinstance(value, str):
-        return value if key in WHOLE else change(value)
-    if isinstance(value, list):
-        return [map_strings(item, change, key) for item in value]
-    if isinstance(value, dict):
-        return {name: map_strings(item, change, name) for name, item in value.items()}
-    return value
+def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> Any:
+    """Return a JSON value with each string and name changed, but for those that must come back whole: `whole` changes
+    these."""
+    keep = whole or _same
+
+    def mapped(value: Any, key: str, *, is_tools: bool) -> Any:
+        if isinstance(value, str):
+            return keep(value) if key in WHOLE and not is_tools else change(value)
+        if isinstance(value, list):
+            return [mapped(item, "" if isinstance(item, dict) else key, is_tools=is_tools) for item in value]
+        if isinstance(value, dict):
+            is_tools = is_tools or key in _TOOLS
+            return {
+                change(name): mapped(
+                    item, name, is_tools=is_tools or (name == "data" and not _is_binary(value)) or _is_answer(key, name)
+                )
+                for name, item in value.items()
+            }
+        return value
+
+    return mapped(value, "", is_tools=False)
+
+
+def _is_answer(key: str, name: str) -> bool:
+    """Return whether this field of this object is what a tool returned to Gemini."""
+    return key in ("functionResponse", "function_response") and name == "response"
+
+
+def _is_binary(holder: Mapping[str, Any]) -> bool:
+    return not _BINARY.isdisjoint(holder) or holder.get("type") in ("base64", "redacted_thinking")
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _whole_characters(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def split_event(event: bytes) -> tuple[bytes, Any, bytes]:

@@ -28,7 +28,7 @@ from beam.proxy.packing import Packer, Unpacker, encode, name_of
 VERSION = 1
 End = Literal["complete", "cut", "failed", "dropped"]
 _INDEX_BYTES = 256 * MIB
-_ANSWER_BYTES = 256 * MIB
+ANSWER_LIMIT = 256 * MIB  # an answer that is longer is cut
 _BLOB_BYTES = 64 * MIB
 _BLOB = re.compile(r"[0-9a-f]{32}\Z")
 
@@ -146,7 +146,7 @@ class Recording:
             if answer.file not in _names(request.n):
                 raise self._corrupt(f"call {request.n} names a file {answer.file[:80]!r} that is not its own")
             try:
-                data = files.read(self.directory / "answers" / answer.file, _ANSWER_BYTES)
+                data = files.read(self.directory / "answers" / answer.file, 2 * ANSWER_LIMIT)
             except FileNotFoundError:
                 raise self._corrupt(f"answers/{answer.file} is missing") from None
         is_stream = answer.file.endswith(".sse")

@@ -24,6 +24,8 @@ _HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "te", "trailer", "upgrade", "host"}
     | {"content-length", "accept-encoding", "expect", "proxy-authorization"}
 )
+_KNOWN = frozenset({"gzip", "x-gzip", "deflate"})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ANSWER_HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "trailer", "content-length", "set-cookie", "alt-svc", "server"}
     | {"date"}
@@ -68,9 +70,12 @@ class Upstream:
             connection = self._connected()
             connection.request(method, self._base + path, body or None, sent)
             response = connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             raise UnreachableError(f"{self._host}: {getattr(error, 'strerror', None) or error}") from error
+        if why := _why_not(response):
+            self.close()
+            raise UnreachableError(f"{self._host} {why}")
         return Answer(response, self)
 
     def connect(self) -> socket.socket:
@@ -126,8 +131,7 @@ class Answer:
         self.status = response.status
         self._response = response
         self._upstream = upstream
-        encoding = (response.getheader("content-encoding") or "").strip().lower()
-        self._decoder = zlib.decompressobj(47) if encoding in ("gzip", "x-gzip", "deflate") else None
+        self._decoder = zlib.decompressobj(47) if _encoding(response) in _KNOWN else None
         gone = _ANSWER_HOP | ({"content-encoding"} if self._decoder is not None else set())
         self.headers = {name: value for name, value in response.getheaders() if name.lower() not in gone}
 
@@ -155,6 +159,25 @@ class Answer:
     def drop(self) -> None:
         """Close the connection, whatever of the answer is still to come."""
         self._upstream.close()
+
+
+def _encoding(response: http.client.HTTPResponse) -> str:
+    found = (response.getheader("content-encoding") or "").strip().lower()
+    return "" if found == "identity" else found
+
+
+def _why_not(response: http.client.HTTPResponse) -> str:
+    """Return why an answer can't be passed on; "" where it can. A redirect would lead the agent around the proxy."""
+    if response.status < 200:
+        return f"answered with {response.status}, which says nothing"
+    if response.status in _REDIRECTS:
+        target = urlsplit((response.getheader("location") or "?")[:200])
+        there = f"{target.scheme}://{target.hostname}{target.path}" if target.hostname else target.path
+        return f"redirects to {there}, where the proxy doesn't go: name that URL with --upstream, if it is right"
+    encoding = _encoding(response)
+    if encoding and encoding not in _KNOWN:
+        return f"answered in {encoding[:40]}, though a plain answer was asked for"
+    return ""
 
 
 def _is_idle(connection: socket.socket) -> bool:

@@ -17,11 +17,12 @@ from beam.proxy.ladder import Ladder, Match
 from beam.proxy.masks import GENERAL, Canonicalizer, Masks
 from beam.proxy.moving import Mover
 from beam.proxy.packing import Packer, Unpacker, name_of
-from beam.proxy.private import Blanker, path_of, request_headers
+from beam.proxy.private import Blanker, answer_headers, credentials, path_of, request_headers
 from beam.proxy.recording import AnswerLine, Exchange, RequestLine, split_events
 from beam.proxy.wire import dialects
 
 PLAIN = Canonicalizer(GENERAL, {})
+TOLD = "sk-ant-api03-" + "A1b2C3d4" * 6
 
 
 def canonical(body: Any, **places: str) -> Any:
@@ -214,17 +215,66 @@ def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() ->
 def test_only_harmless_headers_and_parameters_are_stored() -> None:
     kept = {"User-Agent": "claude", "Anthropic-Beta": "y"}
     headers = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", **kept}
-    assert request_headers(headers) == {"anthropic-beta": "y", "user-agent": "claude"}
-    assert path_of("/v1/x?key=AIzaSecret&alt=sse&token=t") == "/v1/x?alt=sse"
+    assert request_headers(headers, Blanker()) == {"anthropic-beta": "y", "user-agent": "claude"}
+    assert path_of("/v1/x?key=AIzaSecret&alt=sse&token=t", Blanker()) == "/v1/x?alt=sse"
 
 
-def test_the_credential_of_a_request_is_blanked_in_texts_and_not_in_ids() -> None:
+def test_the_credential_of_a_request_is_blanked_wherever_it_is_also_in_ids_names_and_headers() -> None:
     secret = "an-unusual-credential-0123456789"
-    value = {"text": f"it is {secret}", "id": secret}
-    assert Blanker([secret]).value(value, json.dumps(value).encode()) == {
-        "text": "it is [redacted:credential]",
-        "id": secret,
-    }
+    blanker = Blanker([secret])
+    value = {"text": f"it is {secret}", "id": secret, secret: 1}
+    gone = "[redacted:credential]"
+    assert blanker.value(value, json.dumps(value).encode()) == {"text": f"it is {gone}", "id": gone, gone: 1}
+    assert answer_headers({"Request-Id": secret}, blanker) == {"request-id": gone}
+    assert path_of(f"/v1/{secret}/x", blanker) == f"/v1/{gone}/x"
+
+
+def test_credentials_are_found_in_headers_cookies_and_the_query() -> None:
+    headers = {"Authorization": "Bearer a-token-of-a-person", "Cookie": "a=1; session=a-cookie-of-a-person"}
+    found = credentials(headers, "/v1/x?alt=sse-and-something-long&key=a-key-of-a-person")
+    assert found == ("a-token-of-a-person", "a-cookie-of-a-person", "a-key-of-a-person")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "tool_use", "id": "toolu_1", "input": {"id": TOLD, "data": TOLD, "deep": [{"signature": TOLD}]}},
+        {"functionCall": {"name": "x", "args": {"id": TOLD}}},
+        {"functionResponse": {"id": "1", "response": {"id": TOLD}}},
+        {"error": {"data": TOLD}},
+        {TOLD: "x"},
+    ],
+)
+def test_a_key_that_a_tool_got_or_returned_is_no_id(value: Any) -> None:
+    assert TOLD not in json.dumps(Blanker().value(value, json.dumps(value).encode()))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "tool_use", "id": TOLD, "input": {}},
+        {"type": "redacted_thinking", "data": TOLD},
+        {"type": "base64", "media_type": "image/png", "data": TOLD},
+        {"inlineData": {"mimeType": "image/png", "data": TOLD}},
+        {"response": {"output": [{"id": TOLD, "encrypted_content": TOLD}]}},
+        {"input": [{"type": "function_call_output", "call_id": TOLD}]},
+        {"functionResponse": {"id": TOLD, "response": {}}},
+    ],
+)
+def test_what_the_api_gave_out_stays_whole_whatever_it_looks_like(value: Any) -> None:
+    assert Blanker().value(value, json.dumps(value).encode()) == value
+
+
+def test_half_a_character_is_replaced_so_that_the_request_can_be_stored() -> None:
+    data = b'{"a": "x\\ud83d y", "\\udc00": 1, "whole": "\\ud83d\\ude00"}'
+    value = Blanker().value(json.loads(data), data)
+    assert value == {"a": "x\ufffd y", "\ufffd": 1, "whole": "\U0001f600"}
+
+
+@pytest.mark.parametrize("text", [f"caf\xe9 {TOLD}", f"\x00\xff{TOLD}"])
+def test_a_body_that_is_no_utf_8_loses_its_keys_and_nothing_else(text: str) -> None:
+    got = Blanker().body(text.encode("latin-1"))
+    assert got == text.replace(TOLD, "[redacted:anthropic-key]").encode("latin-1")
 
 
 @pytest.mark.parametrize(

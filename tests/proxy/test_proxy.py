@@ -381,9 +381,12 @@ def test_a_shielding_proxy_takes_its_token_alone_and_sends_the_real_key(model: F
         assert ask(proxy.url, "hi", "chat", headers=good).status == 401
         other = send(proxy.url, "/v1/messages", body("anthropic", "x") | {"model": "gpt-5"}, headers=good)
         assert other.status == 401
-        assert send(proxy.url, "/v1/files", {"x": 1}, headers=good).status == 401
+        assert send(proxy.url, "/v1/models", method="GET", headers=good).status == 200
+        for path in ("/v1/files", "/v1/messages/batches", "/v1/responses/resp_1", "/v1/organizations/api_keys"):
+            assert send(proxy.url, path, method="GET", headers=good).status == 404
+        assert send(proxy.url, "/v1/files", {"x": 1}, headers=good).status == 404
     assert [seen[0]["x-api-key"], seen[1]["authorization"]] == ["k", "Bearer k"]
-    assert len(seen) == 2
+    assert len(seen) == 3
     assert token not in json.dumps(seen)
 
 

@@ -1,0 +1,63 @@
+"""Who may speak to a proxy on loopback, and in which form: this user's processes, no web page, no doubtful request.
+
+Any user of the machine can connect to a port on 127.0.0.1, and so can a page in a browser, by the name of a host of its
+own. Linux says whose a connection is; elsewhere nobody knows. Does not depend on what is served.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from email.message import Message
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from beam.proxy.http import RequestError
+
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F")  # 127.0.0.1, and the same within IPv6
+
+
+def check(path: str, headers: Message[str, str]) -> None:
+    """Raise RequestError for a request that comes from a web page, or may be read in two ways."""
+    if not path.startswith("/") or not path.isascii() or not path.isprintable():
+        raise RequestError(400, "a path of this server is needed")
+    if any("\r" in value or "\n" in value for value in headers.values()):
+        raise RequestError(400, "a header goes over several lines")
+    for host in headers.get_all("host", []):
+        if not is_loopback(f"//{host}"):
+            raise RequestError(403, f"this server is not {host[:100]!r}")
+    for origin in headers.get_all("origin", []):
+        if not is_loopback(origin):
+            raise RequestError(403, "a web page asks nothing here")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL names this machine by an address or a name that no other can have."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host in ("localhost", "::1") or (host.startswith("127.") and host.replace(".", "").isdecimal())
+
+
+def is_own(client: tuple[str, int], port: int) -> bool:
+    """Return whether a connection from this address to this port of ours is this user's or root's. True where the
+    system doesn't tell."""
+    ours, theirs = f":{port:04X}", f":{client[1]:04X}"
+    is_told = False
+    for local, remote, uid, inode in _connections():
+        is_told = is_told or (local.endswith(ours) and remote.endswith(theirs))
+        if local.endswith(theirs) and remote.endswith(ours) and local.partition(":")[0] in _LOOPBACK:
+            return inode != 0 and uid in (0, os.getuid())  # no inode: whoever asked is gone
+    return not is_told
+
+
+def _connections() -> Iterator[tuple[str, str, int, int]]:
+    for table in _TABLES:
+        with contextlib.suppress(OSError, ValueError, IndexError), table.open() as lines:
+            next(lines, None)
+            for line in lines:
+                row = line.split()
+                yield row[1], row[2], int(row[7]), int(row[9])

@@ -1,0 +1,93 @@
+"""One exchange on its way past: its request is stored before it is sent on, its answer as it comes, with its figures.
+
+Does not depend on sockets.
+"""
+
+from __future__ import annotations
+
+from beam.proxy import private
+from beam.proxy.budget import Meter
+from beam.proxy.private import Blanker
+from beam.proxy.recording import AnswerFile, AnswerLine, Recorder, RequestLine
+from beam.proxy.wire.dialects import Dialect
+
+
+class Tape:
+    """What is stored of one exchange while it passes; does nothing where nothing is recorded."""
+
+    def __init__(self, recorder: Recorder | None, request: RequestLine, blanker: Blanker) -> None:
+        """Store the request. Raises DiskError."""
+        self._recorder = recorder
+        self._blanker = blanker
+        self._file: AnswerFile | None = None
+        self._name = ""
+        self._rest = bytearray()
+        self._events: list[bytes] = []
+        self._dialect: Dialect | None = None
+        self._meter: Meter | None = None
+        self._is_stream = False
+        self.number = None if recorder is None else recorder.begin(request)
+
+    def begin(self, suffix: str, dialect: Dialect, meter: Meter) -> None:
+        """Begin the answer, in a file of that ending."""
+        self._dialect, self._meter, self._is_stream = dialect, meter, suffix == "sse"
+        if self._recorder is not None and self.number is not None:
+            self._file = self._recorder.answer(self.number, suffix)
+            self._name = self._file.path.name
+
+    def add(self, data: bytes) -> None:
+        """Take a piece of the answer. Events are stored when they are whole."""
+        if not self._is_stream:
+            self._rest += data
+            return
+        begin = max(0, len(self._rest) - 3)
+        self._rest += data
+        while (stop := _end_of_event(self._rest, begin)) > 0:
+            event = bytes(self._rest[:stop])
+            del self._rest[:stop]
+            begin = 0
+            self._event(event)
+
+    def _event(self, event: bytes) -> None:
+        if self._meter is not None and self._dialect is not None:
+            value = private.split_event(event)[1] if b"usage" in event else None
+            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
+        if self._file is not None:
+            self._events.append(self._blanker.event(event))
+            self._file.add(self._events[-1])
+
+    def flush(self) -> None:
+        """Take what came after the last whole event, or an answer that is no stream, as it is."""
+        if self._is_stream and self._rest:
+            self._event(bytes(self._rest))
+        elif self._meter is not None and self._dialect is not None and not self._is_stream:
+            value = private.json_of(bytes(self._rest))
+            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(self._rest))
+
+    def end(self, line: AnswerLine) -> None:
+        """Store how the answer ended."""
+        if self._recorder is None or self.number is None:
+            return
+        if self._file is not None and self._is_stream:
+            again = self._blanker.across(self._events)
+            self._file.close(None if again is None else b"".join(again))
+        elif self._file is not None:
+            self._file.add(self._blanker.body(bytes(self._rest)))
+            self._file.close()
+        self._recorder.end(
+            AnswerLine(
+                n=self.number,
+                status=line.status,
+                headers=line.headers,
+                file=self._name,
+                end=line.end,
+                error=self._blanker.text(line.error),
+                usage=line.usage,
+            )
+        )
+
+
+def _end_of_event(data: bytearray, begin: int) -> int:
+    """Return where the first event ends, behind its blank line; 0 where none is whole."""
+    ends = [at + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (at := data.find(mark, begin)) >= 0]
+    return min(ends, default=0)
