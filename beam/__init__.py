@@ -84,6 +84,7 @@ _LAZY = {
     "beam.conversations.machine": "PlanStep",
     "beam.conversations.model_calls": "RunModelCalls",
     "beam.conversations.play": "RunProgress StepBegan Warned",
+    "beam.conversations.refusal": "Refusal refusal_of",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
     "beam.conversations.scenario": "Scenario",
     "beam.model.events": "AnyEvent Event RequestDifference",
@@ -197,6 +198,8 @@ if TYPE_CHECKING:
     from beam.conversations.play import RunProgress as RunProgress
     from beam.conversations.play import StepBegan as StepBegan
     from beam.conversations.play import Warned as Warned
+    from beam.conversations.refusal import Refusal as Refusal
+    from beam.conversations.refusal import refusal_of as refusal_of
     from beam.conversations.result import CheckResult as CheckResult
     from beam.conversations.result import ReplayCounts as ReplayCounts
     from beam.conversations.result import RunResult as RunResult

@@ -111,6 +111,48 @@ def test_what_is_wrong_is_said_before_anything_runs(place: Cli, text: str, code:
     assert place.home.agents() == []
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "kind", "place"),
+    [
+        ("- send: nobody\n  prompt: x\n", 4, "not_found", "file=s.yaml,line=3,col=3"),
+        ("- send: claude\n  prompt: x\n", 4, "not_installed", "file=s.yaml,line=3,col=3"),
+        ("- send: scripted\n  promt: x\n", 2, "config", "file=s.yaml,line=4,col=3"),
+        ("- {run: [sh, x.sh]}\n", 2, "untrusted", "file=s.yaml"),
+    ],
+    ids=["no agent", "no CLI", "bad file", "no trust"],
+)
+def test_what_could_not_run_has_its_exit_code_its_annotation_and_its_case(
+    beam: Cli, text: str, code: int, kind: str, place: str
+) -> None:
+    scenario(beam, text)
+    summary = beam.base / "summary.md"
+    done = beam(
+        "run", "s.yaml", "--junit", "r.xml", "--format", "github",
+        env={"PATH": "/usr/bin:/bin", "GITHUB_STEP_SUMMARY": str(summary)},
+    )  # fmt: skip
+    assert done.code == code, done
+    (line,) = done.out.splitlines()
+    assert line.startswith("::error title=beam run,"), line
+    assert f"{place}::" in line
+    assert ends(beam) == {"the scenario can run": f"error {kind}"}
+    assert f"exit code {code}" in summary.read_text()
+    (beam.project / "r.xml").unlink()
+    assert beam("run", "s.yaml", "--dry-run", "--junit", "r.xml", env={"PATH": "/usr/bin:/bin"}).out.count("::") == 0
+    assert not (beam.project / "r.xml").exists()
+
+
+def test_a_file_that_is_not_there_is_red_in_each_report(place: Cli) -> None:
+    done = place("run", "gone.yaml", "--junit", "r.xml", "--format", "github")
+    assert (done.code, ends(place)) == (4, {"the scenario can run": "error not_found"}), done
+    assert "file=gone.yaml::there is no file gone.yaml" in done.out
+
+
+def test_a_summary_that_cannot_be_written_leaves_the_report(place: Cli) -> None:
+    scenario(place, one("hello"))
+    done = place("run", "s.yaml", "--junit", "r.xml", "--format", "github", env={"GITHUB_STEP_SUMMARY": "/"})
+    assert (done.code, ends(place)) == (74, {"it (send a)": "passed"}), done
+
+
 def test_a_budget_warns_stops_and_tells_what_was_used(place: Cli) -> None:
     scenario(place, "".join(f"- send: a\n  prompt: spend {n}\n" for n in range(4)))
     done = run(place, "--budget-usd", "1.1", "--json")

@@ -15,7 +15,7 @@ from beam.cli.render.run import result_lines, step_lines
 from beam.cli.render.text import write_json, write_line
 
 if TYPE_CHECKING:
-    from beam import RunProgress
+    from beam import Refusal, RunProgress
 
 _STYLES = ("text", "github", "gitlab")
 
@@ -65,6 +65,14 @@ class Reporter:
                 write_line(wrong)
             _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.summary(result))
         sys.stdout.flush()
+
+    def refused(self, refusal: Refusal) -> None:
+        """Tell GitHub why the scenario could not run; people read it on stderr."""
+        if self._style == "github":
+            if not self._json:
+                write_line(github.refused(refusal))
+                sys.stdout.flush()
+            _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.refused_summary(refusal))
 
     def stopped(self, result: object) -> None:
         """Print what a run came to that a signal ended."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
-from beam import SignalledError, UntrustedError, UsageError
+from beam import BeamError, DiskError, SignalledError, UntrustedError, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
 from beam.cli.streams import is_interactive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from beam import RunResult, Scenario
+    from beam.cli.reporter import Reporter
 
 T = TypeVar("T")
 
@@ -84,50 +86,53 @@ def run(
         raise UsageError("--replay-mode is for --replay DIR", "add it, or leave --replay-mode out")
     from beam.cli.model_calls import asked_of_run
 
-    calls = asked_of_run(
-        call, record=record_model, replay=replay_model, fill=fill, exact_at_least=exact_at_least, turns=replay
-    )
-    beam = call.beam
-    scenario = beam.scenario(file, variables=variables_of(set_), name=name)
-    is_answered = replay is not None and mode != "fill"
-    if dry_run:
-        steps = beam.plan(scenario, replay=is_answered)
-        if as_json:
-            write_json({"v": 1, "name": scenario.name, "steps": steps})
-        for line in () if as_json else plan_lines(scenario.name, steps):
-            write_line(line)
-        untrusted = beam.untrusted_scenario(scenario)
-        if untrusted is not None:
-            call.note(untrusted)
-        return 0
-    if junit is not None:
+    reporter = Reporter(call, file, style, as_json=as_json)
+    if junit is not None and not dry_run:
         _check_writable(call.path(junit), junit)
-    reporter = Reporter(call, scenario.source.name, style, as_json=as_json)
-
-    def play() -> RunResult:
-        return beam.run(
-            scenario,
-            ci=True if ci else False if no_ci else None,
-            fail_fast=fail_fast,
-            budget_usd=budget,
-            max_tokens=max_tokens,
-            repeat=repeat,
-            pass_rate=pass_rate,
-            record=call.path(record) if record is not None else None,
-            replay=call.path(replay) if replay is not None else None,
-            replay_mode=mode,
-            model_calls=calls,
-            seen=reporter.seen,
+    with _refusals(call, reporter, file, None if dry_run else junit):
+        calls = asked_of_run(
+            call, record=record_model, replay=replay_model, fill=fill, exact_at_least=exact_at_least, turns=replay
         )
+        beam = call.beam
+        scenario = beam.scenario(file, variables=variables_of(set_), name=name)
+        is_answered = replay is not None and mode != "fill"
+        if dry_run:
+            steps = beam.plan(scenario, replay=is_answered)
+            if as_json:
+                write_json({"v": 1, "name": scenario.name, "steps": steps})
+            for line in () if as_json else plan_lines(scenario.name, steps):
+                write_line(line)
+            untrusted = beam.untrusted_scenario(scenario)
+            if untrusted is not None:
+                call.note(untrusted)
+            return 0
 
+        def play() -> RunResult:
+            return beam.run(
+                scenario,
+                ci=True if ci else False if no_ci else None,
+                fail_fast=fail_fast,
+                budget_usd=budget,
+                max_tokens=max_tokens,
+                repeat=repeat,
+                pass_rate=pass_rate,
+                record=call.path(record) if record is not None else None,
+                replay=call.path(replay) if replay is not None else None,
+                replay_mode=mode,
+                model_calls=calls,
+                seen=reporter.seen,
+            )
+
+        try:
+            result = _trusting(call, scenario, play)
+        except SignalledError as error:
+            reporter.stopped(error.outcome)
+            _write_junit(call, junit, error.outcome)
+            raise
     try:
-        result = _trusting(call, scenario, play)
-    except SignalledError as error:
-        reporter.stopped(error.outcome)
-        _write_junit(call, junit, error.outcome)
-        raise
-    reporter.result(result)
-    _write_junit(call, junit, result)
+        reporter.result(result)
+    finally:
+        _write_junit(call, junit, result)
     return result.exit_code
 
 
@@ -142,11 +147,28 @@ def variables_of(given: list[str]) -> dict[str, str]:
     return found
 
 
+@contextlib.contextmanager
+def _refusals(call: Context, reporter: Reporter, file: str, junit: str | None) -> Iterator[None]:
+    """Report in CI, too, what keeps the scenario from running: as an annotation, and as a case of the JUnit XML."""
+    try:
+        yield
+    except SignalledError:
+        raise
+    except BeamError as error:
+        from beam import junit as reports
+        from beam import refusal_of
+
+        refusal = refusal_of(file, error)
+        with contextlib.suppress(DiskError):  # the error itself is what must be said
+            reporter.refused(refusal)
+            if junit is not None:
+                _write(call, junit, reports.refused(refusal))
+        raise
+
+
 def _check_writable(target: Path, path: str) -> None:
     """Raise DiskError where a report can't be written into this file. Nothing is written."""
     import os
-
-    from beam import DiskError
 
     nearest = next((each for each in (target, *target.parents) if os.path.lexists(each)), target)
     wrong = "is a folder" if target.is_dir() else "can't be written" if not os.access(nearest, os.W_OK) else ""
@@ -161,13 +183,16 @@ def _write_junit(call: Context, path: str | None, result: object) -> None:
 
     if path is None or not isinstance(result, RunResult):
         return
-    from beam import DiskError
     from beam import junit as reports
 
+    _write(call, path, reports.junit(result))
+
+
+def _write(call: Context, path: str, data: bytes) -> None:
     target = call.path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(reports.junit(result))
+        target.write_bytes(data)
     except OSError as error:
         raise DiskError(f"can't write {path}: {error.strerror}", "check the path", subject=path) from error
 

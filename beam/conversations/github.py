@@ -8,6 +8,7 @@ from __future__ import annotations
 from beam.base import durations
 from beam.base.digest import sha256
 from beam.conversations.plain import cut, plain
+from beam.conversations.refusal import Refusal
 from beam.conversations.result import RunResult, StepResult, Verdict
 
 _MOST_OUTPUT = 20_000
@@ -81,8 +82,14 @@ def failure(result: RunResult) -> str | None:
     return _annotation("error", "beam run", result.why, result.file, None)
 
 
-def _annotation(kind: str, title: str, text: str, file: str, line: int | None) -> str:
-    return command(kind, plain(text)[:_MOST_ANNOTATION], title=plain(title)[:200], file=plain(file), line=line)
+def refused(refusal: Refusal) -> str:
+    """Return why the scenario could not run as an annotation, at its place in the file."""
+    return _annotation("error", "beam run", refusal.text, refusal.file, refusal.line, refusal.column)
+
+
+def _annotation(kind: str, title: str, text: str, file: str, line: int | None, column: int | None = None) -> str:
+    short = plain(text)[:_MOST_ANNOTATION]
+    return command(kind, short, title=plain(title)[:200], file=plain(file), line=line, col=column)
 
 
 # -- the step summary --------------------------------------------------------------------------------------------------
@@ -121,6 +128,13 @@ def summary(result: RunResult) -> str:
         lines += ["", "| step | check | what was |", "|---|---|---|"]
         lines += [f"| {_cell(step.id)} | {_cell(check.name)} | {_cell(check.detail)} |" for step, check in failed]
     return cut("\n".join(lines) + "\n", _MOST_SUMMARY)
+
+
+def refused_summary(refusal: Refusal) -> str:
+    """Return why the scenario could not run, as Markdown."""
+    where = f", line {refusal.line}" if refusal.line is not None else ""
+    head = f"## {_SIGNS[Verdict.FAILED]} {_cell(refusal.file)}: could not run"
+    return f"{head}\n\n**{_cell(refusal.text)}**{where}; exit code {refusal.exit_code}\n"
 
 
 def _row(step: StepResult) -> str:

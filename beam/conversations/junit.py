@@ -1,4 +1,7 @@
-"""A run as JUnit XML: one case for each step, one for each check. Values in, bytes out."""
+"""A run as JUnit XML: one case for each step, one for each check, or one that it could not run.
+
+Values in, bytes out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from beam.conversations.model_calls import FIGURES
 from beam.conversations.plain import cut, plain
+from beam.conversations.refusal import Refusal
 from beam.conversations.result import CheckResult, ReplayCounts, RunResult, StepResult, Verdict
 
 _MOST_OUTPUT = 64 << 10  # characters of a step's output
@@ -21,15 +25,31 @@ def junit(result: RunResult) -> bytes:
     if result.exit_code and not any(step.verdict is Verdict.FAILED for step in result.steps):
         case = ET.SubElement(suite, "testcase", classname=plain(result.name), name="the run", time="0.000")
         ET.SubElement(case, "failure", message=_line(result.why), type="run").text = plain(result.why)
+    return _document(suite, f"{result.duration_s:.3f}")
+
+
+def refused(refusal: Refusal) -> bytes:
+    """Return JUnit XML with one case, an error: why the scenario could not run."""
+    name = plain(refusal.file)
+    suite = ET.Element("testsuite", name=name)
+    case = ET.SubElement(suite, "testcase", classname=name, name="the scenario can run", time="0.000")
+    error = ET.SubElement(case, "error", message=_line(refusal.text), type=refusal.kind)
+    where = f", line {refusal.line}, column {refusal.column}" if refusal.line is not None else ""
+    error.text = plain(f"{refusal.text}\nexit code {refusal.exit_code}, {refusal.file}{where}")
+    return _document(suite, "0.000")
+
+
+def _document(suite: ET.Element, seconds: str) -> bytes:
+    """Return the suite, counted, as a document of its own."""
     cases = suite.findall("testcase")
     figures = {
         "tests": str(len(cases)),
         "failures": str(len(suite.findall("testcase/failure"))),
         "errors": str(len(suite.findall("testcase/error"))),
         "skipped": str(len(suite.findall("testcase/skipped"))),
-        "time": f"{result.duration_s:.3f}",
+        "time": seconds,
     }
-    top = ET.Element("testsuites", {"name": plain(result.name), **figures})
+    top = ET.Element("testsuites", {"name": suite.get("name", ""), **figures})
     for name, figure in figures.items():
         suite.set(name, figure)
     top.append(suite)

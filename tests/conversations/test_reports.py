@@ -13,8 +13,10 @@ import xmlschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam.base.errors import ConfigError, NotFoundError
 from beam.conversations import github, gitlab
-from beam.conversations.junit import junit
+from beam.conversations.junit import junit, refused
+from beam.conversations.refusal import Refusal, refusal_of
 from beam.conversations.result import (
     CheckResult,
     ReplayCounts,
@@ -161,3 +163,25 @@ def test_gitlab_gets_a_section_for_each_step_and_folds_what_passed() -> None:
 
 def test_no_line_outside_of_a_group_keeps_the_mark_of_an_old_command() -> None:
     assert github.unmarked("step a: ##[error]x ##[add-mask]y") == "step a: ##\u200b[error]x ##\u200b[add-mask]y"
+
+
+# -- a scenario that could not run -------------------------------------------------------------------------------------
+
+
+def test_an_error_of_the_file_has_its_place_and_any_other_has_none() -> None:
+    wrong = refusal_of("a:1:2: b.yaml", ConfigError("a:1:2: b.yaml:7:5: steps.0: unknown key", "did you mean id?"))
+    assert (wrong.line, wrong.column, wrong.exit_code, wrong.kind) == (7, 5, 2, "config")
+    assert wrong.text == "steps.0: unknown key (did you mean id?)"
+    gone = refusal_of("s.yaml", NotFoundError("there is no file s.yaml"))
+    assert (gone.line, gone.column, gone.exit_code, gone.text) == (None, None, 4, "there is no file s.yaml")
+
+
+@pytest.mark.parametrize("said", ["fine", EVIL], ids=["plain", "evil"])
+def test_a_scenario_that_could_not_run_is_one_error_in_each_report(said: str) -> None:
+    why = Refusal(file=said or "s.yaml", kind="config", text=said, exit_code=2, line=7, column=5)
+    XSD.validate(refused(why).decode())
+    (case,) = ElementTree.fromstring(refused(why)).iter("testcase")
+    assert [(child.tag, child.get("type")) for child in case] == [("error", "config")]
+    assert obeyed([github.refused(why)]) == ["error"]
+    assert re.search(r",line=7,col=5::", github.refused(why))
+    assert github.refused_summary(why).count("\n") == 3
