@@ -28,9 +28,9 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     `folder` begins with HOME or an XDG variable; the variable `moved_by` names another one, if it is set. Files are
     `below` it, and `name` is a regular expression of their paths from there; `beside` is the path from a file to
     another one that says more of its session. `shape`: `lines` grow at their end, `document` is written anew as a
-    whole, `database` is SQLite: `query` yields rows (time in ms, JSON text) that are not older than `:since` (ms). The
-    folder CWD is that of each running process of the CLI. A process whose first argument is one of `helpers` has no
-    session.
+    whole, `database` is SQLite: `query` yields rows (time in ms, JSON text) that are not older than `:since` (ms), and
+    `history` the last rows of the session `:session`, the newest first. The folder CWD is that of each
+    running process of the CLI. A process whose first argument is one of `helpers` has no session.
     """
 
     folder: str
@@ -39,6 +39,7 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     moved_by: str = ""
     shape: Literal["lines", "document", "database"] = "lines"
     query: str = ""
+    history: str = ""
     beside: str = ""
     helpers: tuple[str, ...] = ()
 

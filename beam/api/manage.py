@@ -31,6 +31,7 @@ from beam.trust import ledger
 
 if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
+    from beam.model.events import SessionImported
 
 Taken = TypeVar("Taken")
 _COMMAND_LINE = source.Source("the command line")
@@ -96,13 +97,21 @@ def adopt_session(context: RootContext, name: str, session: str, settings: Agent
         raise UsageError(f"the session is one of {adapter}, not of {settings.adapter}", "leave the adapter out")
     check_name(name)
     if "@" not in name:
-        if name in context.config.names() or name in context.home.agents():
+        if name in context.config.names() or (context.agent_paths(name).dir / AGENT_JSON).exists():
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         settings = msgspec.structs.replace(settings, adapter=adapter)
-    begin_in(context, name, adapter, session_id, by=by)
+    env = settings.env if "@" not in name else {**context.config.resolve(name).settings.env, **settings.env}
+    imported = begin_in(context, name, adapter, session_id, by=by, env=env)
     if settings != AgentSettings():
         _write(context, context.agent_paths(name), settings)
-    return f"the first turn of {name} continues in session {session_id} of {adapter}: beam send {name} …"
+    return f"the first turn of {name} continues in session {session_id} of {adapter}; {_history_of(imported, name)}"
+
+
+def _history_of(imported: SessionImported, name: str) -> str:
+    if imported.left_out is None:
+        return f"no files of it were found, so beam log {name} begins here"
+    cut = f", without {imported.left_out} earlier ones" if imported.left_out else ""
+    return f"{imported.events} events of it are in the journal{cut}: beam log {name}"
 
 
 def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from beam.agents import registry
+from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
@@ -21,6 +22,7 @@ from beam.store.reader import Reader
 from beam.store.segment import read_state
 
 if TYPE_CHECKING:
+    from beam.foreign.past import Past
     from beam.model.events import AnyEvent
 
 _SHORTEST = 4  # characters of an id
@@ -178,9 +180,15 @@ def parsed_session(given: str) -> tuple[str, str]:
     return adapter, check_session_id(session_id)
 
 
-def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, by: str) -> None:
-    """Make the first turn of a new agent continue that session of its CLI. Raises UsageError if the agent already
-    had a turn or a message."""
+def begin_in(
+    context: RootContext, name: str, adapter: str, session_id: str, *, by: str, env: Mapping[str, str]
+) -> events.SessionImported:
+    """Make the first turn of a new agent continue that session of its CLI, and write into the agent's journal what the
+    session contains; `env` are the agent's own variables.
+
+    Return how much that was. Raises UsageError if the agent already had a turn or a message.
+    """
+    from beam.foreign.past import past
     from beam.store.lock import try_lock
 
     paths = context.agent_paths(check_name(name))
@@ -199,10 +207,40 @@ def begin_in(context: RootContext, name: str, adapter: str, session_id: str, *, 
         )
     with lock:
         state = read_state(paths.journal)
-        if state.turn or state.known or state.session or state.fork:
+        is_waiting = any(files.names(paths.queue / box) for box in ("new", "cur"))
+        if state.turn or state.known or state.session or state.fork or is_waiting:
             raise UsageError(f"there is already an agent {name} here", "give the agent another name", subject=name)
         journal = Journal.open(paths.journal, name, context.clock, context.config.limits)
         try:
+            found = past(adapter, session_id, folder=str(context.home.project), environ={**context.environ, **env})
+            imported = _import(journal, adapter, session_id, found)
             journal.append(events.SessionSelected(session_id=session_id, adapter=adapter, by=by), sync=True)
+            journal.rotate_if_due()
         finally:
             journal.close()
+    return imported
+
+
+def _import(journal: Journal, adapter: str, session_id: str, found: Past | None) -> events.SessionImported:
+    """Append what the session contains, without what an earlier try that was killed has appended."""
+    from collections import Counter
+
+    earlier = Counter(_content(event) for event in Reader(journal.directory).poll() if event.imported is not UNSET)
+    for event in found.events if found is not None else ():
+        content = _content(event)
+        if earlier[content]:
+            earlier[content] -= 1
+        else:
+            journal.append(event)
+    return journal.append(
+        events.SessionImported(
+            session_id=session_id,
+            adapter=adapter,
+            events=len(found.events) if found is not None else 0,
+            left_out=found.left_out if found is not None else None,
+        )
+    )
+
+
+def _content(event: events.Event) -> bytes:
+    return events.encode(msgspec.structs.replace(event, seq=0, ts="", agent=""))

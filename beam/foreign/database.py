@@ -15,8 +15,9 @@ _MOST = 20_000  # times that
 _MS = 200
 
 
-def rows(path: str, query: str, *, since_ms: int) -> list[tuple[int, bytes]]:
-    """Return the rows (time in ms, JSON) since that time; [] if the file is no database of this user."""
+def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
+    """Return the rows (time in ms, JSON) since that time, or of that session, as the query says; [] if the file is no
+    database of this user."""
     import sqlite3
 
     try:
@@ -39,7 +40,7 @@ def rows(path: str, query: str, *, since_ms: int) -> list[tuple[int, bytes]]:
             open_.text_factory = bytes
             return [
                 (at, row)
-                for at, row in open_.execute(query, {"since": since_ms})
+                for at, row in open_.execute(query, {"since": since_ms, "session": session})
                 if isinstance(at, int) and isinstance(row, bytes)
             ]
     except (sqlite3.Error, OSError):

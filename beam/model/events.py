@@ -39,7 +39,9 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     """The header that every event has.
 
     `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never goes backwards
-    in one journal; `turn` is null outside a turn; `message_id` is null for an event that no message caused.
+    in one journal; `turn` is null outside a turn; `message_id` is null for an event that no message caused. `imported`
+    marks an event of a time before the agent: it was read from the files of the session that the agent adopted, and
+    says when it happened (RFC 3339; "": the files don't say).
     """
 
     v: int = VERSION
@@ -48,6 +50,7 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     agent: str = ""
     turn: int | None = None
     message_id: str | None = None
+    imported: str | UnsetType = UNSET
 
 
 class _Native(Event, frozen=True, kw_only=True):
@@ -231,8 +234,19 @@ class SessionSelected(Event, frozen=True, kw_only=True, tag="session.selected"):
     by: str | None = None
 
 
+class SessionImported(Event, frozen=True, kw_only=True, tag="session.imported"):
+    """The events before this one, as far as they are marked `imported`, are what the session contained when the agent
+    adopted it: `events` of them, without the `left_out` first ones (null: the files were not found).
+    """
+
+    session_id: str
+    adapter: str
+    events: int = 0
+    left_out: int | None = 0
+
+
 class SessionPrompted(Event, frozen=True, kw_only=True, tag="session.prompted"):
-    """Somebody gave a prompt to a session that beam did not start. Its agent works on it now."""
+    """Somebody gave a prompt to a session that beam did not start. Its agent works on it now, or did (`imported`)."""
 
     text: str
 
@@ -816,6 +830,7 @@ AnyEvent = (
     | SessionForked
     | SessionRewound
     | SessionSelected
+    | SessionImported
     | SessionPrompted
     | SessionIdle
     | TurnStarted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ from beam.base.errors import (
     UnsupportedError,
     UsageError,
 )
+from beam.model import events
 from beam.model.message import Message
 from beam.model.settings import AgentSettings
+from beam.root import discovery
+from beam.store.journal import Journal
 
 CONFIG = "agents:\n  box: {mailbox: true}\n  other: {mailbox: true}\n  bot: {adapter: scripted, script: echo}\n"
 
@@ -123,6 +127,37 @@ def test_a_session_of_a_cli_becomes_an_agents_first(beam: Beam) -> None:
     assert (line.session_id, line.state) == ("11111111-2222-4333-8444-555555555555", "current")
     with pytest.raises(UsageError):
         beam.adopt_session("twin", "scripted:11111111-2222-4333-8444-555555555555", AgentSettings())
+
+
+def test_what_an_adopted_session_contained_comes_into_the_journal_once(beam: Beam, environ: dict[str, str]) -> None:
+    session_id = "0b0e6f9c-4d5e-4f6a-8b7c-9d0e1f2a3b4c"
+    path = Path(environ["HOME"]) / ".claude/projects/-p" / f"{session_id}.jsonl"
+    path.parent.mkdir(parents=True)
+    lines = [
+        {"type": "user", "uuid": str(number), "timestamp": f"2026-11-2{number}T10:00:00Z", "message": {"content": "hi"}}
+        for number in (1, 1, 2, 3)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    paths = beam.context.agent_paths("twin")
+    discovery.create(beam.home, paths)
+    journal = Journal.open(paths.journal, "twin", beam.context.clock, beam.context.config.limits)
+    journal.append(events.SessionPrompted(text="hi", imported="2026-11-21T10:00:00.000000Z"))
+    journal.close()  # a try that was killed got that far
+    said = beam.adopt_session("twin", f"claude:{session_id}", AgentSettings())
+    found = list(beam.events("twin"))
+    prompts = [event for event in found if isinstance(event, events.SessionPrompted)]
+    assert [event.imported[:10] for event in prompts if event.imported] == ["2026-11-21", "2026-11-22", "2026-11-23"]
+    assert [str(event.__struct_config__.tag) for event in found[3:]] == ["session.imported", "session.selected"]
+    assert "3 events of it are in the journal" in said
+    assert all(event.turn is None and event.ts > "2026-11-25" for event in found)
+    (line,) = beam.sessions(["twin"])
+    assert (line.session_id, line.state, line.turns) == (session_id, "current", 0)
+
+
+def test_a_session_without_files_is_adopted_and_said_to_have_none(beam: Beam) -> None:
+    assert "no files of it were found" in beam.adopt_session("twin", "claude:0b0e6f9c-4d5e", AgentSettings())
+    (imported, _) = beam.events("twin")
+    assert isinstance(imported, events.SessionImported) and (imported.events, imported.left_out) == (0, None)
 
 
 def test_a_queue_is_changed_by_its_messages_ids(beam: Beam) -> None:

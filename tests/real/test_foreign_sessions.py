@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from beam.foreign.places import places
+from beam.foreign.tail import Tail
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS
 from tests.support.cli import BEAM, Cli, eventually, processes_with
@@ -206,3 +208,26 @@ def test_what_a_subagent_of_claude_does_is_told_under_its_session(place: Place) 
     assert [one["type"] for one in below] == TURN
     assert below[1]["parent"] == below[0]["session_id"]
     assert [one["name"] for one in found if one["type"] == "tool.called"] == ["Agent", "Bash"]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
+def test_an_adopted_session_has_its_history_in_the_journal_and_goes_on(place: Place, name: str) -> None:
+    place.start(name, prompt_of(name)).wait(WAIT)
+    env = {**ADAPTERS[name].env, **place.model.env(name, place.home), "PATH": place.env["PATH"]}
+    done = place.cli.cold("agent", "add", "mine", "--session", f"{name}:{session_of(place, name)}", env=env)
+    assert done.code == 0 and "5 events of it are in the journal" in done.err, done
+    imported = [event for event in place.cli.journal("mine") if event.get("imported")]
+    assert [event["type"] for event in imported] == TURN
+    assert "hello.txt" in json.dumps(imported[1]["input"]) and "the content of hello" in imported[2]["output"]
+    done = place.cli.cold("send", "mine", "--access", "full", "and now", env=env, timeout=WAIT)
+    assert done.code == 0 and "turns=2" in done.out, done
+    assert [event["text"] for event in place.cli.journal("mine") if event["type"] == "message.queued"] == ["and now"]
+
+
+def session_of(place: Place, name: str) -> str:
+    """The id of the only session that the CLI keeps here."""
+    environ = {"HOME": str(place.home)}
+    (one,) = places(environ, [name])
+    ((path, _),) = one.paths()
+    tail = Tail(one, path)
+    return tail.who().id or [session.id for session, _ in tail.read()][0]

@@ -25,7 +25,7 @@ from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.secrets.kinds import KINDS, ROWS
 
-HEADER = ("v", "seq", "ts", "agent", "turn", "message_id")
+HEADER = ("v", "seq", "ts", "agent", "turn", "message_id", "imported")
 _SIZES = {"text_bytes", "argv_text_bytes", "line_bytes", "segment_bytes"}
 _PAUSES = {"backoff", "backoff_max", "circuit_window", "circuit_open"}
 _TIMES = {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}

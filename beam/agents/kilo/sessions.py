@@ -5,5 +5,11 @@ from __future__ import annotations
 from beam.agents.opencode import sessions
 from beam.agents.session_files import SessionFiles
 
-files = SessionFiles(folder="XDG_DATA_HOME/kilo", name=r"kilo\.db", shape="database", query=sessions.QUERY)
+files = SessionFiles(
+    folder="XDG_DATA_HOME/kilo",
+    name=r"kilo\.db",
+    shape="database",
+    query=sessions.QUERY,
+    history=sessions.HISTORY,
+)
 reader = sessions.reader

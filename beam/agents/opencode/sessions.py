@@ -12,19 +12,25 @@ from beam.model.outcome import Usage
 
 _DAY_MS = 86_400_000
 # Sessions have an index of their parts, and parts none of their times: so those of sessions of the last day are asked.
-QUERY = f"""
+_ROWS = """
 SELECT p.time_updated, json_object('id', p.id, 'at', p.time_updated, 'session', s.id, 'parent', s.parent_id,
  'cwd', s.directory, 'role', json_extract(m.data, '$.role'), 'model', json_extract(m.data, '$.modelID'),
  'data', CASE WHEN length(p.data) < 1000000 THEN json(p.data) ELSE json_object() END)
 FROM session s JOIN part p ON p.session_id = s.id JOIN message m ON m.id = p.message_id
+"""
+QUERY = f"""{_ROWS}
 WHERE s.time_updated >= :since - {_DAY_MS} AND p.time_updated >= :since
 ORDER BY p.time_created, p.id LIMIT 2000
+"""
+HISTORY = f"""{_ROWS}
+WHERE s.id = :session ORDER BY p.time_created DESC, p.id DESC LIMIT 4000
 """
 files = SessionFiles(
     folder="XDG_DATA_HOME/opencode",
     name=r"opencode\.db",
     shape="database",
     query=QUERY,
+    history=HISTORY,
 )
 
 

@@ -116,11 +116,20 @@ def _of_session(event: AnyEvent) -> tuple[str, str] | None:
             return "!", f"session {event.session_id} is gone: {event.reason}"
         case events.SessionArchived():
             return "·", f"session {event.session_id} archived: {event.reason}"
+        case events.SessionImported():
+            return "·", _imported(event)
         case events.SessionPrompted():
             return "←", event.text
         case events.SessionIdle():
             return "✗" if event.reason else "■", _idle(event)
     return None
+
+
+def _imported(event: events.SessionImported) -> str:
+    if event.left_out is None:
+        return f"session {event.session_id} had no files here: nothing of it is known"
+    cut = f"; {event.left_out} earlier ones were left out" if event.left_out else ""
+    return f"until here session {event.session_id}, before it was adopted: {event.events} events{cut}"
 
 
 def _idle(event: events.SessionIdle) -> str:

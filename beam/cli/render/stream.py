@@ -75,14 +75,15 @@ class Line(Struct, frozen=True):
     @property
     def shown(self) -> AnyEvent:
         """Return the event with an agent name for people: `folder/agent`; of a `--once` session `agent:` and how its
-        message's id ends.
+        message's id ends. An imported event has the time when it happened.
         """
         if self.session is not None:
             cli, _, session_id = self.event.agent.partition("~")
             folder = f"{Path(self.session.cwd).name}/" if self.session.cwd else ""
             return replace(self.event, agent=f"{folder}{cli}~{session_id[-4:]}")
         short = self.lane[-_LANE:] if self.lane is not None else None
-        return self._as(f"{self.project.name}/" if self.project is not None else "", short)
+        shown = self._as(f"{self.project.name}/" if self.project is not None else "", short)
+        return replace(shown, ts=shown.imported) if shown.imported else shown
 
     def _as(self, folder: str, lane: str | None) -> AnyEvent:
         lane = f":{lane}" if lane is not None else ""

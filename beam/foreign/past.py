@@ -1,0 +1,133 @@
+"""What one session of an agent CLI contains so far, from the CLI's own files: for an agent that adopts the session.
+
+It is only read, as far as the limits here go; of a long session the last part. Files are looked at that are plain, this
+user's and below the CLI's own folder.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct, structs
+
+from beam.agents import registry
+from beam.agents.base import raw_json
+from beam.agents.session_files import Session
+from beam.foreign import database
+from beam.foreign.places import Place, places
+from beam.foreign.tail import Tail
+from beam.model import events
+from beam.model.events import Event
+from beam.secrets.redact import redact_event
+
+MOST_EVENTS = 2_000
+MOST_CHARACTERS = 4_000_000  # of all events together
+LONGEST = 20_000  # characters of one text, tool call or result
+_NAMED = 8  # characters of an id that the path of a file contains at least
+_KINDS = (
+    events.SessionPrompted,
+    events.Text,
+    events.Thinking,
+    events.ToolCalled,
+    events.ToolReturned,
+    events.FileChanged,
+    events.PlanUpdated,
+    events.Notice,
+    events.SessionIdle,
+)
+
+
+class Past(Struct, frozen=True, kw_only=True):
+    """The last events of a session, marked as imported and without secrets. `left_out`: how many came before them."""
+
+    events: tuple[Event, ...] = ()
+    left_out: int = 0
+
+
+class _Kept:
+    """The last events, within the limits."""
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[int, Event]] = deque()
+        self._characters = 0
+        self._left_out = 0
+
+    def add(self, event: Event) -> None:
+        """Add an event; leave out the first ones if there are too many."""
+        event, size = _shortened(event)
+        self._events.append((size, event))
+        self._characters += size
+        while len(self._events) > MOST_EVENTS or self._characters > MOST_CHARACTERS:
+            self._characters -= self._events.popleft()[0]
+            self._left_out += 1
+
+    @property
+    def past(self) -> Past:
+        """Return what is kept."""
+        return Past(events=tuple(event for _, event in self._events), left_out=self._left_out)
+
+
+def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, str]) -> Past | None:
+    """Return what the session contains; None if the CLI keeps no files, or none of that session was found.
+
+    Of several sessions with that id, it is the one that ran in `folder`.
+    """
+    if adapter not in registry.WITH_SESSIONS:
+        return None
+    kept, is_found = _Kept(), False
+    for place in places(environ, [adapter]):
+        found = _rows(place, session_id) if place.shape == "database" else _files(place, session_id, folder)
+        for event in found:
+            is_found = True
+            if isinstance(event, _KINDS):
+                event, _ = redact_event(structs.replace(event, imported=event.ts, ts=""))
+                kept.add(event)
+    return kept.past if is_found else None
+
+
+def _files(place: Place, session_id: str, folder: str) -> Iterator[Event]:
+    """Yield the events of the session's files: several belong together if they lie in one folder."""
+    found: dict[str, list[tuple[str, Session]]] = {}
+    for path, _ in place.paths():
+        if session_id[:_NAMED] not in place.below(path):
+            continue
+        known = Tail(place, path).who()
+        if known.id == session_id and not known.root_id:
+            found.setdefault(path.rpartition("/")[0], []).append((path, known))
+    if not found:
+        return
+    here = [paths for paths in found.values() if any(known.cwd == folder for _, known in paths)]
+    for path, _ in sorted((here or list(found.values()))[0], key=lambda one: one[0]):
+        for _, event in Tail(place, path).read():
+            yield event
+
+
+def _rows(place: Place, session_id: str) -> Iterator[Event]:
+    for path, _ in place.paths():
+        reader = place.reader(path)
+        rows = database.rows(path, place.sessions.files.history, since_ms=0, session=session_id)
+        for _, row in reversed(rows):
+            yield from reader.read(row)
+
+
+def _shortened(event: Event) -> tuple[Event, int]:
+    """Return the event, with its texts cut, and how many characters they have."""
+    size = 0
+    for name in ("text", "output", "reason"):
+        text = getattr(event, name, None)
+        if isinstance(text, str):
+            event = structs.replace(event, **{name: cut(text, LONGEST)})
+            size += min(len(text), LONGEST)
+    if isinstance(event, events.ToolCalled):
+        given = bytes(event.input)
+        if len(given) > LONGEST:
+            beginning = given.decode("utf-8", "replace")[:LONGEST]
+            event = structs.replace(event, input=raw_json({"beam_cut": beginning}))
+        size += min(len(given), LONGEST)
+    return event, size
+
+
+def cut(text: str, most: int) -> str:
+    """Return the text, cut to so many characters; how many are missing stands at its end."""
+    return text if len(text) <= most else f"{text[:most]}… [{len(text) - most} more characters]"
