@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from beam.api.team_actions import TeamActions
-from beam.base.errors import BeamError, NotFoundError, UsageError
+from beam.base.errors import BeamError, NotFoundError, SignalledError, UsageError
 from beam.model.message import Access
 from beam.model.outcome import Status
 from beam.process import tree
-from beam.teams import act, model
+from beam.teams import act
 from beam.teams.act import PENDING, TeamFiles
 from beam.teams.model import LEAD, Mail, Task
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.2
 _SUMMARY = 60
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Joining(Struct, frozen=True, kw_only=True):
@@ -54,32 +58,36 @@ class Membership:
         self._joining = joining
         self._name = LEAD if joining.leads else joining.name
         self._note = note
-        self._done = 0
+        self._failed: set[str] = set()  # tasks that are not taken a second time unasked
+        self._is_member = False
+        self._signal = 0
+        self._heard: Sequence[signal.Signals] = ()
 
     def run(self) -> str:
-        """Return why the membership ended: joins, works until the team or somebody ends it, and leaves."""
-        self._join()
-        try:
-            return self._work()
-        finally:
-            self._leave()
+        """Return why the membership ended: joins, works until the team or somebody ends it, and leaves.
+
+        Raises SignalledError after a signal, once it has left.
+        """
+        with self._signals():
+            try:
+                self._join()
+                return self._work()
+            finally:
+                self._leave()
 
     # -- coming and going ----------------------------------------------------------------------------------------------
 
     def _join(self) -> None:
-        joining, members = self._joining, self._files.members()
+        joining = self._joining
         if not act.MEMBER_NAME.fullmatch(self._name):
             raise UsageError(f"{self._name!r} is not a member's name", "use --name", subject=self._name)
-        other = _membership_of(self._files.home, joining.agent, str(self._beam.home.root))
-        if other:
-            raise UsageError(f"{joining.agent} is in the team {other} already", "an agent is in one team at a time")
+        self._check_alone()
         if joining.leads:
             if self._files.roster().session_id and not _made_by_beam(self._files):
                 raise UsageError(f"{self._team} is led by Claude Code", "join it without --lead")
+            self._is_member = True
             return
-        if any(one.get("name") == self._name for one in members):
-            raise UsageError(f"{self._team} has a member {self._name} already", "use --name", subject=self._name)
-        self._files.add_member(
+        replaced = self._files.add_member(
             {
                 "agentId": f"{self._name}@{self._team}",
                 "name": self._name,
@@ -95,8 +103,14 @@ class Membership:
                     "pid": os.getpid(),
                     "start": tree.start_ticks(os.getpid()),
                 },
-            }
+            },
+            replaces=_is_gone,
         )
+        self._is_member = True
+        self._check_alone()  # of two that joined at once
+        if replaced:
+            for task_id in self._files.release_tasks(self._name):
+                self._note(f"task {task_id} is free again: the {self._name} before this one was killed")
         access = f"the access {joining.access}" if joining.access is not None else "the access of its settings"
         takes = "It takes free tasks by itself. " if joining.takes_tasks else ""
         hello = (
@@ -106,29 +120,63 @@ class Membership:
         self._files.post(self._lead(), hello, sender=self._name, summary=f"{self._name} joined")
         self._note(f"{joining.agent} is {self._name} in {self._team}, with {access}")
 
+    def _check_alone(self) -> None:
+        agent, root = self._joining.agent, str(self._beam.home.root)
+        other = _membership_of(self._files.home, agent, root)
+        if other:
+            raise UsageError(f"{agent} is in the team {other} already", "an agent is in one team at a time")
+
     def _leave(self) -> None:
+        if not self._is_member:
+            return
         with contextlib.suppress(BeamError, OSError):
             for task_id in self._files.release_tasks(self._name):
                 self._note(f"task {task_id} is free again")
             if not self._joining.leads:
                 self._files.remove_member(self._name)
 
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Inside, a signal to end is noted, and heeded where nothing is half done. An ignored one stays ignored."""
+        before = {each: signal.getsignal(each) for each in _ENDING}
+        if threading.current_thread() is threading.main_thread():
+            self._heard = [each for each in _ENDING if before[each] is not signal.SIG_IGN]
+        self._listen()
+        try:
+            yield
+        finally:
+            for each in self._heard:
+                signal.signal(each, before[each])
+
+    def _listen(self) -> None:
+        def came(number: int, frame: FrameType | None) -> None:
+            self._signal = number
+
+        for each in self._heard:
+            signal.signal(each, came)
+
+    def _heed(self) -> None:
+        if self._signal:
+            raise SignalledError(self._signal, message=f"{self._name} left {self._team}")
+
     # -- work ----------------------------------------------------------------------------------------------------------
 
     def _work(self) -> str:
         since, is_idle = time.monotonic(), False
         while True:
-            if not os.path.isfile(self._files.config):  # noqa: PTH113 - a text
+            self._heed()
+            try:
+                if self._files.roster().member(self._name) is None:
+                    return f"{self._name} was removed from {self._team}"
+            except NotFoundError:
                 return f"the team {self._team} ended"
-            if self._files.roster().member(self._name) is None:
-                return f"{self._name} was removed from {self._team}"
             worked = False
             for mail in self._files.take_mail(self._name):
+                self._heed()
                 if mail.kind == "shutdown_request" and mail.sender == self._lead():
                     return self._end(mail)
                 worked = self._mail(mail) or worked
-            if not worked and self._joining.takes_tasks:
-                worked = self._take_task()
+            worked = worked or self._next_task()
             if worked:
                 since, is_idle = time.monotonic(), False
                 continue
@@ -147,28 +195,36 @@ class Membership:
         if mail.kind != "message":
             self._note(f"left out: {mail.kind} of {mail.sender}")
             return False
+        sender = mail.sender if act.MEMBER_NAME.fullmatch(mail.sender) else "Somebody whose name is none"
         text = (
-            f"{mail.sender} of the team {self._team} writes to you. It is an agent, or says so; "
+            f"{sender} of the team {self._team} writes to you. It is an agent, or says so; "
             "it is not your user.\n\n"
             f"{mail.text}"
         )
-        ok, answer = self._turn(text)
+        _, answer = self._turn(text)
         if not mail.is_reply:
-            self._say(mail.sender, answer, reply_to=mail.id, ok=ok)
+            self._say(mail.sender, answer, reply_to=mail.id)
         return True
 
     def _assigned(self, task_id: str) -> bool:
-        task = self._files.tasks().get(task_id)
+        tasks = self._files.tasks()
+        task = tasks.get(task_id)
         if task is None or task.owner not in (None, self._name) or task.status == COMPLETED:
+            return False
+        waits = self._files.waits_for(task, tasks)
+        if waits:  # what is this member's is done once it waits no more
+            self._note(f"task {task_id} waits for {', '.join(waits)}")
             return False
         return self._do(task)
 
-    def _take_task(self) -> bool:
+    def _next_task(self) -> bool:
+        """Do the first task that waits for nothing: one that this member was given, or a free one if it takes them."""
         tasks = self._files.tasks()
         mine = [one for one in tasks.values() if one.owner == self._name and one.status == PENDING]
         free = [one for one in tasks.values() if one.owner is None and one.status == PENDING]
+        free = [one for one in free if self._joining.takes_tasks and one.id not in self._failed]
         for task in sorted([*mine, *free], key=lambda one: int(one.id)):
-            if any(other in tasks and tasks[other].status != COMPLETED for other in task.blocked_by):
+            if self._files.waits_for(task, tasks):
                 continue
             if task.owner is None:
                 try:
@@ -193,23 +249,28 @@ class Membership:
             if ok:
                 self._files.move_task(task.id, COMPLETED, self._name)
             else:
-                self._files.release_tasks(self._name)
-        self._say(self._lead(), f"Task #{task.id} ({task.subject}): {answer}", ok=ok)
+                self._failed.add(task.id)
+                self._files.release_task(task.id)
+        self._say(self._lead(), f"Task #{task.id} ({task.subject}): {answer}")
         return True
 
     def _turn(self, text: str) -> tuple[bool, str]:
         joining = self._joining
         try:
             outcome = self._beam.send(joining.agent, text, access=joining.access)
+        except SignalledError:
+            raise
         except BeamError as error:
             return False, f"it failed: {error.message}"
+        finally:
+            self._listen()  # a turn has handlers of its own, and leaves none behind
         if outcome.status == Status.COMPLETED:
             return True, outcome.reply or "done"
         return False, f"it {outcome.status}: {outcome.reason or ''}"
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
-    def _say(self, to: str, text: str, *, reply_to: str = "", ok: bool = True) -> None:
+    def _say(self, to: str, text: str, *, reply_to: str = "") -> None:
         """Write to a member; what is for nobody in the team goes to the lead."""
         roster = self._files.roster()
         receiver = to if roster.member(to) is not None else self._lead()
@@ -218,10 +279,9 @@ class Membership:
             return
         words = " ".join(text.split())
         summary = words if len(words) <= _SUMMARY else words[: _SUMMARY - 1] + "…"
-        if model.frame_of(text.strip()):
+        if act.is_frame(text):
             text = f"The answer was:\n{text}"
         self._files.post(receiver, text[: act.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)
-        self._done += ok
 
     def _idle(self) -> None:
         fields = {"from": self._name, "idleReason": "available"}
@@ -246,6 +306,17 @@ def _made_by_beam(files: TeamFiles) -> bool:
     return files.roster().made_by == "beam"
 
 
+def _is_gone(member: Mapping[str, Any]) -> bool:
+    """Return whether a member is one of beam's whose process was killed."""
+    told = member.get("beam")
+    return isinstance(told, dict) and not _is_alive(told)
+
+
+def _is_alive(told: Mapping[str, Any]) -> bool:
+    pid, start = told.get("pid"), told.get("start")
+    return isinstance(pid, int) and start is not None and tree.start_ticks(pid) == start
+
+
 def _membership_of(home: str, agent: str, root: str) -> str:
     """Return the team that this agent is in with a living process, "" if none."""
     for folder in sorted(os.listdir(f"{home}/teams")):  # noqa: PTH208 - names
@@ -257,7 +328,6 @@ def _membership_of(home: str, agent: str, root: str) -> str:
             told = member.get("beam")
             if not isinstance(told, dict) or (told.get("agent"), told.get("root")) != (agent, root):
                 continue
-            pid = told.get("pid")
-            if isinstance(pid, int) and tree.start_ticks(pid) == told.get("start"):
+            if told.get("pid") != os.getpid() and _is_alive(told):
                 return folder
     return ""

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from beam.base import files
 from beam.base.clock import rfc3339
@@ -31,6 +31,10 @@ MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 LONGEST = 256 * 1024  # characters of a message
 _LARGEST = 16 * 1024 * 1024
 _TASK_ID = re.compile(r"[0-9]{1,9}")
+_HALF_TRIES, _HALF_S = 5, 0.02  # Claude Code writes some files in place: half of one is read again
+_AROUND = re.compile(r"\A[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+|[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+\Z")
+
+T = TypeVar("T")
 
 
 class TeamFiles:
@@ -46,8 +50,7 @@ class TeamFiles:
 
     def roster(self) -> Roster:
         """Return the configuration. Raises NotFoundError if the team has none."""
-        data = _read(self.config)
-        found = model.roster(data) if data is not None else None
+        found = _whole(self.config, model.roster)
         if found is None:
             raise NotFoundError(f"the team {self.folder} has no configuration", "beam team list", subject=self.folder)
         return found
@@ -109,15 +112,19 @@ class TeamFiles:
     # -- tasks ---------------------------------------------------------------------------------------------------------
 
     def tasks(self) -> dict[str, Task]:
-        """Return the tasks by id."""
+        """Return the tasks by id. A file whose task has another id than its name says is none."""
         found = {}
-        for name in _names(self._task_dir()):
-            if name.endswith(".json") and _TASK_ID.fullmatch(name[:-5]):
-                data = _read(f"{self._task_dir()}/{name}")
-                task = model.task(data) if data is not None else None
-                if task is not None:
-                    found[task.id] = task
+        for task_id in self._task_ids():
+            task = _whole(self._task_path(task_id), model.task)
+            if task is not None and task.id == task_id:
+                found[task_id] = task
         return found
+
+    def waits_for(self, task: Task, tasks: Mapping[str, Task]) -> list[str]:
+        """Return the ids of the tasks that it waits for. One that can't be read counts; one that is gone does not."""
+        return [
+            one for one in task.blocked_by if (tasks[one].status != COMPLETED if one in tasks else self._has_task(one))
+        ]
 
     def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> str:
         """Create a task that waits for those of `after`, and return its id."""
@@ -127,7 +134,7 @@ class TeamFiles:
             tasks = self.tasks()
             for other in after:
                 self._known(tasks, other)
-            task_id = str(max([self._highest(), *(int(one) for one in tasks)]) + 1)
+            task_id = str(max([self._highest(), *map(int, self._task_ids())]) + 1)
             value = {
                 "id": task_id,
                 "subject": subject,
@@ -162,8 +169,7 @@ class TeamFiles:
                 raise UsageError(f"task {task_id} is {found['owner']}'s", "beam team tasks", subject=task_id)
             if found.get("status") != PENDING:
                 raise UsageError(f"task {task_id} is {found.get('status')}", "beam team tasks", subject=task_id)
-            tasks = self.tasks()
-            waits = [one for one in found["blockedBy"] if one in tasks and tasks[one].status != COMPLETED]
+            waits = self.waits_for(Task(id=task_id, blocked_by=tuple(found["blockedBy"])), self.tasks())
             if waits:
                 raise UsageError(f"task {task_id} waits for {', '.join(waits)}", "beam team tasks", subject=task_id)
             found["owner"] = owner
@@ -184,28 +190,47 @@ class TeamFiles:
 
         return self._change(task_id, move)
 
-    def release_tasks(self, owner: str) -> list[str]:
-        """Give back the tasks that somebody did not finish, and return their ids."""
-        found = [one.id for one in self.tasks().values() if one.owner == owner and one.status != COMPLETED]
+    def release_task(self, task_id: str) -> None:
+        """Make a task free again."""
 
         def free(value: dict[str, Any]) -> None:
             value["status"] = PENDING
             value.pop("owner", None)
 
+        self._change(task_id, free)
+
+    def release_tasks(self, owner: str) -> list[str]:
+        """Give back the tasks that somebody did not finish, and return their ids."""
+        found = [one.id for one in self.tasks().values() if one.owner == owner and one.status != COMPLETED]
         for task_id in found:
-            self._change(task_id, free)
+            self.release_task(task_id)
         return found
 
     # -- members -------------------------------------------------------------------------------------------------------
 
-    def add_member(self, value: Mapping[str, Any]) -> None:
-        """Add a member to the configuration."""
-        self._change_config(lambda found: found["members"].append(dict(value)))
+    def add_member(
+        self, value: Mapping[str, Any], *, replaces: Callable[[Mapping[str, Any]], bool] = lambda _: False
+    ) -> bool:
+        """Add a member to the configuration, and return whether it took the place of one that `replaces` gives up.
+
+        Raises UsageError if there is another of that name.
+        """
+        name = value["name"]
+        given_up: list[dict[str, Any]] = []
+
+        def join(found: dict[str, Any]) -> None:
+            given_up.extend(one for one in found["members"] if one.get("name") == name)
+            if not all(replaces(one) for one in given_up):
+                raise UsageError(f"{self.folder} has a member {name} already", "use --name", subject=str(name))
+            found["members"] = [one for one in found["members"] if one.get("name") != name] + [dict(value)]
+
+        self._change_config(join)
         path = self.inbox(str(value["name"]))
         os.makedirs(f"{self.team_dir}/inboxes", exist_ok=True)  # noqa: PTH103 - a text
         with held(path):
             if _read(path) is None:
                 _replace(path, [])
+        return bool(given_up)
 
     def remove_member(self, name: str) -> None:
         """Remove a member from the configuration, if it is there."""
@@ -217,15 +242,23 @@ class TeamFiles:
 
     def members(self) -> list[dict[str, Any]]:
         """Return the members as they are in the configuration, with what Claude Code does not write."""
-        data = _read(self.config)
-        value = model.object_in(data) if data is not None else None
-        found = (value or {}).get("members")
+        found = (_whole(self.config, model.object_in) or {}).get("members")
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _task_dir(self) -> str:
         return f"{self.home}/tasks/{inbox_name(self.folder)}"
+
+    def _task_path(self, task_id: str) -> str:
+        return f"{self._task_dir()}/{task_id}.json"
+
+    def _task_ids(self) -> list[str]:
+        names = _names(self._task_dir())
+        return [name[:-5] for name in names if name.endswith(".json") and _TASK_ID.fullmatch(name[:-5])]
+
+    def _has_task(self, task_id: str) -> bool:
+        return _TASK_ID.fullmatch(task_id) is not None and os.path.lexists(self._task_path(task_id))
 
     def _list_lock(self) -> Any:
         path = f"{self._task_dir()}/.lock"
@@ -243,12 +276,11 @@ class TeamFiles:
             raise NotFoundError(f"{self.folder} has no task {task_id!r}", "beam team tasks TEAM", subject=task_id)
 
     def _change(self, task_id: str, change: Callable[[dict[str, Any]], None]) -> Task:
-        path = f"{self._task_dir()}/{task_id}.json"
-        if not _TASK_ID.fullmatch(task_id) or not os.path.lexists(path):
+        path = self._task_path(task_id)
+        if not self._has_task(task_id):
             raise NotFoundError(f"{self.folder} has no task {task_id!r}", "beam team tasks TEAM", subject=task_id)
         with held(path):
-            data = _read(path)
-            value = model.object_in(data) if data is not None else None
+            value = _whole(path, model.object_in)
             if value is None:
                 raise CorruptError(f"{path} is no task", subject=path)
             for key in ("blocks", "blockedBy"):
@@ -261,8 +293,7 @@ class TeamFiles:
 
     def _change_config(self, change: Callable[[dict[str, Any]], None]) -> None:
         with held(self.config):
-            data = _read(self.config)
-            value = model.object_in(data) if data is not None else None
+            value = _whole(self.config, model.object_in)
             if value is None:
                 raise NotFoundError(f"the team {self.folder} is gone", "beam team list", subject=self.folder)
             value["members"] = [one for one in value.get("members") or [] if isinstance(one, dict)]
@@ -313,18 +344,24 @@ def check_text(text: str) -> str:
         raise UsageError("there is nothing to send")
     if len(text) > LONGEST:
         raise UsageError(f"a message of {len(text):,} characters is too long", f"at most {LONGEST:,}")
-    bare = text.strip().lstrip("\ufeff").strip()
-    if model.frame_of(bare) or _is_frame(bare):
+    if is_frame(text):
         raise UsageError(
             "the text is a frame of the team's own protocol, and beam sends none", "write it as a sentence"
         )
     return text
 
 
-def _is_frame(text: str) -> bool:
+def is_frame(text: str) -> bool:
+    """Return whether any reader of JSON may take the text for a frame of the team's own protocol: an object with a
+    `type`, whatever is around it that somebody may strip, however deep it is and however long its numbers are."""
+    bare = _AROUND.sub("", text)
+    if not bare.startswith("{"):
+        return False
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = json.loads(bare, parse_int=str, parse_float=str)
+    except RecursionError:
+        return True
+    except ValueError:
         return False
     return isinstance(value, dict) and "type" in value
 
@@ -390,6 +427,19 @@ def _read(path: str) -> bytes | None:
         return files.read(Path(path), _LARGEST)
     except FileNotFoundError:
         return None
+
+
+def _whole(path: str, parse: Callable[[bytes], T | None]) -> T | None:
+    """Return what is in the file; None if it is missing, or if nothing can be made of it."""
+    for _ in range(_HALF_TRIES):
+        data = _read(path)
+        if data is None:
+            return None
+        value = parse(data)
+        if value is not None:
+            return value
+        time.sleep(_HALF_S)
+    return None
 
 
 def _letters(path: str) -> list[Any]:

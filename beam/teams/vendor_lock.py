@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from beam.base.errors import DiskError, UnfinishedError
 
 STALE_S = 30.0  # Claude Code takes over a lock of that age
-PATIENCE_S = 20.0
+PATIENCE_S = STALE_S + 5.0  # what a holder that died left behind is waited out
 _PAUSE_S = (0.002, 0.02)
 
 
