@@ -90,7 +90,9 @@ def test_every_crash_point_is_in_the_page_of_files_in_its_order() -> None:
 
 
 def test_the_yaml_example_of_the_page_of_files_is_understood() -> None:
-    (example,) = blocks(page("beam-yaml.md"), "yaml")
+    example, *others = blocks(page("beam-yaml.md"), "yaml")
+    for other in others:
+        file.parse(other.text.encode(), Path("beam.yaml"), adapters=tuple(registry.ADAPTERS))
     read = file.parse(example.text.encode(), Path("beam.yaml"), adapters=tuple(registry.ADAPTERS))
     assert set(read.agents) == {"planner", "linter", "desk"}
     assert (read.defaults["timeout"], read.limits["waiting"]) == (1200.0, 500)

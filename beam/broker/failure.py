@@ -84,9 +84,11 @@ def _seconds(timestamp: str) -> float:
     return recorded_ns(timestamp) / _NS
 
 
-def pause_s(state: State, head: str | None, now_ns: int, *, no_circuit: bool = False) -> float | None:
+def pause_s(
+    state: State, head: str | None, now_ns: int, *, no_circuit: bool = False, pace: float | None = None
+) -> float | None:
     """Return the seconds until a message may be claimed; None while the queue is paused. `head`: the next message;
-    `no_circuit`: it ignores an open circuit."""
+    `no_circuit`: it ignores an open circuit; `pace`: seconds that the agent rests after a turn."""
     if state.paused:
         return None
     until = [0.0]
@@ -95,6 +97,8 @@ def pause_s(state: State, head: str | None, now_ns: int, *, no_circuit: bool = F
     known = state.known.get(head) if head is not None else None
     if known is not None and known.not_before is not None:
         until.append(_seconds(known.not_before) - now_ns / _NS)
+    if pace and state.last is not None and state.last.at:
+        until.append(min(pace, _seconds(state.last.at) + pace - now_ns / _NS))  # no longer, if the clock was put back
     return max(until)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam.base.clock import parse_rfc3339
-from beam.base.errors import CorruptError, DiskError
+from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.base.faults import crash_point
 from beam.broker import closing, failure
 from beam.model import events
@@ -239,7 +240,15 @@ class Waiting:
             return failure.pause_s(state, None, now_ns)
         message = self.read(head) if state.circuit_until is not None else None
         no_circuit = message is not None and message.options.no_circuit is True
-        return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit)
+        return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=self._pace())
+
+    def _pace(self) -> float | None:
+        """Return how long the agent rests after a turn; None if it does not, or its settings are wrong."""
+        if self.log.state.last is None or self.log.paths.lane is not None:
+            return None
+        with contextlib.suppress(BeamError):
+            return self.log.context.config.resolve(self.log.paths.agent).settings.pace
+        return None
 
     def waits_for_trust(self, entry: Entry) -> str | None:
         """Return why this message waits until a person trusts the folder; None if it does not."""

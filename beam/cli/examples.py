@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'id=$(beam send claude "Run the slow tests" --no-wait)',
         'beam send claude --via dialogue --keep 10m "Read src/parse.py"',
         'beam send claude --steer "Only the tests, please"',
+        "beam send claude 'Look for new issues' --once --every '0 9 * * mon-fri'",
         'beam send claude,codex "Name this function" --judge gemini',
     ),
     "beam run": (

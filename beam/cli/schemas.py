@@ -39,6 +39,7 @@ class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     policy: Policy = Policy()
     notify: tuple[NotifyTarget, ...] = ()
+    env_profiles: dict[str, dict[str, str]] = {}
     allow_fs: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
 

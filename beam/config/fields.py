@@ -66,7 +66,7 @@ def settings_from_text(given: Mapping[str, str], source: Source) -> dict[str, ob
 def setting_from_text(name: str, text: str, at: tuple[str, ...], source: Source) -> object:
     """Return the checked value of one field of an agent's settings, given as text. Raises ConfigError."""
     value: object = text
-    if name == "command":
+    if name in ("command", "runner"):
         import shlex
 
         try:
@@ -111,7 +111,15 @@ def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Sou
             )
 
 
-_OF_THE_AGENT = ("adapter", "command", "protocol", "executable", "script", "mailbox")  # what runs is the agent's own
+_OF_THE_AGENT = (
+    "adapter",
+    "command",
+    "protocol",
+    "executable",
+    "runner",
+    "script",
+    "mailbox",
+)  # what runs is the agent's own
 
 
 def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source) -> None:
@@ -179,6 +187,8 @@ def _checked(
         if key in DURATIONS and checked > durations.LONGEST:
             raise source.error(at, f"{value} seconds are longer than a year", "write it like 90s, 5m or 1h30m")
     _refuse_nul(checked, at, source)
+    if key == "runner" and isinstance(checked, tuple):
+        _check_runner(checked, at, source)
     if key == "screen":
         return screen_fields(value, at, source)
     if isinstance(checked, RuleLists):
@@ -189,6 +199,19 @@ def _checked(
     if key == "env" and isinstance(checked, dict) and any(not name or "=" in name for name in checked):
         raise source.error(at, "a variable's name is not empty and has no =")
     return checked
+
+
+_GIVES_A_SHELL = ("ssh", "su", "sh", "bash", "dash", "zsh", "fish")  # of the words after it, one string is made
+
+
+def _check_runner(words: tuple[str, ...], at: tuple[str, ...], source: Source) -> None:
+    """Refuse a runner whose shell would read a prompt as code."""
+    if words and not words[0]:
+        raise source.error(at, "names no program", "write it like [docker, exec, -i, box]")
+    program = words[0].rpartition("/")[2] if words else ""
+    if program in _GIVES_A_SHELL and not any("{command}" in word for word in words):
+        hint = f"write '{{command}}' where the agent's command line belongs, as in [{program}, …, '{{command}}']"
+        raise source.error(at, f"{program} gives its words to a shell, which would read a prompt as code", hint)
 
 
 def _check_rules(lists: RuleLists, at: tuple[str, ...], source: Source) -> None:
@@ -228,7 +251,7 @@ _TYPES_IN_WORDS = {
 
 
 def _type_hint(key: str, value: object) -> str:
-    if key == "command" and isinstance(value, str):
+    if key in ("command", "runner") and isinstance(value, str):
         return f"write a list, a word each: [{', '.join(value.split())}]"
     if key == "env":
         return "write names and values as text, numbers and yes/no in quotes"

@@ -24,15 +24,16 @@ from beam.config.fields import (
 from beam.config.parsed import ParsedFiles
 from beam.config.source import Source, mapping, nearest
 from beam.model.limits import Limits
-from beam.model.message import NAME, NAME_RULE
+from beam.model.message import NAME, NAME_RULE, PLAIN
 from beam.model.policy import Policy
 
 if TYPE_CHECKING:
     from beam.model.notification import NotifyTarget
 
-_KEYS = ("defaults", "agents", "limits", "policy", "notify", "disable", "allow_fs")
+_KEYS = ("defaults", "agents", "limits", "policy", "notify", "env_profiles", "disable", "allow_fs")
 
 
+ENV_PROFILES = "env_profiles"
 _USER_KEYS = ("state_dir",)  # the user's own configuration only
 
 
@@ -48,6 +49,7 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
     limits: Fields = {}
     policy: Fields = {}
     notify: tuple[NotifyTarget, ...] = ()
+    env_profiles: Mapping[str, Mapping[str, str]] = {}
     disable: tuple[str, ...] = ()
     allow_fs: tuple[str, ...] = ()
     state_dir: str | None = None
@@ -102,6 +104,7 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedF
         limits=fields_of(top.get("limits"), Limits, ("limits",), source),
         policy=fields_of(top.get("policy"), Policy, ("policy",), source),
         notify=_notify(top.get("notify"), source),
+        env_profiles=_env_profiles(top.get("env_profiles"), source),
         disable=disabled(top.get("disable"), ("disable",), source, adapters),
         allow_fs=_allow_fs(top.get("allow_fs"), source),
         state_dir=_state_dir(top.get("state_dir"), source),
@@ -114,6 +117,18 @@ def _notify(given: object, source: Source) -> tuple[NotifyTarget, ...]:
     from beam.config.notify import targets
 
     return targets(given, source)
+
+
+def _env_profiles(given: object, source: Source) -> dict[str, Mapping[str, str]]:
+    """Return the named environments, each checked as an agent's `env` is."""
+    profiles: dict[str, Mapping[str, str]] = {}
+    for name, variables in mapping(given, (ENV_PROFILES,), source).items():
+        if not PLAIN.match(name):
+            raise source.error((ENV_PROFILES, name), "not a profile's name", "write it like work, or ci-2")
+        at = (ENV_PROFILES, name)
+        checked = settings_fields({"env": mapping(variables, at, source)}, at, source)["env"]
+        profiles[name] = checked  # type: ignore[assignment]
+    return profiles
 
 
 def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:

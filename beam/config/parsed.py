@@ -92,7 +92,7 @@ def _may_be_kept(parsed: _Parsed) -> bool:
     """Return whether JSON brings back the same values (not so with dates and infinities), and none may be a key."""
     from beam.secrets.redact import redact
 
-    if any("env" in at for at, _ in parsed.lines):
+    if any("env" in at or "env_profiles" in at for at, _ in parsed.lines):
         return False
     try:
         data = msgspec.json.encode(parsed.values)

@@ -21,6 +21,7 @@ from beam.config.file import ConfigFile
 from beam.config.narrow import at_most, narrowing
 from beam.config.parsed import ParsedFiles
 from beam.config.source import Source
+from beam.config.source import nearest as nearest_profile
 from beam.model.limits import Limits
 from beam.model.message import NAME, base_of, check_name
 from beam.model.policy import Policy
@@ -173,6 +174,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         own = self._layers_of(name, files) if name != base else _Layers()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
         fields, origin = _merged([*layers, *own.layers, *variables])
+        self._add_profile(fields, origin)
         declared_in = (*said.declared_in, *own.declared_in)
         said_by = declared_in[-1] if declared_in else BUILT_IN
         settings = AgentSettings(**self._with_adapter(base, fields, origin, said_by))  # type: ignore[arg-type]
@@ -218,6 +220,22 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             hint = f"to use it again, take it out of {who if who == DISABLE else f'`disable:` in your {who}'}"
             raise ConfigError(f"{adapter} is switched off by {who}", hint, subject=name, kind="switched_off")
         return {**fields, "adapter": adapter}
+
+    def _add_profile(self, fields: dict[str, object], origin: dict[str, str]) -> None:
+        """Add the variables of the agent's `env_profile` below those of its own `env`."""
+        name = fields.get("env_profile")
+        if not name:
+            return
+        written = [(who, file.env_profiles[str(name)]) for who, file in self.files if name in file.env_profiles]
+        if not written:
+            names = sorted({each for _, file in self.files for each in file.env_profiles})
+            hint = nearest_profile(str(name), names) if names else "write it under `env_profiles:`"
+            raise ConfigError(f"there is no environment profile {str(name)[:80]!r}", hint, subject=str(name)[:80])
+        variables, whose = _merged([(who, {"env": values}) for who, values in written])
+        own = fields.get("env")
+        fields["env"] = {**variables["env"], **(own if isinstance(own, dict) else {})}  # type: ignore[dict-item]
+        for key, who in whose.items():
+            origin.setdefault(key, who)
 
     def _not_found(self, name: str) -> NotFoundError:
         known = list(dict.fromkeys([*self.names(), *self.adapters]))

@@ -97,7 +97,8 @@ class _Walk:
             return [self.value(item, (*at, str(n))) for n, item in enumerate(node.value)]
         if node.tag == "tag:yaml.org,2002:str":
             return str(node.value)
-        if at[-2:-1] == ("env",) and node.tag in _SCALARS:
+        is_variable = at[-2:-1] == ("env",) or (at[:1] == ("env_profiles",) and len(at) == 3)
+        if is_variable and node.tag in _SCALARS:
             return str(node.value)  # a variable is text, so `1` is "1" and `010` is "010"
         if len(node.value) > _LONGEST_NUMBER and node.tag != "tag:yaml.org,2002:str":
             raise self.error(node, at, "not a value that beam reads")

@@ -8,7 +8,7 @@ from beam.model.message import Access
 from beam.model.rule_lists import RuleLists
 
 DURATIONS = frozenset(  # the fields of settings, limits and policy that may be written like 1h30m
-    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep"}
+    {"timeout", "idle_timeout", "ask_timeout", "grace", "lease", "keep", "pace"}
     | {"backoff", "backoff_max", "circuit_window", "circuit_open"}
 )
 ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of the person's own
@@ -17,11 +17,15 @@ ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of t
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One agent. Times are seconds; null leaves it to the limits or to the agent CLI.
 
-    `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `command`, `reply_path`,
+    `adapter` is a name of the registry. `executable` replaces the CLI's own name or path.
+    `runner` is a command that runs the agent elsewhere: `{command}` in a word of it is the agent's command line, quoted
+    for a shell; without that its words follow. `command`, `reply_path`,
     `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
     mailboxes. A nested list in `command` is a group that is left out if a placeholder in it has no value. `protocol`:
     the `command` is an agent that speaks it (acp: the Agent Client Protocol). `cwd` is relative to the project folder.
-    `retries` limits the CLI's own API retries. `keep` is how long a broker keeps the agent's process between turns (0:
+    `env_profile` names variables of `env_profiles`, which `env` wins over.
+    `retries` limits the CLI's own API retries. `pace` is the least time from the end of a
+    turn to the beginning of the next. `keep` is how long a broker keeps the agent's process between turns (0:
     not at all), `record` whether each turn on its terminal is recorded, `screen` what differs there from what its
     adapter knows. `envelope` is the text above a message of another agent: none, short, full, or a text with `{from}`
     in it. `tolerate` is the status (denied) whose exit code is 0. `rules` say which calls of tools are denied, asked
@@ -30,10 +34,12 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     adapter: str = ""
     executable: str | None = None
+    runner: tuple[str, ...] = ()
     model: str | None = None
     access: Access | None = None
     cwd: str | None = None
     env: dict[str, str] = {}
+    env_profile: str | None = None
     timeout: float | None = None
     idle_timeout: float | None = None
     max_turns: int | None = None
@@ -53,6 +59,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     mailbox: bool = False
     lease: float | None = None
     keep: float | None = None
+    pace: float | None = None
     record: bool = False
     screen: dict[str, Any] = {}
     description: str | None = None

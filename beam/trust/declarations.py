@@ -112,6 +112,10 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
         yield from _files(resolved, [part for part in parts[:1] if "/" in part])
         yield from _files(resolved, parts[1:], only_code=True)
+    if settings.runner and (who := says("runner")):
+        yield _sentence(f"{who} has {agent} run by {' '.join(settings.runner)[:_SHOWN]!r}", *settings.runner)
+        yield from _files(resolved, [settings.runner[0]] if "/" in settings.runner[0] else [])
+        yield from _files(resolved, settings.runner[1:], only_code=True)
     if settings.executable and (who := says("executable")):
         yield _sentence(f"{who} has {agent} run {settings.executable[:_SHOWN]!r}", settings.executable)
         if "/" in settings.executable:
@@ -121,6 +125,9 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
             yield _sentence(f"{renamed[0]} has {agent} run what it is sent, by {settings.adapter}", settings.adapter)
         elif agent in facts.adapters and settings.adapter != agent:
             yield _sentence(f"{renamed[0]} makes {agent} another agent: {settings.adapter}", settings.adapter)
+    if settings.env_profile and (who := says("env_profile")):
+        profile = settings.env_profile
+        yield _sentence(f"{who} gives {who_has('env_profile')} the environment profile {profile[:80]}", profile)
     for variable, value in settings.env.items():
         if who := says(f"env.{variable}"):
             yield _sentence(

@@ -19,6 +19,7 @@ from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.process import AgentProcess
 from beam.turns.request import write_scratch
+from beam.turns.runner import placed
 
 
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
@@ -29,7 +30,7 @@ async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle:
     """
     engine = Engine(input, services, handle)
     return await engine.run_in_session(
-        lambda input: exec.launch(input.turn, input.host),
+        lambda input: placed(exec.launch(input.turn, input.host), input),
         lambda input, launch: ExecDriver(launch, exec.decoder(input.turn), input, engine),
     )
 

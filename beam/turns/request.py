@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
 from beam.agents.options import check
@@ -244,6 +244,11 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         _check_attached(order.message.payload.attach)
     access, outbox = access_of(order, capabilities), f"{scratch}/outbox"
     check_rules(order.adapter, face, access, order.rules.rules)
+    if settings.runner:
+        from beam.turns import runner
+
+        has_access, calls = bool(capabilities.access), options.model_calls is not UNSET
+        runner.check(settings, order.message.to, face, access, has_access=has_access, is_proxied=calls)
     return Turn(
         text=add_envelope(
             order.message,
@@ -309,6 +314,8 @@ def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[
     wanted = settings.executable or adapter.card.executable
     if not wanted:
         return ""
+    if settings.runner:
+        return wanted  # it is looked for where the runner runs it
     if "/" in wanted:
         path = os.path.realpath(base / os.path.expanduser(wanted))  # noqa: PTH111 - as below
         found = path if os.path.isfile(path) else None  # noqa: PTH113 - pathlib's raise for names that can't be

@@ -5,13 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from beam.base.clock import rfc3339
 from beam.base.errors import LimitError
 from beam.broker import failure
 from beam.broker.put import put
 from beam.model import events
 from beam.model.outcome import Status
+from beam.model.state import Last, State
 from beam.store.thread import Thread
-from tests.support.context import Root
+from tests.support.context import NOON_NS, SECOND_NS, Root
 
 
 def bounded(root: Root, **policy: object) -> None:
@@ -120,3 +122,18 @@ def test_what_the_root_used_is_the_sum_over_its_agents_but_those_that_can_not_be
     (segment, *_) = root.place("box").journal.iterdir()
     segment.write_bytes(b"damaged\n")
     assert failure.root_spent(root.context).turns == 2
+
+
+def rested(seconds_ago: float, *, pace: float | None) -> float | None:
+    """The pause before the next message, after a turn that ended so long ago."""
+    state = State(last=Last(message_id="m", turn=1, status=Status.COMPLETED, at=rfc3339(NOON_NS)))
+    return failure.pause_s(state, None, NOON_NS + int(seconds_ago * SECOND_NS), pace=pace)
+
+
+def test_a_paced_agent_rests_from_the_end_of_a_turn_for_its_pace() -> None:
+    assert (rested(0, pace=30), rested(10, pace=30), rested(30, pace=30), rested(99, pace=30)) == (30, 20, 0, 0)
+    assert rested(0, pace=None) == failure.pause_s(State(), None, NOON_NS, pace=30) == 0
+
+
+def test_a_clock_that_was_put_back_has_a_paced_agent_rest_no_longer_than_its_pace() -> None:
+    assert rested(-3600, pace=30) == 30

@@ -210,3 +210,34 @@ def test_what_is_switched_off_is_a_list_of_adapters_that_there_are(folder: Folde
         folder.yaml(text).load()
     with pytest.raises(ConfigError, match="BEAM_DISABLE"):
         folder.yaml("").load(BEAM_DISABLE="cluade")
+
+
+def test_an_agent_has_the_variables_of_its_environment_profile_and_its_own_win(folder: Folder) -> None:
+    folder.user_config("env_profiles: {work: {A: 1, B: 1}}").yaml(
+        'agents: {x: {adapter: claude, env_profile: work, env: {B: "2"}}}'
+    )
+    resolved = folder.load().resolve("x")
+    assert resolved.settings.env == {"A": "1", "B": "2"}
+    assert (resolved.origin["env.A"], resolved.origin["env.B"]) == ("user config", "beam.yaml")
+    assert resolved.origin["env_profile"] == "beam.yaml"
+
+
+def test_a_variable_of_a_profile_that_a_folder_changes_is_the_folders(folder: Folder) -> None:
+    folder.user_config(
+        "env_profiles: {work: {A: '1', B: '1'}}\nagents: {x: {adapter: claude, env_profile: work}}"
+    ).yaml("env_profiles: {work: {A: '2'}}")
+    resolved = folder.load().resolve("x")
+    assert resolved.settings.env == {"A": "2", "B": "1"}
+    assert (resolved.origin["env.A"], resolved.origin["env.B"]) == ("beam.yaml", "user config")
+
+
+def test_a_profile_that_does_not_exist_is_an_error_with_the_nearest(folder: Folder) -> None:
+    folder.yaml("env_profiles: {work: {A: '1'}}\nagents: {x: {adapter: claude, env_profile: wrok}}")
+    with pytest.raises(ConfigError, match=r"no environment profile 'wrok' .did you mean work"):
+        folder.load().resolve("x")
+
+
+@pytest.mark.parametrize("text", ["[a]", "{work: 1}", "{'a b': {A: x}}", "{work: {'A=B': x}}", "{work: {A: [x]}}"])
+def test_a_bad_profile_is_refused(folder: Folder, text: str) -> None:
+    with pytest.raises(ConfigError, match="env_profiles"):
+        folder.yaml(f"env_profiles: {text}").load()

@@ -38,6 +38,7 @@ from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.request import write_scratch
 from beam.turns.ruled import ruling_on
+from beam.turns.runner import placed
 
 TICK_S = 0.05
 _NOT_READY = "it took no message any more"
@@ -59,7 +60,9 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
         link = dialogue.link(input.turn, input.host)
         return LinkTurn(input, engine, LinkProcess(launch, link, input, services.clock))
 
-    return await engine.run_in_session(lambda input: dialogue.launch(input.turn, input.host), turn, kept=first)
+    return await engine.run_in_session(
+        lambda input: placed(dialogue.launch(input.turn, input.host), input), turn, kept=first
+    )
 
 
 class LinkTurn:

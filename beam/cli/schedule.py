@@ -1,0 +1,144 @@
+"""`beam send --at TIME` and `--every SPEC`: the line that has cron or systemd send the message later.
+
+Nothing is installed: the line is printed, and a person decides. Pure but for what it is given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime, time, timedelta
+from pathlib import Path
+
+from beam import UsageError, durations
+from beam.cli.parameters import Parameter
+
+_NICKNAMES = ("hourly", "daily", "weekly", "monthly", "yearly", "reboot")
+_FIELDS = ("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("day of the week", 0, 7)
+_NAMES: tuple[Sequence[str], ...] = (
+    (),
+    (),
+    (),
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+    ["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
+)
+_SHORTEST_S = 60
+_HINT_EVERY = "write 5 fields as in a crontab ('0 9 * * mon-fri'), daily, or a duration (2h)"
+_HINT_AT = "write 14:30, 2026-11-23T14:30, or a duration from now (2h)"
+_IN_A_FILE = "put the text into a file, and send it with -f FILE"
+
+
+def line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, now: datetime) -> str:
+    """Return the line for a crontab, or the command line for a shell, that runs these words of a command in `cwd`.
+
+    Raises UsageError for a time that is none, and for words that no such line can hold.
+    """
+    for word in (*words, str(cwd)):
+        if not all(character.isprintable() or character in "\n\t" for character in word):
+            raise UsageError("the text holds a control character, which no line for a shell shows", _IN_A_FILE)
+    if at is not None:
+        moment = _moment(at, now)
+        return _systemd([f"--on-calendar={moment:%Y-%m-%d %H:%M:%S}"], words, cwd)
+    assert every is not None
+    fields = _cron_fields(every)
+    if fields is not None:
+        return _cron(fields, words, cwd)
+    try:
+        seconds = durations.parse(every)
+    except UsageError as error:
+        raise UsageError(f"{every[:80]!r} is no interval", _HINT_EVERY, subject=every[:80]) from error
+    if seconds < _SHORTEST_S:
+        raise UsageError(f"{every} is shorter than a minute", _HINT_EVERY, subject=every)
+    period = f"{seconds:.0f}s"
+    return _systemd([f"--on-active={period}", f"--on-unit-active={period}"], words, cwd)
+
+
+def words_of(parameters: Sequence[Parameter], given: Mapping[str, object], *, without: frozenset[str]) -> list[str]:
+    """Return the words of a command line that gives these values."""
+    options: list[str] = []
+    arguments: list[str] = []
+    for parameter in parameters:
+        value = given[parameter.name]
+        if parameter.name in without or value in (None, False, [], parameter.declared.default):
+            continue
+        values = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+        if not parameter.names:
+            arguments += values
+        elif parameter.is_flag:
+            options.append(max(parameter.names, key=len))
+        else:
+            options += [f"{max(parameter.names, key=len)}={each}" for each in values]
+    return [*options, *(["--"] if any(word.startswith("-") for word in arguments) else []), *arguments]
+
+
+def program(argv0: str) -> list[str]:
+    """Return the words that run this beam from anywhere, by the name that it was started with."""
+    path = os.path.abspath(argv0)  # noqa: PTH100 - a link stays a link
+    is_beam = os.path.basename(path) == "beam" and os.access(path, os.X_OK)  # noqa: PTH119
+    return [path] if is_beam else [sys.executable, "-m", "beam"]
+
+
+def _cron(fields: str, words: Sequence[str], cwd: Path) -> str:
+    for word in (*words, str(cwd)):
+        if "\n" in word or "\\" in word:
+            what = "has several lines" if "\n" in word else "has a backslash, which each cron reads in its own way"
+            raise UsageError(f"a line of a crontab can't hold this: the text {what}", _IN_A_FILE)
+    command = f"cd {shlex.quote(str(cwd))} && {shlex.join(words)}"
+    return f"{fields} {command}".replace("%", "\\%")  # or cron ends the command there
+
+
+def _systemd(when: Sequence[str], words: Sequence[str], cwd: Path) -> str:
+    escaped = [word.replace("$", "$$") for word in words]  # systemd fills in ${VARIABLES} by itself
+    own = ["systemd-run", "--user", "--collect", *when, f"--working-directory={cwd}", "--"]
+    return shlex.join([*own, *escaped])
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    plain = text.strip()
+    try:
+        moment = datetime.fromisoformat(plain) if "-" in plain else datetime.combine(now.date(), _clock(plain))
+        found = moment.astimezone(now.tzinfo) if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)
+    except (ValueError, OverflowError):
+        try:
+            found = now + timedelta(seconds=durations.parse(plain))
+        except (UsageError, OverflowError) as error:
+            raise UsageError(f"{text[:80]!r} is no point in time", _HINT_AT, subject=text[:80]) from error
+    if found <= now and ":" in plain and "-" not in plain:
+        found += timedelta(days=1)  # 09:00 said in the afternoon is tomorrow's
+    if found <= now:
+        raise UsageError(f"{text[:80]} is over", _HINT_AT, subject=text[:80])
+    return found
+
+
+def _clock(text: str) -> time:
+    if ":" not in text:
+        raise ValueError(text)
+    return time.fromisoformat(text)
+
+
+def _cron_fields(text: str) -> str | None:
+    """Return the fields as a crontab has them; None if the text means no fields. Raises UsageError for wrong ones."""
+    plain = text.strip().lower()
+    if plain.removeprefix("@") in _NICKNAMES:
+        return f"@{plain.removeprefix('@')}"
+    fields = plain.split()
+    if len(fields) == 1 and not plain.startswith(("@", "*")):
+        return None
+    if len(fields) != len(_FIELDS):
+        raise UsageError(f"{text[:80]!r} has {len(fields)} fields, and a crontab has 5", _HINT_EVERY, subject=text[:80])
+    for field, (name, least, most), names in zip(fields, _FIELDS, _NAMES, strict=True):
+        if not all(_is_part(part, least, most, names) for part in field.split(",")):
+            raise UsageError(f"{field[:40]!r} is no {name} ({least} to {most})", _HINT_EVERY, subject=text[:80])
+    return " ".join(fields)
+
+
+def _is_part(part: str, least: int, most: int, names: Sequence[str]) -> bool:
+    found = re.fullmatch(r"(\*|\w+(?:-\w+)?)(?:/(\d{1,3}))?", part, re.ASCII)
+    if found is None or (found[2] is not None and not 1 <= int(found[2]) <= most):
+        return False
+    ends = [] if found[1] == "*" else found[1].split("-")
+    numbers = [names.index(end) + least if end in names else int(end) if end.isdigit() else -1 for end in ends]
+    return all(least <= number <= most for number in numbers) and numbers == sorted(numbers)

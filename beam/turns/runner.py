@@ -1,0 +1,72 @@
+"""Puts an agent's `runner:` before its command line: a program that runs the agent elsewhere, as ssh does.
+
+What runs there is out of beam's reach: neither variables nor files of the turn get there, and no Landlock. So only an
+agent with all rights has a runner. Pure: a launch in, a launch out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from msgspec import structs
+
+from beam.agents.base import Face, Launch
+from beam.base.errors import UnsupportedError
+from beam.model.message import Access
+from beam.model.settings import AgentSettings
+from beam.turns.input import TurnInput
+
+COMMAND, CWD = "{command}", "{cwd}"
+_PLACES = re.compile(r"\{(?:command|cwd)\}")
+
+
+def placed(launch: Launch, input: TurnInput) -> Launch:
+    """Return the launch with the agent's runner before it.
+
+    A word with `{command}` gets the whole command line, quoted for a shell, as is `{cwd}` in it; without one, the
+    command's words follow as words.
+    """
+    runner = input.turn.settings.runner
+    if not runner:
+        return launch
+    cwd = input.turn.cwd
+    if not any(COMMAND in word for word in runner):
+        argv = (*(word.replace(CWD, cwd) for word in runner), *launch.argv)
+        hidden = tuple(index + len(runner) for index in launch.prompt_in_argv)
+    else:
+        values = {COMMAND: shlex.join(launch.argv), CWD: shlex.quote(cwd)}
+        argv = tuple(
+            _PLACES.sub(lambda found: values[found[0]], word) if COMMAND in word else word.replace(CWD, cwd)
+            for word in runner
+        )
+        hidden = tuple(n for n, word in enumerate(runner) if COMMAND in word and launch.prompt_in_argv)
+    return structs.replace(launch, argv=argv, prompt_in_argv=hidden, session_file=None)
+
+
+def check(
+    settings: AgentSettings, agent: str, face: Face, access: Access, *, has_access: bool, is_proxied: bool
+) -> None:
+    """Raise UnsupportedError for a turn that a runner can't run as it was asked for.
+
+    `has_access`: the agent's CLI has kinds of access, which beam gives it by variables, files and its confinement.
+    """
+    if not settings.runner:
+        return
+    if has_access and access != "full":
+        raise UnsupportedError(
+            f"{agent} has a runner, and beam can't limit what runs there to access {access}: neither its variables and "
+            "files for that nor its confinement get there",
+            "limit it by the runner itself (a container), and give it full access: --access full",
+            subject=agent,
+        )
+    if face == "terminal":
+        raise UnsupportedError(
+            f"{agent} has a runner, and there is no terminal mode with one", "leave --via terminal out", subject=agent
+        )
+    if is_proxied:
+        raise UnsupportedError(
+            f"{agent} has a runner, and beam's proxy for model calls can't be reached from there",
+            "leave the options about model calls out",
+            subject=agent,
+        )
