@@ -47,6 +47,7 @@ __all__ += [
     "screens",
     "team_hook",
     "team_views",
+    "transcripts",
 ]
 
 _LAZY = {
@@ -64,6 +65,7 @@ _LAZY = {
     "beam.api.progress": "Progress",
     "beam.api.report": "ReportLine",
     "beam.api.rules": "RuleLine RuleTried",
+    "beam.api.search": "Found SearchResult",
     "beam.api.sessions": "SessionLine",
     "beam.api.team_actions": "TeamActions create_team",
     "beam.api.team_join": "Joining Membership",
@@ -126,6 +128,7 @@ _LAZY_MODULES = {
     "screens": "beam.pty_adapter.replay",
     "team_hook": "beam.teams.hook",
     "team_views": "beam.api.teams",
+    "transcripts": "beam.model.transcript",
     "trusting": "beam.api.trusting",
 }
 
@@ -153,6 +156,8 @@ if TYPE_CHECKING:
     from beam.api.report import ReportLine as ReportLine
     from beam.api.rules import RuleLine as RuleLine
     from beam.api.rules import RuleTried as RuleTried
+    from beam.api.search import Found as Found
+    from beam.api.search import SearchResult as SearchResult
     from beam.api.sessions import SessionLine as SessionLine
     from beam.api.status import AgentStatus as AgentStatus
     from beam.api.team_actions import TeamActions as TeamActions
@@ -211,6 +216,7 @@ if TYPE_CHECKING:
     from beam.model import events as events
     from beam.model import message as messages
     from beam.model import outcome as outcomes
+    from beam.model import transcript as transcripts
     from beam.model.events import AnyEvent as AnyEvent
     from beam.model.events import Event as Event
     from beam.model.events import RequestDifference as RequestDifference

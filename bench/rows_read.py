@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import select
@@ -17,6 +18,7 @@ from beam.model.outcome import Status, Usage
 from beam.model.state import State, apply
 from beam.root.discovery import create
 from beam.store.journal import Journal, Lines, read_state
+from beam.store.search_index import SearchIndex
 from bench.measure import Bench, Figure, Series, in_turns, run
 from bench.place import BEAM, Project, until
 
@@ -114,6 +116,22 @@ def million(bench: Bench) -> list[Figure]:
         return run((*BEAM, "status"), env=project.env, cwd=project.cwd).wall_ms
 
     open_ms, read_ms, status_ms = in_turns(bench.times(15), opened, read, status)
+    with contextlib.closing(SearchIndex(home.search)) as index:
+        began = time.perf_counter()
+        index.update({"worker": place.journal})
+        indexed_s = time.perf_counter() - began
+
+    def search() -> float:
+        return run((*BEAM, "search", "twenty", "-n", "20"), env=project.env, cwd=project.cwd).wall_ms
+
+    def look_up() -> float:
+        with contextlib.closing(SearchIndex(home.search)) as index:
+            began = time.perf_counter()
+            index.update({"worker": place.journal})
+            assert index.find("twenty", limit=20)
+            return (time.perf_counter() - began) * 1000
+
+    look_up_ms, search_ms = in_turns(bench.times(15), look_up, search)
     sizes = [path.stat().st_size for path in sorted(place.journal.iterdir())]
     newest = sizes[-1] / 1e6
     note = (
@@ -123,6 +141,14 @@ def million(bench: Bench) -> list[Figure]:
         Figure("a 1,000,000-event agent opens", Series("Journal.open", open_ms), "ms", at_most=300, note=note),
         Figure("a 1,000,000-event agent is read", Series("read_state", read_ms), "ms"),
         Figure("a 1,000,000-event agent, cold", Series("beam status", status_ms), "ms"),
+        Figure(
+            "1,000,000 events are searched",
+            Series("SearchIndex", look_up_ms),
+            "ms",
+            at_most=100,
+            note=f"the index was built in {indexed_s:.0f} s, {home.search.stat().st_size / 1e6:.0f} MB",
+        ),
+        Figure("1,000,000 events are searched, cold", Series("beam search", search_ms), "ms"),
     ]
 
 

@@ -224,6 +224,7 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
             shutil.rmtree(away)
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
             shutil.rmtree(turns, ignore_errors=True)
+        files.remove(context.home.search)  # it has texts of these journals
     waiting_note = f"; {waited} waited, and who waits for an answer is told" if waited else ""
     return f"{name} and all its messages and events are gone{waiting_note}{_stay(context, name)}"
 

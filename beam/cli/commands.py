@@ -26,6 +26,7 @@ COMMANDS = {
     "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
     "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
+    "search": ("See", "beam.cli.search", "Find words in what agents and people said."),
     "diff": ("See", "beam.cli.diff", "Print what changed in an agent's work tree since its turn began."),
     "status": ("See", "beam.cli.see", "Show where each agent stands."),
     "report": ("See", "beam.cli.report", "Print what agents did, cost and waited for."),

@@ -40,6 +40,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "beam secret": ("beam secret set anthropic",),
     "beam secret set": ("beam secret set anthropic", "pass show anthropic | beam secret set anthropic"),
     "beam secret rm": ("beam secret rm anthropic",),
+    "beam search": (
+        "beam search timeout",
+        "beam search '\"disk full\"' --agent claude --since 2d",
+        "beam search pars* --all --json",
+    ),
     "beam diff": ("beam diff claude", "beam diff claude --session --stat", "beam diff 7k2m | git apply --reverse"),
     "beam wait": (
         "beam wait claude-7k2m codex-9q4x",

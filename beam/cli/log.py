@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from beam.cli.render.stream import Line
 
 app = App()
+_FORMATS = ("md", "html", "json")
 
 
 @app.verb()
@@ -29,9 +30,12 @@ def log(
     raw: bool = option(False, "--raw", help="Print the CLI's own output lines behind the events."),
     turn: int | None = option(None, "--turn", metavar="N", help="Only this turn."),
     after: int = option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
-    last: int | None = option(None, "-n", metavar="N", min=0, help="Only the last N of these events."),
+    last: int | None = option(None, "-n", metavar="N", min=0, help="Only the last N events (with --format: turns)."),
     since: str | None = option(None, "--since", metavar="T", help="Only events since then: 10m (ago), 14:30."),
     until: str | None = option(None, "--until", metavar="T", help="Only events until then."),
+    form: str | None = option(
+        None, "--format", metavar="F", help="Print a conversation instead: `md`, `html` (one file) or `json`."
+    ),
     verify: bool = option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
     once: bool = option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
 ) -> int:
@@ -43,6 +47,8 @@ def log(
     if as_json and raw:
         raise UsageError("--json and --raw don't go together", "--json has the raw lines in `raw`")
     found, lines = _found(call.beam, agent, after=after, once=once)
+    if form is not None and (form not in _FORMATS or as_json or raw):
+        raise UsageError(f"--format {form} is not possible here", "--format md, html or json, without --json and --raw")
     begin, end = _times(since, until)
     fitting = (
         line
@@ -52,6 +58,8 @@ def log(
         and (begin is None or line.event.ts >= begin)
         and (end is None or line.event.ts <= end)
     )
+    if form is not None:
+        return _conversation(call, found, fitting, form, last)
     stream = Stream(sys.stdout, as_json=as_json, verbose=call.verbose)
     count = 0
     for line in fitting if last is None else deque(fitting, last):
@@ -70,6 +78,32 @@ def log(
         raise NotFoundError(
             f"{agent} has no turn {turn}", f"beam status {found} shows how many turns it has", subject=str(turn)
         )
+    return 0
+
+
+def _conversation(call: Context, agent: str, lines: Iterator[Line], form: str, last: int | None) -> int:
+    """Print what an agent and others said, turn by turn: the last so many turns."""
+    import msgspec
+
+    from beam import transcripts
+    from beam.cli.render.text import write
+
+    found = transcripts.transcript(agent, (line.event for line in lines))
+    if last is not None:
+        found = msgspec.structs.replace(found, turns=found.turns[len(found.turns) - last :] if last else ())
+    if form == "html":
+        from beam.cli.render.transcript_html import html
+
+        text = html(found)
+    elif form == "md":
+        from beam.cli.render.transcript_md import markdown
+
+        text = markdown(found)
+    else:
+        text = msgspec.json.encode(found).decode() + "\n"
+    write(sys.stdout, text)
+    if not found.turns:
+        call.note(f"{agent} has no turns of that time yet")
     return 0
 
 

@@ -138,6 +138,11 @@ class RootPaths(Struct, frozen=True, dict=True):
         return self.root / "snapshots"
 
     @property
+    def search(self) -> Path:
+        """Return the full-text index over the journals, a cache."""
+        return self.root / "search.sqlite3"
+
+    @property
     def turns(self) -> Path:
         """Return the directory of the turns' own folders: outside the root, as agents may write there."""
         return self.root.with_name(f"{self.root.name}.turns")

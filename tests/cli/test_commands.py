@@ -86,6 +86,30 @@ def test_a_mailbox_answers_and_the_answer_is_shown_waited_for_and_logged(inside:
     assert inside("reply", message, "again").code == 4
 
 
+def test_a_conversation_is_printed_as_a_page_and_found_by_its_words(inside: Inside) -> None:
+    message = inside.sent("is the \x1b[1m disk full?")
+    inside("recv", "box")
+    inside("reply", message, "it is half full")
+    page = inside("log", "box", "--format", "md")
+    assert page.code == 0 and page.out.startswith("# box\n\n## Turn 1\n") and "> it is half full\n" in page.out
+    assert "\x1b" not in page.out
+    assert "<h1>box</h1>" in inside("log", message, "--format", "html").out
+    (turn,) = inside("log", "box", "--format", "json").json["turns"]
+    assert (turn["reply"], turn["status"]) == ("it is half full", "completed")
+    assert inside("log", "box", "--format", "json", "-n", "0").json["turns"] == []
+    for wrong in (("--format", "pdf"), ("--format", "md", "--json")):
+        assert inside("log", "box", *wrong).code == 2
+    found = inside("search", "full", "half")
+    assert found.code == 0 and [line.split(" ", 2)[2] for line in found.out.splitlines()] == [
+        "box turn 1 text: it is half full"
+    ]
+    assert [line["kind"] for line in inside("search", "disk", "--json").lines] == ["prompt"]
+    nothing = inside("search", "elsewhere")
+    assert (nothing.code, nothing.out, nothing.err) == (0, "", "beam: nothing was found\n")
+    assert inside("search", "?!").code == 2
+    assert inside("search", "full", "--agent", "nobody").code == 4
+
+
 def test_a_reply_can_be_a_failure_and_its_exit_code_is_that_of_the_message(inside: Inside) -> None:
     message = inside.sent()
     inside("recv", "box")

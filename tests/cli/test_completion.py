@@ -30,7 +30,7 @@ def words(beam: Cli, *typed: str) -> list[str]:
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
-        (("se",), ["send", "secret"]),
+        (("se",), ["send", "search", "secret"]),
         (("queue", "p"), ["pause"]),
         (("send", "cod"), ["coder", "codex"]),
         (("send", "coder", ""), []),

@@ -74,6 +74,7 @@ def test_an_empty_file_is_the_default_script(tmp_path: Path):
         ("replies: [{chunk: 0}]", "chunk"),
         ("[1]", "Expected `object`, got `array`"),
         ("a: [", "can't read the script"),
+        ('"\\ud800"', "surrogates not allowed"),
     ],
 )
 def test_a_bad_script_is_refused_with_its_file_and_the_place(tmp_path: Path, text: str, says: str):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from beam.api.foreign import ForeignSessions, ForeignStatus
     from beam.api.gc import Collected
     from beam.api.report import ReportLine
+    from beam.api.search import SearchResult
     from beam.api.smoke import Smoked
     from beam.api.status import AgentStatus
     from beam.api.usage import UsageLine
@@ -140,6 +141,38 @@ class LookVerbs(OpenedRoot):
         from beam.api import usage
 
         return usage.lines(self.context, self._names(agents))
+
+    def search(
+        self,
+        text: str,
+        agents: Sequence[str] = (),
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int = 20,
+        every_root: bool = False,
+    ) -> SearchResult:
+        """Return the newest `limit` events of these agents, or of all, in which all words of the text stand.
+
+        `"two words"` stand side by side, `wor*` is the beginning of a word. `since` and `until`: between these times
+        (RFC 3339). `every_root` also searches the agents of all other folders. Raises UsageError for a text without a
+        word, or inside a turn, NotFoundError, DiskError.
+        """
+        from beam.api.search import search
+        from beam.base.clock import parse_rfc3339
+
+        self.check_person("searches what others said")
+        names = list(agents) if every_root else [self._existing(name).agent for name in agents]
+        known = discovery.known(self.environ) if every_root else []
+        return search(
+            known if self.home in known else [self.home, *known],
+            text,
+            environ=self.environ,
+            agents=names,
+            begin_ns=parse_rfc3339(since) if since is not None else 0,
+            end_ns=parse_rfc3339(until) if until is not None else None,
+            limit=limit,
+        )
 
     def report(self, agents: Sequence[str] = (), *, since: str = "") -> list[ReportLine]:
         """Return what each agent did, cost and waited for by model, of turns that ended since then (RFC 3339); the last

@@ -95,7 +95,7 @@ def parse(value: object, *, name: str = "script") -> Script:
         rules = read.rules + tuple(_once(reply) for reply in read.replies)
         for rule in rules:
             re.compile(rule.regex or "")
-    except (msgspec.ValidationError, re.error) as error:
+    except (msgspec.ValidationError, re.error, UnicodeEncodeError) as error:  # the last: half of a surrogate pair
         raise ConfigError(f"{name}: {error}", "docs/fake-model.md lists what a script may say", subject=name) from error
     if read.otherwise is not None:
         rules = (*rules, _always(read.otherwise))

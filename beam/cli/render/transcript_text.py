@@ -1,0 +1,77 @@
+"""What Markdown and HTML of a conversation share: the words about a turn, and its items with repetitions left out."""
+
+from __future__ import annotations
+
+from beam import durations, transcripts
+from beam.cli.render.text import collapse_to_line, escape_controls
+
+_SHORT = 100
+
+
+def title(turn: transcripts.TurnRecord) -> str:
+    """Return the turn's name: its number, or what stands between turns."""
+    if turn.number is not None:
+        return f"Turn {turn.number}"
+    return "A prompt that beam did not send" if turn.prompt else "Between turns"
+
+
+def about(turn: transcripts.TurnRecord) -> str:
+    """Return who was asked by whom, and when."""
+    when = f"{turn.begin[:10]} {turn.begin[11:19]} UTC" if turn.begin else ""
+    agent = " ".join(filter(None, (turn.adapter, f"({turn.model})" if turn.model else "")))
+    return collapse_to_line(" · ".join(filter(None, (when, f"from {turn.sender}" if turn.sender else "", agent))))
+
+
+def ended(turn: transcripts.TurnRecord) -> str:
+    """Return how the turn ended and what it used; "" for what is no turn."""
+    if turn.number is None:
+        return ""
+    if turn.status is None:
+        return "not finished"
+    known = (turn.usage.input_tokens, turn.usage.cached_tokens, turn.usage.output_tokens)
+    tokens = sum(count for count in known if count is not None)
+    words = (
+        turn.status + (f" ({turn.class_})" if turn.class_ else "") + (f": {turn.reason}" if turn.reason else ""),
+        durations.show(turn.duration_s) if turn.duration_s is not None else "",
+        f"{tokens:,} tokens" if tokens else "",
+        f"${turn.cost_usd:.4f}" if turn.cost_usd is not None else "",
+    )
+    return collapse_to_line(" · ".join(filter(None, words)))
+
+
+def items(turn: transcripts.TurnRecord) -> list[transcripts.Item]:
+    """Return what was said and done; the reply at the end, if nothing says it already."""
+    found = [item for item in turn.items if item.text.strip() or item.kind in ("tool", "ask")]
+    reply = (turn.reply or "").strip()
+    said = "\n\n".join(item.text.strip() for item in found if item.kind == "text" and item.parent is None)
+    if reply and not said.endswith(reply):
+        found.append(transcripts.Item(kind="text", ts="", text=reply))
+    return [item for place, item in enumerate(found) if item.kind != "plan" or not _is_plan_again(found[place + 1 :])]
+
+
+def _is_plan_again(later: list[transcripts.Item]) -> bool:
+    return any(item.kind == "plan" for item in later)
+
+
+def summary(item: transcripts.Item) -> str:
+    """Return one line about a tool, a request, a file or a note."""
+    if item.kind == "file":
+        return collapse_to_line(f"file {item.name}: {item.text}")
+    if item.kind == "ask":
+        decided = item.text or "nobody decided"
+        return collapse_to_line(f"asked for {item.name} {_short(item.input)}: {decided}")
+    if item.kind == "tool":
+        state = " (did not return)" if item.is_open else " (failed)" if item.is_error else ""
+        return collapse_to_line(f"{item.name or 'tool'} {_short(item.input)}{state}")
+    return collapse_to_line(item.text)
+
+
+def details(item: transcripts.Item) -> list[str]:
+    """Return the texts behind a tool's line or a request's: what it was called with, and what it returned."""
+    asked = "" if item.input in ("", "null") else item.input
+    return [escape_controls(text).strip("\n") for text in (asked, item.text if item.kind == "tool" else "") if text]
+
+
+def _short(text: str) -> str:
+    text = "" if text == "null" else text
+    return text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"

@@ -1,0 +1,314 @@
+"""A full-text index over journals, in one SQLite file: a cache that can be deleted at any time.
+
+It is caught up with the journals before each search, by one process at a time. The id of an entry is its time, so the
+newest are found first and a span of time is a span of ids. Does not depend on agents or roots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.base import files
+from beam.base.clock import recorded_ns
+from beam.base.errors import BeamError, CorruptError, DiskError
+from beam.model import events
+from beam.model.events import AnyEvent
+from beam.store.segment import Segment, segments
+
+_VERSION = 1
+_SLOTS = 1024  # entries of one microsecond
+_MOST_CHARS = 64 << 10  # of one entry
+_WAIT_S = 30.0  # for another process that catches up
+_WORDS = re.compile(r'"([^"]*)"|(\S+)')
+_SCHEMA = """
+CREATE TABLE journal (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, inode INTEGER, seq INTEGER, stamp TEXT);
+CREATE VIRTUAL TABLE entry USING fts5(
+    text, journal, seq UNINDEXED, turn UNINDEXED, message UNINDEXED, kind UNINDEXED,
+    detail=full, tokenize="unicode61 remove_diacritics 2");
+INSERT INTO entry (entry, rank) VALUES ('automerge', 8);
+"""
+BEGIN, END = "\x02", "\x03"  # around what was found, in a snippet
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One place where the text was found.
+
+    `key` names the journal, `ts_ns` is its time (ns). `kind` is `prompt`, `text`, `thinking`, `tool`, `output`,
+    `failure`, `request`, `file` or `note`. `snippet` is the text around what was found; `BEGIN` and `END` enclose that.
+    """
+
+    key: str
+    ts_ns: int
+    seq: int
+    turn: int | None
+    message_id: str | None
+    kind: str
+    snippet: str
+
+
+class _Known(Struct, frozen=True):
+    """What was read of a journal: the inode of its directory, its last event, and its files at that time."""
+
+    number: int
+    inode: int
+    seq: int
+    stamp: str
+
+
+class SearchIndex:
+    """The index in that file; in memory, and made anew each time, for None."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._db = _opened(path)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def update(self, journals: Mapping[str, Path]) -> list[str]:
+        """Read what is new in these journals, by key, and forget all others. Return what could not be read, a line each.
+
+        Raises DiskError if the index can't be written.
+        """
+        with _translated(self._path):
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                problems = self._caught_up(journals)
+                self._db.execute("COMMIT")
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+        return problems
+
+    def find(
+        self, text: str, *, keys: Sequence[str] | None = None, begin_ns: int = 0, end_ns: int | None = None, limit: int
+    ) -> list[Entry]:
+        """Return where all words of the text stand in one event, the newest first.
+
+        `"two words"` stand side by side, `wor*` is the beginning of a word; nothing else has a meaning of its own.
+        Without a word there is nothing. `keys`: only these journals.
+        """
+        wanted = _query(text)
+        if not wanted:
+            return []
+        with _translated(self._path):
+            ids = dict(self._db.execute("SELECT key, id FROM journal"))
+            if keys is not None:
+                of = " OR ".join(f'"j{ids[key]}"' for key in keys if key in ids)
+                if not of:
+                    return []
+                wanted = f"{wanted} AND journal:({of})"
+            names = {f"j{number}": key for key, number in ids.items()}
+            rows = self._db.execute(
+                "SELECT rowid, journal, seq, turn, message, kind, snippet(entry, 0, ?, ?, '…', 24) FROM entry"
+                " WHERE entry MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?",
+                (BEGIN, END, wanted, _id_at(begin_ns), _last_id(end_ns), limit),
+            ).fetchall()
+            return [
+                Entry(
+                    key=names[journal],
+                    ts_ns=number // _SLOTS * 1000,
+                    seq=seq,
+                    turn=turn,
+                    message_id=message,
+                    kind=kind,
+                    snippet=snippet,
+                )
+                for number, journal, seq, turn, message, kind, snippet in rows
+            ]
+
+    def _caught_up(self, journals: Mapping[str, Path]) -> list[str]:
+        known = {key: _Known(*row) for key, *row in self._db.execute("SELECT key, id, inode, seq, stamp FROM journal")}
+        for key in known.keys() - journals.keys():
+            self._forget(known[key].number)
+            self._db.execute("DELETE FROM journal WHERE id = ?", (known[key].number,))
+        problems = []
+        for key, directory in journals.items():
+            try:
+                self._read(key, directory, known.get(key))
+            except FileNotFoundError:
+                continue  # removed just now: next time
+            except BeamError as error:
+                problems.append(f"{key}: {error}")
+        return problems
+
+    def _read(self, key: str, directory: Path, known: _Known | None) -> None:
+        names, inode = segments(directory), directory.stat().st_ino
+        stamp = _stamp(directory, names)
+        if known is None:
+            number = self._db.execute("INSERT INTO journal (key, inode) VALUES (?, ?)", (key, inode)).lastrowid
+            known = _Known(number or 0, inode, 0, "")
+        if stamp == known.stamp:
+            return
+        seq = known.seq
+        if inode != known.inode or _last_seq(directory, names) < seq:  # another journal of that name
+            self._forget(known.number)
+            seq = 0
+        elif names[0] != known.stamp.partition(" ")[0]:
+            self._forget(known.number, before=int(names[0][:-6]))
+        try:
+            for event in _events_after(directory, names, seq):
+                seq = event.seq
+                self._add(known.number, event)
+        except BeamError:
+            stamp = ""
+            raise
+        finally:
+            self._db.execute(
+                "UPDATE journal SET inode = ?, seq = ?, stamp = ? WHERE id = ?", (inode, seq, stamp, known.number)
+            )
+
+    def _forget(self, number: int, before: int | None = None) -> None:
+        found = self._db.execute("SELECT rowid, seq FROM entry WHERE entry MATCH ?", (f'journal:"j{number}"',))
+        gone = [(rowid,) for rowid, seq in found if before is None or seq < before]
+        self._db.executemany("DELETE FROM entry WHERE rowid = ?", gone)
+
+    def _add(self, number: int, event: AnyEvent) -> None:
+        said = _text_of(event)
+        if said is None or not said[1].strip():
+            return
+        kind, text = said
+        values = (text[:_MOST_CHARS], f"j{number}", event.seq, event.turn, event.message_id, kind)
+        free = _id_at(recorded_ns(event.ts))
+        while True:
+            try:
+                self._db.execute(
+                    "INSERT INTO entry (rowid, text, journal, seq, turn, message, kind) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (free, *values),
+                )
+            except sqlite3.IntegrityError:
+                free += 1
+            else:
+                return
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    """Return the index; a new one if there is none, or one of another version. Raises DiskError, CorruptError."""
+    with _translated(path):
+        for _ in range(2):
+            db = _connected(path)
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                if version == 0:
+                    for statement in _SCHEMA.strip().split(";\n"):
+                        db.execute(statement)
+                    db.execute(f"PRAGMA user_version = {_VERSION}")
+                db.execute("COMMIT")
+            except BaseException:
+                db.close()
+                raise
+            if version in (0, _VERSION):
+                return db
+            db.close()
+            remove(path)
+    raise AssertionError("a new index has this version")
+
+
+def remove(path: Path | None) -> None:
+    """Remove an index, if there is one."""
+    for name in () if path is None else (path, path.with_name(f"{path.name}-journal")):
+        files.remove(name)
+
+
+def _connected(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        os.close(files.open_to_write(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))  # refuses links; 0600
+    db = sqlite3.connect(":memory:" if path is None else str(path), timeout=_WAIT_S, isolation_level=None)
+    try:
+        for setting in ("trusted_schema = OFF", "secure_delete = ON", "synchronous = NORMAL", "temp_store = MEMORY"):
+            db.execute(f"PRAGMA {setting}")
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextlib.contextmanager
+def _translated(path: Path | None) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        hint = f"it is only a cache: rm {path}" if path is not None else "try again"
+        raise DiskError(f"can't use the search index: {error}", hint, subject=str(path or "")) from error
+    except (sqlite3.Error, UnicodeDecodeError, LookupError, TypeError) as error:  # also what makes no sense in it
+        raise CorruptError(f"the search index is damaged: {error}", f"rm {path}", subject=str(path)) from error
+
+
+def _query(text: str) -> str:
+    """Return the text in the language of the index: every word as a quoted text of its own."""
+    words = []
+    for phrase, word in _WORDS.findall(text):
+        is_beginning = word.endswith("*")
+        found = (phrase or word).replace('"', " ").replace("\0", " ")
+        if any(char.isalnum() for char in found):
+            words.append(f'"{found}"{"*" if is_beginning else ""}')
+    return f"text:({' AND '.join(words)})" if words else ""
+
+
+def _id_at(ns: int) -> int:
+    return max(0, ns // 1000) * _SLOTS
+
+
+def _last_id(ns: int | None) -> int:
+    return (1 << 63) - 1 if ns is None else _id_at(ns) + _SLOTS - 1
+
+
+def _stamp(directory: Path, names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    found = (directory / names[-1]).stat()
+    return f"{names[0]} {names[-1]} {found.st_size} {found.st_mtime_ns}"
+
+
+def _last_seq(directory: Path, names: Sequence[str]) -> int:
+    """Return at least the number of the last event, 0 for an empty journal."""
+    if not names:
+        return 0
+    found = Segment.read(directory / names[-1]).events
+    return found[-1].seq if found else int(names[-1][:-6]) - 1
+
+
+def _events_after(directory: Path, names: Sequence[str], seq: int) -> Iterator[AnyEvent]:
+    """Yield the events after that one, a segment at a time."""
+    holding = [place for place, name in enumerate(names) if int(name[:-6]) <= seq + 1]
+    for name in names[holding[-1] if holding else 0 :]:
+        for event in Segment.read(directory / name).events:
+            if event.seq > seq:
+                yield event
+
+
+def _text_of(event: AnyEvent) -> tuple[str, str] | None:
+    """Return the kind of the entry and its text; None for what nobody looks for."""
+    match event:
+        case events.MessageQueued():
+            return "prompt", event.text
+        case events.SessionPrompted():
+            return "prompt", event.text
+        case events.Text():
+            return "text", event.text
+        case events.Thinking():
+            return "thinking", event.text
+        case events.ToolCalled():
+            return "tool", f"{event.name} {bytes(event.input).decode('utf-8', 'replace')}"
+        case events.ToolReturned():
+            return "output", event.output
+        case events.TurnFinished() if event.reason:
+            return "failure", event.reason
+        case events.PermissionAsked():
+            return "request", f"{event.tool} {bytes(event.input).decode('utf-8', 'replace')}"
+        case events.FileChanged():
+            return "file", event.path
+        case events.Notice():
+            return "note", event.text
+        case events.MessageDead():
+            return "failure", event.detail
+    return None

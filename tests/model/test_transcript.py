@@ -1,0 +1,121 @@
+"""A journal as the turns that a person reads."""
+
+from __future__ import annotations
+
+import msgspec
+
+from beam.model import events
+from beam.model.outcome import Class, Status, Usage
+from beam.model.transcript import Item, transcript
+
+OWNER = events.Owner(pid=1, start_ticks=1)
+T = "2026-03-01T10:00:0%d.000000Z"
+
+
+def raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def queued(message: str, text: str) -> events.MessageQueued:
+    return events.MessageQueued(message_id=message, sender="human", text=text)
+
+
+def started(turn: int, message: str) -> events.TurnStarted:
+    return events.TurnStarted(
+        ts=T % turn, turn=turn, message_id=message, owner=OWNER, turn_key="k", adapter="claude", via="exec"
+    )
+
+
+def finished(turn: int, message: str, **more: object) -> events.TurnFinished:
+    return events.TurnFinished(turn=turn, message_id=message, **{"status": Status.COMPLETED, **more})  # type: ignore[arg-type]
+
+
+def test_a_turn_has_its_prompt_what_was_said_and_done_and_its_outcome() -> None:
+    mine = {"turn": 1, "message_id": "m1"}
+    (turn,) = transcript(
+        "claude",
+        [
+            queued("m1", "Fix it."),
+            started(1, "m1"),
+            events.SessionStarted(session_id="s", model="opus", **mine),
+            events.Thinking(text="Hm.", **mine),
+            events.ToolCalled(call_id="c1", name="Bash", input=raw({"command": "make"}), **mine),
+            events.Text(text="Done.", **mine),
+            events.ToolReturned(call_id="c1", output="ok", **mine),
+            finished(1, "m1", reply="Done.", usage=Usage(input_tokens=3), cost_usd=0.5, duration_s=2.0),
+        ],
+    ).turns
+    assert (turn.number, turn.sender, turn.prompt, turn.adapter, turn.model) == (
+        1,
+        "human",
+        "Fix it.",
+        "claude",
+        "opus",
+    )
+    assert (turn.status, turn.usage.input_tokens, turn.cost_usd, turn.duration_s) == ("completed", 3, 0.5, 2.0)
+    assert turn.items == (
+        Item(kind="thinking", ts="", text="Hm."),
+        Item(kind="tool", ts="", name="Bash", input='{"command":"make"}', text="ok"),
+        Item(kind="text", ts="", text="Done."),
+    )
+
+
+def test_a_tool_that_did_not_return_and_a_request_that_nobody_decided_are_open() -> None:
+    mine = {"turn": 1, "message_id": "m1"}
+    (turn,) = transcript(
+        "a",
+        [
+            started(1, "m1"),
+            events.ToolCalled(call_id="c1", name="Bash", **mine),
+            events.ToolReturned(call_id="c1", unfinished=True, **mine),
+            events.PermissionAsked(ask_id="q1", tool="Bash", **mine),
+            events.PermissionAsked(ask_id="q2", tool="Edit", **mine),
+            events.PermissionDecided(ask_id="q2", decision="deny", by="human", why="not now", **mine),
+        ],
+    ).turns
+    assert [(item.kind, item.is_open, item.text) for item in turn.items] == [
+        ("tool", True, ""),
+        ("ask", True, ""),
+        ("ask", False, "denied by human: not now"),
+    ]
+    assert turn.status is None
+
+
+def test_two_sessions_with_the_same_number_of_a_turn_are_kept_apart() -> None:
+    found = transcript(
+        "a",
+        [
+            started(1, "m1"),
+            started(1, "m2"),
+            events.Text(text="of two", turn=1, message_id="m2"),
+            events.Text(text="of one", turn=1, message_id="m1"),
+            finished(1, "m2", status=Status.FAILED, class_=Class.CRASHED, reason="gone", exit_code=1),
+        ],
+    )
+    assert [(turn.message_id, turn.items[0].text, turn.status) for turn in found.turns] == [
+        ("m1", "of one", None),
+        ("m2", "of two", "failed"),
+    ]
+
+
+def test_what_no_turn_has_stands_between_turns_once_for_all_of_it() -> None:
+    found = transcript(
+        "a",
+        [
+            events.Notice(text="one", ts=T % 0),
+            events.Notice(text="two"),
+            started(1, "m1"),
+            finished(1, "m1"),
+            events.MessageDead(message_id="m2", reason="hops"),
+        ],
+    )
+    assert [(turn.number, [item.text for item in turn.items]) for turn in found.turns] == [
+        (None, ["one", "two"]),
+        (1, []),
+        (None, ["dead letter: hops"]),
+    ]
+
+
+def test_a_prompt_of_a_session_that_beam_did_not_start_begins_a_turn_without_a_number() -> None:
+    (turn,) = transcript("a", [events.SessionPrompted(text="hello"), events.Text(text="hi")]).turns
+    assert (turn.number, turn.prompt, [item.text for item in turn.items]) == (None, "hello", ["hi"])
