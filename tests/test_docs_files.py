@@ -119,6 +119,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     assert beam("send", "scripted", "three", "--once").code == 0
     later = beam("send", "scripted", "four", "--no-wait").out.strip()
     assert beam("wait", later).code == 0
+    assert beam("search", "four").code == 0
     look()
 
     assert beam("send", "scripted@put-away", "one").code == 0

@@ -25,7 +25,7 @@ class Item(Struct, frozen=True, kw_only=True):
     """
 
     kind: str
-    ts: str
+    ts: str = ""
     text: str = ""
     name: str = ""
     input: str = ""
@@ -117,8 +117,9 @@ class _Fold:
                 )
                 self._turns.append(_Turn(head))
                 self._of[event.message_id or "", event.turn] = self._turns[-1]
+                self._of.pop(("", None), None)
             case events.SessionPrompted():
-                self._turns.append(_Turn(TurnRecord(begin=event.ts, sender="human", prompt=event.text)))
+                self._turns.append(_Turn(TurnRecord(begin=_time(event), sender="human", prompt=event.text)))
                 self._of["", event.turn] = self._turns[-1]
             case _:
                 self._into(self._of.get((event.message_id or "", event.turn)), event)
@@ -142,6 +143,11 @@ class _Fold:
                 turn.items[at] = replace(turn.items[at], text=_decision(event), is_open=False)
             case events.SessionStarted() | events.SessionResumed() if event.model:
                 turn.head = replace(turn.head, model=event.model)
+            case events.SessionIdle():
+                turn.head = replace(turn.head, usage=event.usage, cost_usd=event.cost_usd, reason=event.reason or None)
+                turn.head = replace(turn.head, model=event.model or turn.head.model, duration_s=event.duration_s)
+            case events.SessionImported():
+                self._of.pop(("", None), None)  # what follows was not in that session
             case events.TurnFinished():
                 turn.head = replace(
                     turn.head,
@@ -169,33 +175,43 @@ class _Fold:
         turn.items.append(item)
 
 
+def _time(event: AnyEvent) -> str:
+    """Return when it happened: of an event that was imported from a CLI's own files not when it was written."""
+    return event.imported if isinstance(event.imported, str) else event.ts
+
+
 def _item(event: AnyEvent) -> Item | None:
     """Return the event as an item; None for bookkeeping."""
+    item = _read(event)
+    return item and replace(item, ts=_time(event))
+
+
+def _read(event: AnyEvent) -> Item | None:
     match event:
         case events.Text():
-            return Item(kind="text", ts=event.ts, text=event.text, parent=event.parent)
+            return Item(kind="text", text=event.text, parent=event.parent)
         case events.Thinking():
-            return Item(kind="thinking", ts=event.ts, text=event.text, parent=event.parent)
+            return Item(kind="thinking", text=event.text, parent=event.parent)
         case events.ToolCalled():
             asked = bytes(event.input).decode("utf-8", "replace")
-            return Item(kind="tool", ts=event.ts, name=event.name, input=asked, is_open=True, parent=event.parent)
+            return Item(kind="tool", name=event.name, input=asked, is_open=True, parent=event.parent)
         case events.ToolReturned():  # its call is in no event: the journal begins after it
-            return Item(kind="tool", ts=event.ts, text=event.output, is_error=event.is_error, parent=event.parent)
+            return Item(kind="tool", text=event.output, is_error=event.is_error, parent=event.parent)
         case events.FileChanged():
-            return Item(kind="file", ts=event.ts, name=event.kind, text=event.path)
+            return Item(kind="file", name=event.kind, text=event.path)
         case events.PlanUpdated():
             marks = {"completed": "x", "in_progress": "…"}
             steps = (f"[{marks.get(step.status, ' ')}] {step.text}" for step in event.steps)
-            return Item(kind="plan", ts=event.ts, text="\n".join(steps))
+            return Item(kind="plan", text="\n".join(steps))
         case events.PermissionAsked():
             asked = bytes(event.input).decode("utf-8", "replace")
-            return Item(kind="ask", ts=event.ts, name=event.tool, input=asked, is_open=True)
+            return Item(kind="ask", name=event.tool, input=asked, is_open=True)
         case events.Notice() if event.text:
-            return Item(kind="note", ts=event.ts, text=event.text)
+            return Item(kind="note", text=event.text)
         case events.MessageDead():
-            return Item(kind="note", ts=event.ts, text=f"dead letter: {event.detail or event.reason}", is_error=True)
+            return Item(kind="note", text=f"dead letter: {event.detail or event.reason}", is_error=True)
         case events.SessionLost():
-            return Item(kind="note", ts=event.ts, text=f"the session was lost: {event.reason}".rstrip(": "))
+            return Item(kind="note", text=f"the session was lost: {event.reason}".rstrip(": "))
     return None
 
 

@@ -74,9 +74,9 @@ class SearchIndex:
         self._db.close()
 
     def update(self, journals: Mapping[str, Path]) -> list[str]:
-        """Read what is new in these journals, by key, and forget all others. Return what could not be read, a line each.
+        """Read what is new in these journals, by key, and forget all others.
 
-        Raises DiskError if the index can't be written.
+        Return what could not be read, a line each. Raises DiskError if the index can't be written.
         """
         with _translated(self._path):
             self._db.execute("BEGIN IMMEDIATE")

@@ -119,3 +119,21 @@ def test_what_no_turn_has_stands_between_turns_once_for_all_of_it() -> None:
 def test_a_prompt_of_a_session_that_beam_did_not_start_begins_a_turn_without_a_number() -> None:
     (turn,) = transcript("a", [events.SessionPrompted(text="hello"), events.Text(text="hi")]).turns
     assert (turn.number, turn.prompt, [item.text for item in turn.items]) == (None, "hello", ["hi"])
+
+
+def test_an_imported_session_keeps_its_times_and_what_comes_after_it_is_no_part_of_its_last_prompt() -> None:
+    past = "2025-01-01T08:00:00.000000Z"
+    found = transcript(
+        "a",
+        [
+            events.SessionPrompted(text="hello", ts=T % 0, imported=past),
+            events.Text(text="hi", ts=T % 0, imported=past),
+            events.SessionIdle(usage=Usage(output_tokens=2), imported=past),
+            events.SessionImported(session_id="s", adapter="claude", events=3),
+            events.Notice(text="later"),
+            started(1, "m1"),
+        ],
+    )
+    first, between, _ = found.turns
+    assert (first.begin, first.items[0].ts, first.usage.output_tokens) == (past, past, 2)
+    assert [item.text for item in between.items] == ["later"]
