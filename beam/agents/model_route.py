@@ -18,7 +18,8 @@ class Route(Struct, frozen=True, kw_only=True):
     """The way of a CLI's model calls.
 
     `upstream` is the URL where they go by the CLI's settings, "" if those don't say it. `env`, `words` (behind the
-    program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words) lead them to the proxy.
+    program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words and variables) lead them to
+    the proxy.
     `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key from, and `keys` are all
     variables that may hold one.
     """

@@ -184,7 +184,7 @@ def _through(order: TurnRequest, route: Route, token: str, calls: ModelCalls) ->
     """Return the order with an environment that leads the CLI to the proxy."""
     environ = shield.shielded_environment(order.environ) if token else dict(order.environ)
     settings = order.settings
-    env = dict(route.env)
+    env = {name: value.replace("{scratch}", str(order.scratch)) for name, value in route.env.items()}
     for name in ("NO_PROXY", "no_proxy"):
         env[name] = ",".join(filter(None, (environ.get(name, ""), _LOOPBACK)))
     has_key = any({**environ, **settings.env}.get(name) for name in route.keys)
@@ -227,10 +227,11 @@ def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
     counts, options = proxied.counts, proxied.order.message.options
     calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
     told = counts.usage if proxied.over or verdict.usage == Usage() else verdict.usage
+    is_own = counts.cost_usd is not None and counts.usage.calls and (proxied.over or verdict.cost_usd is None)
     verdict = msgspec.structs.replace(
         verdict,
         usage=told,
-        cost_usd=counts.cost_usd if verdict.cost_usd is None and counts.usage.calls else verdict.cost_usd,
+        cost_usd=counts.cost_usd if is_own else verdict.cost_usd,
         model_calls=ModelCallCounts(
             calls=counts.calls,
             live=counts.live,

@@ -24,7 +24,7 @@ from tests.support.cli import Cli, Ended
 from tests.support.repository import make_repository
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
-ROUTED = ("claude", "codex", "gemini", "opencode", "kilo", "qwen", "aider", "copilot", "kimi", "cn", "vibe")
+ROUTED = tuple(ADAPTERS)
 
 
 @pytest.fixture
@@ -114,7 +114,13 @@ def test_a_call_that_was_not_recorded_ends_the_turn_and_why_says_where_it_differ
     assert called["differences"]
 
 
-@pytest.mark.parametrize("name", ["claude", pytest.param("qwen", marks=pytest.mark.conformance)])
+@pytest.mark.parametrize(
+    "name",  # a turn of aider's is one call, which is never cut
+    [
+        "claude",
+        *(pytest.param(each, marks=pytest.mark.conformance) for each in ROUTED if each not in ("claude", "aider")),
+    ],
+)
 def test_a_budget_of_tokens_ends_the_turn_with_7_and_the_usage_so_far(
     name: str, beam: Cli, agents_path: str, model: FakeModel
 ) -> None:

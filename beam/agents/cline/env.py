@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
 
 _PROVIDER = "openai-compatible"
 
@@ -24,3 +27,27 @@ def fake_model_files(url: str) -> dict[str, bytes]:
     provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual"}
     content = {"version": 1, "lastUsedProvider": _PROVIDER, "modes": {}, "providers": {_PROVIDER: provider}}
     return {".cline/data/settings/providers.json": json.dumps(content).encode()}
+
+
+model_config = (".cline/data/settings/providers.json",)
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the model calls of Cline's last provider go through the proxy at `url`: by a copy of its settings.
+    None unless those name that provider's URL.
+    """
+    if environ.get("CLINE_DIR") or environ.get("CLINE_DATA_DIR"):
+        return None
+    try:
+        content = json.loads(files.get(model_config[0], b""))
+        settings = content["providers"][content["lastUsedProvider"]]["settings"]
+        upstream = str(settings["baseUrl"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    settings["baseUrl"] = url
+    return Route(
+        upstream=upstream,
+        env={"CLINE_PROVIDER_SETTINGS_PATH": "{scratch}/cline-providers.json"},
+        files={"cline-providers.json": json.dumps(content).encode()},
+        format="chat",
+    )

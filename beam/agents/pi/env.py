@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+
+from beam.agents.model_route import Route
 
 
 def fake_model_env(url: str) -> dict[str, str]:
@@ -33,3 +36,42 @@ def fake_model_files(url: str) -> dict[str, bytes]:
         ".pi/agent/models.json": json.dumps({"providers": {"fake": provider}}).encode(),
         ".pi/agent/settings.json": json.dumps({"defaultProvider": "fake", "defaultModel": "scripted"}).encode(),
     }
+
+
+model_config = (".pi/agent/settings.json", ".pi/agent/models.json")
+_FORMATS = {"openai-completions": "chat", "openai-responses": "responses", "anthropic-messages": "anthropic"}
+_BUILT_IN = {
+    "anthropic": ("https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY"),
+    "openai": ("https://api.openai.com/v1", "responses", "OPENAI_API_KEY"),
+    "google": ("https://generativelanguage.googleapis.com/v1beta", "gemini", "GEMINI_API_KEY"),
+}
+_EXTENSION = "export default function (pi) {{\n  pi.registerProvider({provider}, {{ baseUrl: {url} }});\n}}\n"
+
+
+def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
+    """Return how the model calls of pi's default provider go through the proxy at `url`: by an extension. None unless
+    the provider's URL is known, or where pi's files are elsewhere.
+    """
+    if environ.get("PI_CODING_AGENT_DIR"):
+        return None
+    try:
+        settings, models = (json.loads(files.get(name, b"{}")) for name in model_config)
+        name = str(settings.get("defaultProvider", "google"))
+        own = models.get("providers", {}).get(name, {})
+        upstream, format, key = _BUILT_IN.get(name, ("", "", ""))
+        if own:
+            upstream, format = str(own.get("baseUrl", upstream)), _FORMATS.get(own.get("api"), "")
+            key = "" if "apiKey" in own else key
+    except (ValueError, TypeError, AttributeError):
+        return None
+    if not upstream:
+        return None
+    extension = _EXTENSION.format(provider=json.dumps(name), url=json.dumps(url)).encode()
+    return Route(
+        upstream=upstream,
+        words=("--extension", "{scratch}/pi-route.js"),
+        files={"pi-route.js": extension},
+        format=format,
+        key=key,
+        keys=(key,) if key else (),
+    )
