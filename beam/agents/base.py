@@ -294,8 +294,9 @@ class Card(Struct, frozen=True, kw_only=True):
     machine's owner that its switches against those files would replace; if one exists, the switches are not used.
     `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
     tested it, and how to use it anyway: it then has no mode and is only listed.
-    `by_name` are modes that are used only where a message names them, or for access `ask`; `never_auto` are those that
-    access `ask` does not choose either. `teams`: `beam watch` shows its agent teams.
+    `by_name` are modes that are used only where a message names them, for access `ask`, or (dialogue) where the process
+    stays for the next turn; `never_auto` are those that are used only where a message names them. `teams`: `beam
+    watch` shows its agent teams.
     """
 
     name: str

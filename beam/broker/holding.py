@@ -23,6 +23,7 @@ from beam.model.message import Message
 from beam.process.environment import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
+from beam.turns.choice import BY_AUTO, why_not_kept
 from beam.turns.keeper import ReuseKey
 from beam.turns.request import face_of
 from beam.turns.stop import Stop
@@ -172,8 +173,12 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     try:
         resolved = context.config.resolve(message.to)
         adapter = adapters.adapter(resolved.settings.adapter)
-        face = face_of(adapter, options.via, context.access_for(resolved, message))
+        access, attaches = context.access_for(resolved, message), bool(message.payload.attach)
+        face = face_of(adapter, options.via, access)
         rules = rules_for(resolved, message, is_exposed=context.exposed)
+        if face == "exec" and options.via in BY_AUTO:
+            why = why_not_kept(adapter, options, resolved.settings, access, rules.rules, attaches=attaches)
+            face = face if why else "dialogue"
     except BeamError:
         return False  # its turn says what is wrong
     settings, can = resolved.settings, adapter.card.faces[face]
@@ -184,7 +189,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
         options.schema or settings.schema,
         options.max_turns or settings.max_turns,
         options.budget_usd or settings.budget_usd,
-        context.access_for(resolved, message) if can.access else key.access,
+        access if can.access else key.access,
         rules,
     )
     has = (key.face, key.settings, key.model, key.schema, key.max_turns, key.budget_usd, key.access, key.rules)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from beam.base import durations
 from beam.base.errors import BeamError, DiskError, ShortageError
 from beam.base.faults import crash_point
@@ -89,6 +91,8 @@ class _Turn:
         with contextlib.ExitStack() as held:
             try:
                 order = order_of(log, message, lease.waiting.last_look)
+                keep = order.limits.keep if order.settings.keep is None else order.settings.keep
+                order = structs.replace(order, is_kept=order.recorded is None and lease.keeper.idle_s(keep) > 0)
                 if message.options.new:
                     lease.keeper.unwanted = "a new session was asked for"
                 scope = str(context.home.project) if order.adapter.card.runs_code else ""

@@ -27,6 +27,7 @@ from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
 from beam.process.environment import absolute_folders
 from beam.rules.ruleset import Ruleset
+from beam.turns.choice import BY_AUTO, KEPT, asked_of, why_not_kept
 from beam.turns.confine import Own
 from beam.turns.envelope import add_envelope
 from beam.turns.replay import RecordedTurn
@@ -50,7 +51,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
     denied, asked about and allowed beside that; `snapshots` is the store for what the work tree contains before the
     turn, null if it is not recorded; `recorded` is the turn that is replayed in its place; `is_proxied`: its
-    model calls go through a proxy, which keeps its budget."""
+    model calls go through a proxy, which keeps its budget; `is_kept`: its process may stay for the next turn."""
 
     message: Message
     turn: int
@@ -82,6 +83,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     rules: Ruleset = Ruleset()
     recorded: RecordedTurn | None = None
     is_proxied: bool = False
+    is_kept: bool = False
 
     @property
     def timeout(self) -> float:
@@ -116,7 +118,7 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
             adapter.card.unverified,
             subject=adapter.card.name,
         )
-    if via in (None, "auto"):
+    if via in BY_AUTO:
         can = faces.get("dialogue")
         if access == "ask" and can is not None and "ask" in can.access and "dialogue" not in adapter.card.never_auto:
             return "dialogue"
@@ -131,11 +133,17 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
     )
 
 
-def why_not_better(adapter: Adapter, face: Face, via: str | None) -> str | None:
-    """Return why `auto` did not choose the best face; None if it did, or a face was requested."""
-    if via not in (None, "auto") or face != "terminal":
+def why_this_face(order: TurnRequest, face: Face) -> str | None:
+    """Return why `auto` chose this face; None if it has no reason to name, or a face was requested."""
+    if order.message.options.via not in BY_AUTO:
         return None
-    return f"{adapter.card.name} has no protocol and no headless mode, only a screen"
+    if face == "terminal":
+        return f"{order.adapter.card.name} has no protocol and no headless mode, only a screen"
+    if not order.is_kept or "dialogue" not in order.adapter.card.faces:
+        return None
+    if face == "exec":
+        return _why_not_kept(order) or None
+    return KEPT if face_of(order.adapter, None, _granted(order)) == "exec" else None
 
 
 def lowest(*bounds: Access | None) -> Access | None:
@@ -188,9 +196,29 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
 
 def face_for(order: TurnRequest) -> Face:
     """Return the face that runs this turn. Raises UnsupportedError for a face that this agent does not have."""
-    options = order.message.options
-    access = granted_access(order.settings.access, options.access, from_agent=order.from_agent, at_most=order.at_most)
-    return face_of(order.adapter, options.via, access)
+    via = order.message.options.via
+    face = face_of(order.adapter, via, _granted(order))
+    may_choose = face == "exec" and via in BY_AUTO and order.is_kept
+    return "dialogue" if may_choose and not _why_not_kept(order) else face
+
+
+def _why_not_kept(order: TurnRequest) -> str:
+    can = order.adapter.card.faces.get("dialogue")
+    if can is not None and ((order.fork and not can.fork) or (order.upto is not None and not can.rewind)):
+        return "its protocol can't make this copy of a session"
+    return why_not_kept(
+        order.adapter,
+        order.message.options,
+        order.settings,
+        _granted(order),
+        order.rules.rules,
+        attaches=bool(order.message.payload.attach),
+    )
+
+
+def _granted(order: TurnRequest) -> Access:
+    asked = order.message.options.access
+    return granted_access(order.settings.access, asked, from_agent=order.from_agent, at_most=order.at_most)
 
 
 def most_of(order: TurnRequest) -> Access | None:
@@ -213,17 +241,13 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     turns = options.max_turns or settings.max_turns
     budget = options.budget_usd or settings.budget_usd
     only_typed = face == "terminal" and not capabilities.access  # a program: settings for all agents don't stop it
-    asked = {
-        "schema": bool(schema),
-        "max_turns": turns is not None,
-        "budget": budget is not None and not order.is_proxied,
-        "model": options.model is not None or (settings.model is not None and not only_typed),
-        "attach": bool(order.message.payload.attach),
-        "system": settings.system is not None and not only_typed,
-        "resume": order.session_id is not None and not only_typed,
-        "commands": options.slash is True,
-    }
-    check(name, capabilities, [option for option, is_asked in asked.items() if is_asked])
+    given = msgspec.structs.replace(settings, model=None, system=None) if only_typed else settings
+    asked = set(asked_of(options, given, attaches=bool(order.message.payload.attach)))
+    if order.is_proxied:
+        asked.discard("budget")
+    if order.session_id is not None and not only_typed:
+        asked.add("resume")
+    check(name, capabilities, asked)
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
             f"{name} can't continue in a copy of a session with --via {face}",

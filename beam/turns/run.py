@@ -28,13 +28,14 @@ from beam.base.errors import (
 )
 from beam.base.faults import crash_point
 from beam.model import events
-from beam.model.events import TurnFinished
+from beam.model.events import Event, TurnFinished
 from beam.model.outcome import Class, SessionNote, Status, exit_code
 from beam.model.policy import is_answer
 from beam.model.rule_lists import RuleLists
 from beam.secrets.redact import redact_event
 from beam.turns import confine, denied
 from beam.turns import exec as exec_face
+from beam.turns.choice import KEPT
 from beam.turns.confine import Confined
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
@@ -49,7 +50,7 @@ from beam.turns.request import (
     host_of,
     most_of,
     turn_of,
-    why_not_better,
+    why_this_face,
 )
 from beam.turns.stop import Stop
 
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 F = TypeVar("F")
 
 _NAMED = 5  # files that a notice names
+_BREAKS = (Class.CRASHED, Class.UNSUPPORTED)  # of a protocol: it does not begin, or not as it did when it was tested
 STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
 
 
@@ -85,7 +87,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             turn_key=order.turn_key,
             adapter=order.adapter_name,
             via=_via(order, face) or face,
-            why=why_not_better(order.adapter, face, order.message.options.via),
+            why=why_this_face(order, face),
             at_most=most_of(order),
             rules=_rules_told(order),
         )
@@ -105,8 +107,14 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     crash_point("turn.started")
     files.make_directory(order.scratch)
     keeper = services.keeper
+    sent = _Sent(record)
     try:
-        verdict = await _verdict(order, face, msgspec.structs.replace(services, record=record, poll=poll), handle)
+        within = msgspec.structs.replace(services, record=sent, poll=poll)
+        verdict = await _verdict(order, face, within, handle)
+        if order.is_kept and not sent.is_sent and _is_broken(verdict, stop) and started.why == KEPT:
+            record(events.Notice(code="headless", text=f"without its own protocol, which failed: {verdict.reason}"))
+            order, face = msgspec.structs.replace(order, is_kept=False), "exec"
+            verdict = await _verdict(order, face, within, handle)
         handle.asks.close("the turn is over")
         handle.calls.close("the turn is over")
         await services.poll_last()
@@ -116,6 +124,24 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
     return _finish(order, record, verdict, stop, face, clock.monotonic() - began)
+
+
+class _Sent:
+    """Records events; `is_sent`: one of them says that the agent was sent the message."""
+
+    def __init__(self, record: Record) -> None:
+        self.is_sent = False
+        self._record = record
+
+    def __call__(self, body: Event, *, sync: bool = False) -> Event:
+        """Return the event as it was recorded."""
+        self.is_sent = self.is_sent or isinstance(body, events.PromptSent)
+        return self._record(body, sync=sync)
+
+
+def _is_broken(verdict: Verdict, stop: Stop) -> bool:
+    """Return whether the agent's process or its protocol failed by itself."""
+    return stop.reason is None and verdict.status is Status.FAILED and verdict.class_ in _BREAKS
 
 
 async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:

@@ -23,6 +23,7 @@ from beam.agents.link import Call, Query, Set, Steer
 from beam.model.events import TextDelta, ToolCalled
 from beam.testing.fake_model import FakeModel
 from beam.turns.calls import CallAnswer
+from beam.turns.choice import KEPT
 from beam.turns.dialogue import run_turn
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with
@@ -116,6 +117,18 @@ def test_warm_the_second_turn_has_the_context_in_the_same_process(claude: Cli) -
     assert len({outcome["cost_usd"] for outcome in outcomes}) == 1
     assert [outcome["session"] for outcome in outcomes] == ["new", "resumed", "resumed"]
     assert [event["since"] for event in events(claude, "agent.started")] == [None, 1, 1]
+
+
+def test_without_a_mode_named_it_is_warm_where_its_process_stays_and_headless_where_it_does_not(claude: Cli) -> None:
+    words = ("send", "claude", "--access", "read", "--json")
+    alone = claude(*words, "plums", timeout=120).json
+    kept = claude(*words, "--keep", "5m", "what?", timeout=120).json
+    warm = claude(*words, "and?", timeout=120).json
+    assert [outcome["via"] for outcome in (alone, kept, warm)] == ["exec", "dialogue", "dialogue"]
+    assert [outcome["reply"][-7:] for outcome in (alone, kept, warm)] == ["turns=1", "turns=2", "turns=3"]
+    assert [event["since"] for event in events(claude, "agent.started")] == [None, None, 2]
+    assert [event["why"] for event in events(claude, "turn.started")] == [None, KEPT, KEPT]
+    assert claude("agent", "release", "claude").code == 0
 
 
 def test_kept_without_a_broker_it_is_warm_controlled_from_any_shell_and_released(claude: Cli, model: FakeModel) -> None:

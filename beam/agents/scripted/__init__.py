@@ -20,4 +20,5 @@ card = Card(
     faces={"exec": _CAN, "dialogue": _CAN},
     runs_code=True,
     by_name=("dialogue",),
+    never_auto=("dialogue",),  # its script says how it is played
 )

@@ -94,7 +94,7 @@ class SendVerbs(OpenedRoot):
         self._check_access(wanted.access)
         self._check_rules(wanted.rules)
         if wanted.keep is not UNSET:
-            self._check_keep(receiver, wanted)
+            self._check_keep(receiver, wanted, attaches=bool(attach))
         made = compose(
             agent,
             text,
@@ -308,15 +308,20 @@ class SendVerbs(OpenedRoot):
         return look
 
     @staticmethod
-    def _check_keep(receiver: Receiver, wanted: Options) -> None:
+    def _check_keep(receiver: Receiver, wanted: Options, *, attaches: bool) -> None:
         """Raise UsageError or UnsupportedError if no process can be kept."""
+        from beam.turns.choice import BY_AUTO, why_not_kept
         from beam.turns.request import face_of
 
         if wanted.once:
             raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")
         agent, adapter = receiver.resolved.name, receiver.adapter
-        face = face_of(adapter, wanted.via, wanted.access or receiver.resolved.settings.access)
+        settings = receiver.resolved.settings
+        access: Access = wanted.access or settings.access or "read"
+        face = face_of(adapter, wanted.via, access)
         if face not in ("dialogue", "terminal"):
+            if wanted.via in BY_AUTO and not why_not_kept(adapter, wanted, settings, access, attaches=attaches):
+                return
             others = [name for name in adapter.card.faces if name in ("dialogue", "terminal")]
             raise UnsupportedError(
                 f"{agent}'s {face} mode has no process to keep",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import Raw, structs
 
-from beam.agents.base import Capabilities, Card, Turn, Verdict
+from beam.agents.base import Capabilities, Card, Decoder, Exit, Host, Launch, Turn, Verdict
 from beam.agents.link import Query, Set
 from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, NotFoundError, UnsupportedError
@@ -26,6 +26,7 @@ from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.turns import dialogue
 from beam.turns.asks import Decision
 from beam.turns.calls import CallAnswer
+from beam.turns.choice import KEPT
 from beam.turns.handle import TurnHandle
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.run import run
@@ -578,3 +579,74 @@ def test_an_adapter_with_this_face_runs_its_turns_on_it(tmp_path: Path) -> None:
     finished = asyncio.run(turn())
     assert (finished.status, finished.reply, finished.via) == (Status.COMPLETED, "hi", "dialogue")
     assert not order.scratch.exists()
+
+
+class Headless:
+    """A headless mode beside the protocol: it prints the message."""
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        return Launch(argv=("cat",), stdin=turn.text.encode())
+
+    def decoder(self, turn: Turn) -> Decoder:
+        return OnlyText(turn)
+
+
+class OnlyText:
+    """All output is the answer."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.lines: list[str] = []
+
+    def line(self, line: bytes) -> list[Event]:
+        self.lines.append(line.decode())
+        return []
+
+    def end(self, exit: Exit) -> tuple[list[Event], Verdict]:
+        return [], Verdict(status=Status.COMPLETED, reply=" ".join(self.lines), session_id="s")
+
+
+class Unready(Lines):
+    """One whose process says nothing that its protocol knows, and leaves."""
+
+    def launch(self, turn: Turn, host: Host) -> Launch:
+        return Launch(argv=("sh", "-c", "echo what; exit 3"))
+
+
+def both(root: Root, face: Lines, text: str) -> events.TurnFinished:
+    """The outcome of a turn whose process may stay, of an agent with both modes."""
+    can = Capabilities()
+    adapter = Agent()
+    adapter.dialogue = face
+    adapter.exec = Headless()  # type: ignore[assignment]
+    adapter.card = Card(name="lines", summary="", faces={"exec": can, "dialogue": can}, by_name=("dialogue",))
+    root.put("worker", text)
+    lease = root.hold("worker")
+    (entry,) = lease.waiting.scan()
+    claimed = lease.waiting.claim(entry)
+    assert claimed is not None
+    order = structs.replace(order_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
+
+    def record(body: events.Event, *, sync: bool = False) -> events.Event:
+        return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
+
+    async def turn() -> events.TurnFinished:
+        return await run(order, services(record), handle(record))
+
+    return asyncio.run(turn())
+
+
+def test_a_protocol_that_fails_before_the_prompt_gives_way_to_the_headless_mode(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    finished = both(root, Unready(), "say hi")
+    assert (finished.status, finished.reply, finished.via) == (Status.COMPLETED, "say hi", "exec")
+    told = root.events("worker")
+    assert [event.code for event in told if isinstance(event, events.Notice)] == ["headless"]
+    assert [event.why for event in told if isinstance(event, events.TurnStarted)] == [KEPT]
+    assert len([event for event in told if isinstance(event, events.PromptSent)]) == 1
+
+
+def test_one_that_fails_after_the_prompt_is_not_run_twice(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    finished = both(root, Lines(), "dies")
+    assert (finished.class_, finished.via) == (Class.CRASHED, "dialogue")
+    assert not [event for event in root.events("worker") if isinstance(event, events.Notice)]
