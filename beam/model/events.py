@@ -271,9 +271,9 @@ class SessionIdle(Event, frozen=True, kw_only=True, tag="session.idle"):
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     """A turn began; nothing was started yet.
 
-    `turn_key` is random and marks every process of the turn. `why`: why it has this mode, if nobody named one. `lease_until` is set if no process runs the turn (a
-    mailbox): until then it belongs to its taker. `at_most` limits the access of its agent's messages (null: as the
-    receiver's settings say), and so do `rules`.
+    `turn_key` is random and marks every process of the turn. `why`: why it has this mode, if nobody named one.
+    `lease_until` is set if no process runs the turn (a mailbox): until then it belongs to its taker. `at_most` limits
+    the access of its agent's messages (null: as the receiver's settings say), and so do `rules`.
     """
 
     attempt: int = 1

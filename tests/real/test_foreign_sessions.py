@@ -230,4 +230,4 @@ def session_of(place: Place, name: str) -> str:
     (one,) = places(environ, [name])
     ((path, _),) = one.paths()
     tail = Tail(one, path)
-    return tail.who().id or [session.id for session, _ in tail.read()][0]
+    return tail.who().id or next(session.id for session, _ in tail.read())
