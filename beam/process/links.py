@@ -21,7 +21,7 @@ NAMES = 4_000  # 10 ms
 _LOOK_AT_CLOCK = 256  # entries
 
 
-class Looked(Struct, frozen=True, kw_only=True):
+class LinkSearch(Struct, frozen=True, kw_only=True):
     """The result of a search in a work tree.
 
     `links` lead into a protected folder, or to one above it. `skipped` are the topmost folders that were not searched,
@@ -40,7 +40,7 @@ def leading_into(
     entries: int = ENTRIES,
     seconds: float = SECONDS,
     now: Callable[[], float] = time.monotonic,
-) -> Looked:
+) -> LinkSearch:
     """Find the symbolic links below `tree` that lead to a protected path, even if that does not exist yet.
 
     The topmost folders come first; no link is followed on the way.
@@ -65,7 +65,7 @@ def leading_into(
                     break
         except OSError:
             skipped.append(folder)
-    return Looked(links=tuple(links), entries=visited, skipped=(*skipped, *waiting))
+    return LinkSearch(links=tuple(links), entries=visited, skipped=(*skipped, *waiting))
 
 
 def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:

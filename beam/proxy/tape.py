@@ -57,7 +57,7 @@ class Tape:
             self._file.add(self._events[-1])
 
     def flush(self) -> None:
-        """Take what came after the last whole event, or an answer that is no stream, as it is."""
+        """Store an incomplete last event of a stream; count the tokens of an answer that is no stream."""
         if self._is_stream and self._rest:
             self._event(bytes(self._rest))
         elif self._meter is not None and self._dialect is not None and not self._is_stream:

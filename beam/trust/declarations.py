@@ -86,7 +86,7 @@ def of_scenario(resolved: Resolved, facts: AdapterFacts) -> list[Finding]:
 
 
 def files_named(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
-    """Yield the programs of a folder that these words of a command name: their content is run."""
+    """Yield each file of the folder that a word of this command names and that would be run as code."""
     for word in words:
         path = folder / word
         if _is_file(path) and _is_code(path):

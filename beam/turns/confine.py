@@ -25,7 +25,7 @@ from beam.root.ownership import read_mountinfo
 from beam.root.user_dirs import config_dir, state_dir, user_home
 
 if TYPE_CHECKING:
-    from beam.process.links import Looked
+    from beam.process.links import LinkSearch
 
 Held = Literal["", "own sandbox", "Landlock", "links"]
 CODE = "unconfined"  # of the notice
@@ -208,7 +208,7 @@ async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str
     return only_looked(card, looked)
 
 
-def only_looked(card: Card, looked: Looked) -> str:
+def only_looked(card: Card, looked: LinkSearch) -> str:
     """Return what to report if a search found no way out and nothing else confines the agent."""
     notices = (
         f"this system has no Landlock: only {card.name}'s own limits keep it from beam's files; "

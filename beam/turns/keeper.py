@@ -225,8 +225,9 @@ class ProcessKeeper:
         return min(self._since + self._seconds, math.inf if self._until is None else self._until)
 
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
-        """Ask the process to quit, end it with everything that it started, and record that. Also ends a granted
-        time."""
+        """Ask the process to quit, end it with everything that it started, and record that.
+
+        The time for which a sender wanted it kept (`--keep`) is over with it."""
         self._until = None
         await self._end(why, hard=hard)
 

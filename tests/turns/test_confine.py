@@ -18,7 +18,7 @@ from beam.base.errors import BeamError
 from beam.model.message import Access
 from beam.process import landlock
 from beam.process.confinement import Confinement
-from beam.process.links import Looked
+from beam.process.links import LinkSearch
 from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
 
 KEPT = (".cache", ".local/share", ".local/state")  # where OpenCode and Kilo have a folder that they write
@@ -208,7 +208,7 @@ def test_without_landlock_it_says_that_only_the_cli_itself_keeps_its_limits(cont
 
 
 def test_without_landlock_it_says_where_it_did_not_look() -> None:
-    said = only_looked(registry.adapter("kilo").card, Looked(entries=5, skipped=("/p/a", "/p/b", "/p/c", "/p/d")))
+    said = only_looked(registry.adapter("kilo").card, LinkSearch(entries=5, skipped=("/p/a", "/p/b", "/p/c", "/p/d")))
     assert said.endswith("after 5 entries it did not look into /p/a, /p/b, /p/c and 1 more")
 
 

@@ -140,7 +140,7 @@ class AcpLink:
     # -- the beginning -------------------------------------------------------------------------------------------------
 
     def _opened(self, found: list[Step]) -> list[Step]:
-        """Return the steps. If they say that the session is open, or that it can't be opened, act on that first."""
+        """Return the same steps, after noting in this object whether they opened the session or failed to."""
         for step in found:
             if isinstance(step, Broken):
                 self._break("")

@@ -274,7 +274,7 @@ class Dialogs:
 
         if decision.decision == "allow":
             is_over = await self._press(question.block, dialog.always if decision.always else dialog.allow, stands)
-        elif decision.message and await self._amended(question, decision.message):
+        elif decision.message and await self._type_reason(question, decision.message):
             is_over = await self._press(question.block, ("\r",), stands)
         else:
             is_over = await self._press(question.block, dialog.deny, stands)
@@ -285,7 +285,7 @@ class Dialogs:
             self._stop.ask("cancelled", by=decision.by)
         return is_over
 
-    async def _amended(self, question: Question, message: str) -> bool:
+    async def _type_reason(self, question: Question, message: str) -> bool:
         """Type the reason of a denial; return whether it is on the screen and only Enter is left.
 
         Nothing is typed before the screen shows that the text belongs to a denial.
