@@ -137,7 +137,8 @@ class Membership:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Inside, a signal to end is noted, and heeded where nothing is half done. An ignored one stays ignored."""
+        """Note a signal to end while the block runs, and obey it where nothing is half done. An ignored signal stays
+        ignored."""
         before = {each: signal.getsignal(each) for each in _ENDING}
         if threading.current_thread() is threading.main_thread():
             self._heard = [each for each in _ENDING if before[each] is not signal.SIG_IGN]

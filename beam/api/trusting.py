@@ -20,21 +20,21 @@ _MOST_LINES = 40  # of one file
 _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 
 
-class LinkSearch(Struct, frozen=True, kw_only=True):
+class FolderReview(Struct, frozen=True, kw_only=True):
     """The files in a folder that agents would obey, at one moment, compared with the trusted ones."""
 
     found: tuple[Finding, ...]
     standing: Standing
 
 
-def look(context: RootContext) -> LinkSearch:
+def look(context: RootContext) -> FolderReview:
     """Return all files in the folder that any agent, declared or only known to beam, would obey with any access."""
     found = tuple(standing.everything(context))
     environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
-    return LinkSearch(found=found, standing=ledger.stands(context.home.project, found, environ))
+    return FolderReview(found=found, standing=ledger.stands(context.home.project, found, environ))
 
 
-def trust(context: RootContext, review: LinkSearch) -> None:
+def trust(context: RootContext, review: FolderReview) -> None:
     """Trust the folder's files in the state that was shown, and run the messages that waited for it."""
     ledger.trust(context.home.project, review.found, context.environ)
     for paths in all_paths(context):
@@ -42,7 +42,7 @@ def trust(context: RootContext, review: LinkSearch) -> None:
             launch.ensure(context, paths)
 
 
-def allowed(review: LinkSearch) -> Iterator[str]:
+def allowed(review: FolderReview) -> Iterator[str]:
     """Yield a line for each thing that trusting the folder allows; new and changed ones come first."""
     changed = {change.found.name for change in review.standing.changes}
     if review.standing.once and not review.standing.unseen:
@@ -54,7 +54,7 @@ def allowed(review: LinkSearch) -> Iterator[str]:
             yield f"{found.name}{_who(found)}"
 
 
-def differences(review: LinkSearch) -> Iterator[str]:
+def differences(review: FolderReview) -> Iterator[str]:
     """Yield a line for each thing that differs from the trusted state, with the new lines of short files."""
     for change in review.standing.changes:
         yield standing.described(change)

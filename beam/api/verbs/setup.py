@@ -13,7 +13,7 @@ from beam.root import discovery
 if TYPE_CHECKING:
     from beam.api.adopt import Candidate
     from beam.api.root import RootLine
-    from beam.api.trusting import LinkSearch
+    from beam.api.trusting import FolderReview
 
 
 class SetupVerbs(OpenedRoot):
@@ -55,7 +55,7 @@ class SetupVerbs(OpenedRoot):
         self.check_person("removes a root")
         return root.remove(path, self.environ, sure=sure)
 
-    def look_at_folder(self) -> LinkSearch:
+    def look_at_folder(self) -> FolderReview:
         """Return all files that agents would obey in this folder, and which of them are trusted. Raises
         NotFoundError."""
         from beam.api import trusting
@@ -64,7 +64,7 @@ class SetupVerbs(OpenedRoot):
             raise NotFoundError(f"there is no folder {self.home.project}", "", subject=str(self.home.project))
         return trusting.look(self.context)
 
-    def trust(self, review: LinkSearch | None = None) -> Path:
+    def trust(self, review: FolderReview | None = None) -> Path:
         """Trust this folder's files, as they are in `review` (None: as they are now), to run code. Return the folder.
 
         Messages that waited for it then run.
