@@ -25,6 +25,7 @@ CALLED_FROM_OUTSIDE = {
     "do_PUT": "http.server",
     "do_DELETE": "http.server",
     "log_message": "http.server",
+    "verify_request": "socketserver",
     "redirect_request": "urllib",
     "format_commands": "click",
     "format_epilog": "click",

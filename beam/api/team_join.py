@@ -137,7 +137,7 @@ class Membership:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Note a signal to end while the block runs, and obey it where nothing is half done. An ignored signal stays
+        """Record a signal to end while the block runs, and obey it where nothing is half done. An ignored signal stays
         ignored."""
         before = {each: signal.getsignal(each) for each in _ENDING}
         if threading.current_thread() is threading.main_thread():

@@ -30,7 +30,7 @@ async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle:
     """
     engine = Engine(input, services, handle)
     return await engine.run_in_session(
-        lambda input: placed(exec.launch(input.turn, input.host), input),
+        lambda input: placed(exec.launch(input.turn, input.host), input.turn),
         lambda input, launch: ExecDriver(launch, exec.decoder(input.turn), input, engine),
     )
 

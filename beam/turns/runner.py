@@ -11,26 +11,24 @@ import shlex
 
 from msgspec import structs
 
-from beam.agents.base import Face, Launch
+from beam.agents.base import Face, Launch, Turn
 from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 from beam.model.settings import AgentSettings
-from beam.turns.input import TurnInput
 
 COMMAND, CWD = "{command}", "{cwd}"
 _PLACES = re.compile(r"\{(?:command|cwd)\}")
 
 
-def placed(launch: Launch, input: TurnInput) -> Launch:
+def placed(launch: Launch, turn: Turn) -> Launch:
     """Return the launch with the agent's runner before it.
 
     A word with `{command}` gets the whole command line, quoted for a shell, as is `{cwd}` in it; without one, the
     command's words follow as words.
     """
-    runner = input.turn.settings.runner
+    runner, cwd = turn.settings.runner, turn.cwd
     if not runner:
         return launch
-    cwd = input.turn.cwd
     if not any(COMMAND in word for word in runner):
         argv = (*(word.replace(CWD, cwd) for word in runner), *launch.argv)
         hidden = tuple(index + len(runner) for index in launch.prompt_in_argv)

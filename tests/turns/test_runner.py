@@ -9,20 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from beam.agents.base import Face, Launch
+from beam.agents.base import Face, Launch, Turn
 from beam.base.errors import ConfigError, UnsupportedError
 from beam.config.file import parse
 from beam.model.message import Access
 from beam.model.settings import AgentSettings
 from beam.turns import runner
-from beam.turns.input import TurnInput
 
 LAUNCH = Launch(argv=("claude", "-p", "it's $(x)"), prompt_in_argv=(2,), session_file="/home/s.jsonl")
 
 
 def placed(*words: str, cwd: str = "/srv/p") -> Launch:
-    turn = SimpleNamespace(settings=AgentSettings(runner=words), cwd=cwd)
-    return runner.placed(LAUNCH, cast(TurnInput, SimpleNamespace(turn=turn)))
+    return runner.placed(LAUNCH, cast(Turn, SimpleNamespace(settings=AgentSettings(runner=words), cwd=cwd)))
 
 
 def test_an_agent_without_a_runner_runs_as_it_is() -> None:

@@ -61,7 +61,7 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
         return LinkTurn(input, engine, LinkProcess(launch, link, input, services.clock))
 
     return await engine.run_in_session(
-        lambda input: placed(dialogue.launch(input.turn, input.host), input), turn, kept=first
+        lambda input: placed(dialogue.launch(input.turn, input.host), input.turn), turn, kept=first
     )
 
 
