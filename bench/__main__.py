@@ -64,6 +64,7 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_proxy.proxy_first_byte,
     rows_proxy.proxy_replay,
     rows_proxy.proxy_recording,
+    rows_proxy.proxy_beside_a_turn,
     *rows_agents.OVER_CLIS,
 )
 _WITH_ACPX = {"version", "no_wait", "cold_send"}

@@ -17,6 +17,8 @@ from beam.proxy.recording import Recording
 from beam.proxy.serving import Proxy
 from beam.testing.fake_model import FakeModel
 from bench.measure import Bench, Figure, Series, in_turns
+from tests.proxy.exactness import SCRIPT, place, task
+from tests.real.install import bin_directories
 
 _TURNS = 200
 _TEXT = "a line of a file that a tool returned, as long as lines are\n" * 20
@@ -64,6 +66,34 @@ def proxy_recording(bench: Bench) -> list[Figure]:
     least = len(_body(_conversation(_TURNS))) + answers
     recorded, needed = Series("recording", (size / 1e6,)), Series("last request and answers", (least / 1e6,))
     return [Figure("proxy, recording of 200 turns", recorded, "MB", needed, at_most=1.5)]
+
+
+def proxy_beside_a_turn(bench: Bench) -> list[Figure]:
+    """What of one core a recording proxy takes while a real Claude Code does a task of ten model calls. The scripted
+    model answers at once, so a real turn's share is smaller. No figures where the CLI is not installed."""
+    if not bin_directories():
+        return []
+    shares = []
+    with FakeModel(SCRIPT) as model:
+        for number in range(bench.times(5)):
+            folder = bench.folder(f"turn-{number}")
+            options = ProxyOptions(upstream=model.url, record=str(folder / "recording"))
+            with ProxyProcess(options, os.environ, served=lambda served: None) as proxy:
+                cli = place(folder / "place", "claude", proxy.url)
+                before, began = _cpu_s(proxy.pid), time.perf_counter()
+                done = cli.cold(
+                    "send", "claude", "--access", "full", stdin=task("claude", cli.project).encode(), timeout=300
+                )
+                took, used = time.perf_counter() - began, _cpu_s(proxy.pid) - before
+            assert done.code == 0, done
+            shares.append(used / took * 100)
+    return [Figure("proxy, beside Claude Code", Series("of one core", tuple(shares)), "%", at_most=3)]
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU time of a process, in seconds: also of its threads that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -21,7 +21,8 @@ class Route(Struct, frozen=True, kw_only=True):
     program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words and variables) lead them to
     the proxy.
     `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key from, and `keys` are all
-    variables that may hold one.
+    variables that may hold one. `choices` are the variables by which a person chooses a model or the like, and which
+    hold no secret.
     """
 
     upstream: str = ""
@@ -31,6 +32,7 @@ class Route(Struct, frozen=True, kw_only=True):
     format: str = ""
     key: str = ""
     keys: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
 
 Router = Callable[[str, Mapping[str, str], Mapping[str, bytes]], Route | None]

@@ -182,7 +182,7 @@ def _places(order: TurnRequest) -> dict[str, str]:
 
 def _through(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
     """Return the order with an environment that leads the CLI to the proxy."""
-    environ = shield.shielded_environment(order.environ) if token else dict(order.environ)
+    environ = shield.shielded_environment(order.environ, route.choices) if token else dict(order.environ)
     settings = order.settings
     env = {name: value.replace("{scratch}", str(order.scratch)) for name, value in route.env.items()}
     for name in ("NO_PROXY", "no_proxy"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from beam.agents.model_route import Route
@@ -32,9 +32,10 @@ def new_token() -> str:
     return f"beam-dummy-{secrets.token_hex(16)}"
 
 
-def shielded_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what a shielded agent gets of its holder's environment."""
-    return {name: value for name, value in environ.items() if name in _ALLOWED or name.startswith(("LC_", "BEAM_"))}
+def shielded_environment(environ: Mapping[str, str], choices: Collection[str] = ()) -> dict[str, str]:
+    """Return what a shielded agent gets of its holder's environment; `choices` are its CLI's own harmless variables."""
+    allowed = _ALLOWED.union(choices)
+    return {name: value for name, value in environ.items() if name in allowed or name.startswith(("LC_", "BEAM_"))}
 
 
 def check(order: TurnRequest, route: Route) -> None:

@@ -12,6 +12,7 @@ from beam.agents import registry
 from beam.agents.cline import env as cline
 from beam.agents.model_route import Route, router_of
 from beam.agents.pi import env as pi
+from beam.turns.shield import held, shielded_environment
 from tests.conformance.adapters import ADAPTERS
 
 MODEL, PROXY = "http://127.0.0.1:1111", "http://127.0.0.1:2222"
@@ -40,6 +41,16 @@ def test_every_cli_is_led_to_the_proxy_and_the_proxy_to_its_model(name: str) -> 
     said = json.dumps([route.env, route.words, [data.decode() for data in route.files.values()]])
     assert PROXY in said
     assert MODEL not in said
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_what_a_shielded_agent_keeps_of_its_clis_variables_holds_no_key(name: str) -> None:
+    route = route_of(name)
+    assert route is not None
+    kept = shielded_environment(dict.fromkeys((*route.choices, *route.keys), "x" * 20), route.choices)
+    assert set(kept) == set(route.choices)
+    assert not set(route.choices) & set(route.keys)
+    assert held(kept, frozenset(route.keys)) == []
 
 
 def test_pis_default_provider_is_led_by_an_extension_whatever_its_name_is() -> None:

@@ -29,4 +29,5 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         format="chat",
         key="OPENAI_API_KEY",
         keys=("OPENAI_API_KEY",),
+        choices=("AIDER_MODEL", "AIDER_ANALYTICS", "AIDER_CHECK_UPDATE", "LITELLM_LOCAL_MODEL_COST_MAP"),
     )

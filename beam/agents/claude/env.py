@@ -50,4 +50,10 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         format="anthropic",
         key="ANTHROPIC_API_KEY",
         keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+        choices=(
+            "ANTHROPIC_MODEL",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            "DISABLE_TELEMETRY",
+            "DISABLE_AUTOUPDATER",
+        ),
     )

@@ -33,4 +33,5 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         format="",
         key="COPILOT_PROVIDER_API_KEY",
         keys=("COPILOT_PROVIDER_API_KEY",),
+        choices=("COPILOT_MODEL", "COPILOT_PROVIDER_TYPE", "COPILOT_OFFLINE", "COPILOT_AUTO_UPDATE"),
     )

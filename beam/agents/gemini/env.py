@@ -50,4 +50,5 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         format="gemini",
         key="GEMINI_API_KEY",
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        choices=("GEMINI_MODEL",),
     )

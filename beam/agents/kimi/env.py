@@ -51,4 +51,5 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         format="chat",
         key="KIMI_MODEL_API_KEY",
         keys=("KIMI_MODEL_API_KEY",),
+        choices=("KIMI_MODEL_NAME", "KIMI_MODEL_PROVIDER_TYPE", "KIMI_CODE_NO_AUTO_UPDATE"),
     )

@@ -32,4 +32,5 @@ def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]
         format="chat",
         key="OPENAI_API_KEY",
         keys=("OPENAI_API_KEY",),
+        choices=("OPENAI_MODEL", "QWEN_TELEMETRY_ENABLED"),
     )
