@@ -251,3 +251,22 @@ def test_an_empty_log_says_that_it_is_empty(beam: Cli) -> None:
     assert "settings changed by" in beam("log", "mine").out
     never = beam("log", "claude")
     assert (never.code, never.out, never.err) == (0, "", "beam: claude has no events yet\n")
+
+
+def test_tools_are_counted_in_the_metrics_and_by_tool(beam: Cli) -> None:
+    beam.config("agents:\n  busy: {adapter: scripted, script: busy.yaml}\n")
+    (beam.project / "busy.yaml").write_text(
+        "replies: [[{tool: {name: Read, output: x}}, {tool: {name: Read, output: y, is_error: true}}, ok]]\n"
+    )
+    assert beam("send", "busy", "go").code == 0
+    assert beam("status", "--usage", "--by", "tool").out.splitlines() == [
+        "AGENT\tTOOL\tCALLS\tFAILED",
+        "busy\tRead\t2\t1",
+    ]
+    assert beam("status", "--usage", "--by", "tool", "--json").lines == [
+        {"agent": "busy", "tool": "Read", "calls": 2, "failed": 1}
+    ]
+    metrics = beam("status", "--metrics").out.splitlines()
+    assert 'beam_tool_calls_total{agent="busy",tool="Read"} 2' in metrics
+    assert 'beam_denials_total{agent="busy"} 0' in metrics
+    assert beam("status", "--by", "tool").code == beam("status", "--usage", "--by", "model").code == 2

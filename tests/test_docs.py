@@ -45,6 +45,15 @@ def test_the_generated_parts_are_what_the_code_says(file: Path) -> None:
     assert text == fresh, f"{file.name} is not current: make docs"
 
 
+def test_llms_txt_is_what_the_readme_says() -> None:
+    file, fresh = TOP / "llms.txt", made.llms_txt((TOP / "README.md").read_text())
+    if os.environ.get("BEAM_WRITE_DOCS"):
+        file.write_text(fresh)
+    assert file.read_text() == fresh, "llms.txt is not current: make docs"
+    named = set(re.findall(r"\((docs/[^)]+)\)", fresh))
+    assert named == {f"docs/{path.name}" for path in (TOP / "docs").glob("*.md")}
+
+
 def test_every_generated_part_is_somewhere() -> None:
     assert {name for file in PAGES for name in parts(file.read_text())} == set(PARTS)
 

@@ -14,7 +14,7 @@ from beam.cli.commands import App
 if TYPE_CHECKING:
     import subprocess
 
-app = App("For authors of adapters and tests: a scripted model, recordings decoded, JSON Schemas.")
+app = App("A scripted model, recordings decoded, JSON Schemas, the manual page, a skill for agents.")
 
 
 @app.verb("fake-model", interspersed=False)
@@ -234,3 +234,27 @@ def schema(
         typer.echo("\n".join(schemas.names()))
     else:
         typer.echo(json.dumps(schemas.schema(name), indent=2))
+
+
+@app.verb()
+def skill() -> None:
+    """Print the text that teaches an agent in any CLI to use beam, as a SKILL.md.
+
+    Put it where the agent's CLI reads skills or instructions, such as .claude/skills/beam/SKILL.md or AGENTS.md.
+    """
+    from beam import ExitCode
+
+    codes = "\n".join(f"- {int(code)}: {code.meaning}" for code in ExitCode if code < ExitCode.BUG)
+    text = Path(__file__).with_name("skill.md").read_text(encoding="utf-8")
+    typer.echo(text.replace("{codes}", codes), nl=False)
+
+
+@app.verb()
+def man() -> None:
+    """Print the manual page, for `man -l` or a folder of MANPATH."""
+    from typer.main import get_command
+
+    from beam.cli import app as command_line
+    from beam.cli import man as manual
+
+    typer.echo(manual.page(get_command(command_line.app)), nl=False)

@@ -82,7 +82,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam watch --until-idle && make release",
     ),
     "beam log": ("beam log claude -n 20", "beam log 7k2m", "beam log claude --since 14:30 --json"),
-    "beam status": ("beam status", "beam status --usage", "beam status claude --json"),
+    "beam status": ("beam status", "beam status --usage --by tool", "beam status claude --json"),
     "beam report": ("beam report", "beam report claude --since 7d", "beam report --json"),
     "beam team": ("beam team list", "beam team show review"),
     "beam team list": ("beam team list", "beam team list --json"),
@@ -171,5 +171,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam dev decode claude stdout.jsonl",
         "beam dev decode terminal screen.cast --profile codex --explain",
     ),
+    "beam dev skill": ("beam dev skill >> AGENTS.md",),
+    "beam dev man": ("beam dev man | man -l -", "beam dev man > ~/.local/share/man/man1/beam.1"),
     "beam dev schema": ("beam dev schema", "beam dev schema outcome"),
 }

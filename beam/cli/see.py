@@ -226,6 +226,9 @@ def status(
     usage: bool = option(
         False, "--usage", help="Print turns, tokens and cost by agent and model, with a total; ~ is an estimate."
     ),
+    by: str | None = option(
+        None, "--by", metavar="WORD", help="With --usage: `tool` prints the calls of each tool instead."
+    ),
     metrics: bool = option(False, "--metrics", help="Print all figures in Prometheus' text format."),
     every: bool = option(False, "--all", help="Show the agents of all roots, and sessions that beam did not start."),
     as_json: bool = option(False, "--json", help="Print JSON Lines, one object per line."),
@@ -237,11 +240,22 @@ def status(
         raise UsageError("--all goes with no agents, --metrics or --usage", "beam status --all")
     if metrics and (as_json or usage):
         raise UsageError("--metrics goes with neither --json nor --usage", "use it alone: it has all figures")
+    if by is not None and (not usage or by != "tool"):
+        raise UsageError("--by is for --usage, and there is `tool`", "beam status --usage --by tool")
     if metrics:
         import time
 
         found, used = call.beam.status(agent or []), call.beam.usage(agent or [])
         render.metrics(found, used, broker=call.beam.broker() is not None, now=time.time())
+        return
+    if usage and by is not None:
+        found = call.beam.status(agent or [])
+        if as_json:
+            for line in found:
+                for name, tool in line.totals.by_tool.items():
+                    write_json({"agent": line.agent, "tool": name, "calls": tool.calls, "failed": tool.failed})
+        else:
+            render.tools(found)
         return
     if usage:
         used = call.beam.usage(agent or [])

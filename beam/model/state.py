@@ -136,11 +136,37 @@ class Sum(Struct, kw_only=True):
             self.cost_usd = round((self.cost_usd or 0.0) + cost_usd, COST_DIGITS)
 
 
+MOST_TOOLS = 200  # names of tools that are counted by themselves: an agent may make up any number
+OTHER_TOOLS = "(other)"
+
+
+class ToolSum(Struct, kw_only=True):
+    """The calls of one tool, and how many of those failed."""
+
+    calls: int = 0
+    failed: int = 0
+
+
 class Totals(Sum, kw_only=True):
-    """Sums over all turns and, for those whose model is known, by model."""
+    """Sums over all turns and, for those whose model is known, by model.
+
+    `by_tool` has the calls of each tool; `retries` counts attempts after the first, `denials` what was denied in turns,
+    `unsupported` turns that asked for what the agent can't do. Journals of an earlier beam add
+    nothing to these four.
+    """
 
     by_status: dict[str, int] = {}
     by_model: dict[str, Sum] = {}
+    by_tool: dict[str, ToolSum] = {}
+    retries: int = 0
+    denials: int = 0
+    unsupported: int = 0
+
+    def tool(self, name: str) -> ToolSum:
+        """Return the sum of that tool, or of all others once there are too many."""
+        if name not in self.by_tool and len(self.by_tool) >= MOST_TOOLS:
+            name = OTHER_TOOLS
+        return self.by_tool.setdefault(name, ToolSum())
 
     def count_in(self, other: "Totals") -> None:
         """Add all of the other's figures."""
@@ -149,6 +175,12 @@ class Totals(Sum, kw_only=True):
             self.by_status[status] = self.by_status.get(status, 0) + count
         for model, share in other.by_model.items():
             self.by_model.setdefault(model, Sum()).add(share.turns, share.usage, share.cost_usd)
+        for name, tool in other.by_tool.items():
+            own = self.tool(name)
+            own.calls, own.failed = own.calls + tool.calls, own.failed + tool.failed
+        self.retries += other.retries
+        self.denials += other.denials
+        self.unsupported += other.unsupported
 
 
 class Last(Struct, kw_only=True):
@@ -252,6 +284,8 @@ def _claimed(state: State, event: events.MessageClaimed) -> None:
 
 
 def _requeued(state: State, event: events.MessageRequeued) -> None:
+    if event.reason == "retry":
+        state.totals.retries += 1
     known = _known(state, event)
     if known is not None:
         if event.reason == "holder_died":
@@ -433,6 +467,8 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
             state.session.model = event.model or state.session.model
             if state.session.counted != event.turn:  # what this turn used may be in the CLI's next total, or not
                 state.session.carried = None
+    totals.denials += len(event.denials or ())
+    totals.unsupported += event.class_ is Class.UNSUPPORTED
     totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1
     if is_answer(event.status):
         state.failures = []
@@ -472,12 +508,16 @@ def _answered(state: State, event: events.PermissionDecided | events.PermissionC
 
 def _tool_called(state: State, event: events.ToolCalled) -> None:
     if state.open_turn is not None:
+        if event.call_id not in state.open_turn.tools:
+            state.totals.tool(event.name).calls += 1
         state.open_turn.tools[event.call_id] = event.name
 
 
 def _tool_returned(state: State, event: events.ToolReturned) -> None:
     if state.open_turn is not None:
-        state.open_turn.tools.pop(event.call_id, None)
+        name = state.open_turn.tools.pop(event.call_id, None)
+        if name is not None and event.is_error:
+            state.totals.tool(name).failed += 1
 
 
 def _control_done(state: State, event: events.ControlDone) -> None:

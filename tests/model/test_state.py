@@ -14,8 +14,20 @@ from msgspec import UNSET, UnsetType
 from beam.base.clock import rfc3339
 from beam.model import events
 from beam.model.events import AnyEvent, Owner
-from beam.model.outcome import ModelUsage, Point, Status, Total, Usage
-from beam.model.state import CLOSED, DEAD, FINISHED, QUEUED, SENT, State, apply, forget
+from beam.model.outcome import Class, Denial, ModelUsage, Point, Status, Total, Usage
+from beam.model.state import (
+    CLOSED,
+    DEAD,
+    FINISHED,
+    MOST_TOOLS,
+    OTHER_TOOLS,
+    QUEUED,
+    SENT,
+    State,
+    Totals,
+    apply,
+    forget,
+)
 from tests.support.folded import fold
 
 OWNER = Owner(pid=1, start_ticks=2, boot_id="b", pid_namespace="n", host="h")
@@ -330,3 +342,56 @@ def test_a_message_that_is_known_costs_less_than_half_a_kilobyte_of_memory() -> 
         tracemalloc.stop()
     assert used / len(decoded.known) < 512
     assert not any(map(gc.is_tracked, decoded.known.values())), "who collects garbage looks at each of them"
+
+
+def turn_of(*bodies: events.Event, attempt: int = 1) -> list[events.Event]:
+    """The events of a turn in which these happen."""
+    started = events.TurnStarted(attempt=attempt, owner=OWNER, turn_key="k", adapter="a", via="exec")
+    return [started, *bodies]
+
+
+def totals_of(*bodies: events.Event) -> Totals:
+    state = State()
+    for seq, body in enumerate(bodies, 1):
+        event = events.stamp(body, seq=seq, ts="2026-01-01T00:00:00.000000Z", agent="a", turn=1, message_id="a-1")
+        apply(state, event)  # type: ignore[arg-type]
+    return state.totals
+
+
+def test_calls_of_tools_are_counted_once_each_with_those_that_failed() -> None:
+    totals = totals_of(
+        *turn_of(
+            events.ToolCalled(call_id="1", name="Bash"),
+            events.ToolCalled(call_id="1", name="Bash"),  # told once more, with more of its input
+            events.ToolReturned(call_id="1", is_error=True),
+            events.ToolCalled(call_id="2", name="Bash"),
+            events.ToolReturned(call_id="2"),
+            events.ToolReturned(call_id="3", is_error=True),  # of a call that nobody saw
+        )
+    )
+    assert {name: (tool.calls, tool.failed) for name, tool in totals.by_tool.items()} == {"Bash": (2, 1)}
+
+
+def test_an_agent_that_makes_up_names_of_tools_fills_no_journal() -> None:
+    totals = totals_of(*turn_of(*(events.ToolCalled(call_id=str(n), name=f"t{n}") for n in range(MOST_TOOLS + 9))))
+    assert len(totals.by_tool) == MOST_TOOLS + 1
+    assert totals.by_tool[OTHER_TOOLS].calls == 9
+
+
+def test_retries_denials_and_unsupported_turns_are_counted() -> None:
+    denials = (Denial(tool="Bash"), Denial(tool="Edit"))
+    totals = totals_of(
+        *turn_of(events.TurnFinished(status=Status.DENIED, denials=denials)),
+        events.MessageRequeued(attempt=2, reason="retry"),
+        events.MessageRequeued(attempt=2, reason="holder_died"),
+        *turn_of(events.TurnFinished(status=Status.FAILED, class_=Class.UNSUPPORTED)),
+    )
+    assert (totals.retries, totals.denials, totals.unsupported) == (1, 2, 1)
+
+
+def test_the_counters_of_several_journals_add_up() -> None:
+    both = totals_of(*turn_of(events.ToolCalled(call_id="1", name="Bash")))
+    both.count_in(
+        totals_of(*turn_of(events.ToolCalled(call_id="1", name="Bash"), events.ToolCalled(call_id="2", name="R")))
+    )
+    assert {name: tool.calls for name, tool in both.by_tool.items()} == {"Bash": 2, "R": 1}

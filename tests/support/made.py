@@ -366,7 +366,75 @@ def exactness() -> str:
     return table(("CLI", "version", "calls", "exact", "minor", "major", "unmatched", "files", "first difference"), rows)
 
 
+def python_api() -> str:
+    """Every public method of `Beam`, by the class that holds it, with its docstring."""
+    from beam.api.beam import Beam
+
+    text = f"{_code(inspect.cleandoc(Beam.__doc__ or ''))}\n"
+    for part in Beam.__mro__[1:]:
+        own = {name: each for name, each in vars(part).items() if not name.startswith("_") and _is_shown(each)}
+        if not own or not part.__module__.startswith("beam.api."):
+            continue
+        text += f"\n## {part.__doc__.splitlines()[0].rstrip('.') if part.__doc__ else part.__name__}\n"
+        for name, each in own.items():
+            found = each.func if hasattr(each, "func") and not callable(each) else getattr(each, "fget", None) or each
+            text += f"\n### {name}\n\n"
+            if callable(each):
+                waits = ", also `.aio`" if hasattr(getattr(Beam, name), "aio") or hasattr(each, "aio") else ""
+                text += f"```python\n{name}{_signature(each)}\n```\n\n"
+                text += f"Waits{waits}.\n\n" if waits else ""
+            text += f"{_code(inspect.cleandoc(found.__doc__ or ''))}\n"
+    return text
+
+
+def _is_shown(each: object) -> bool:
+    return callable(each) or isinstance(each, property) or type(each).__name__ in ("cached_property", "Both")
+
+
+def _signature(each: object) -> str:
+    """A method's parameters as they were written, without `self`; one a line where they are too long for one."""
+    found = inspect.signature(each)  # type: ignore[arg-type]
+    rest = [parameter for name, parameter in found.parameters.items() if name != "self"]
+    text = _unquoted(str(found.replace(parameters=rest)))
+    if len(text) <= 100:
+        return text
+    returns = text.rpartition(") -> ")[2] if ") -> " in text else ""
+    lines = [f"    {_unquoted(str(each))}," for each in rest]
+    kinds = [parameter.kind for parameter in rest]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        lines.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "    *,")
+    return "(\n" + "\n".join(lines) + "\n)" + (f" -> {returns}" if returns else "")
+
+
+def _unquoted(text: str) -> str:
+    """The text with its annotations as they were written."""
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+
+
+def _code(text: str) -> str:
+    return text.replace("<", "\\<")
+
+
+def llms_txt(readme: str) -> str:
+    """llms.txt: what beam is, and where each page is, for a model that reads about it."""
+    lines = [
+        "# beam",
+        "",
+        "> One command for every coding agent: send a message, get an answer, an exit code and a journal.",
+        "",
+    ]
+    for head, rows_text in re.findall(r"^\| (to [\w ]+) \| \|\n\|---\|---\|\n((?:\|.*\n)+)", readme, re.MULTILINE):
+        lines += [f"## {head[0].upper()}{head[1:]}", ""]
+        for cells, what in re.findall(r"^\| (.+?) \| (.+?) \|$", rows_text, re.MULTILINE):
+            for name, path in re.findall(r"\[([^\]]+)\]\((docs/[^)]+)\)", cells):
+                lines.append(f"- [{name.removeprefix('docs/').removesuffix('.md')}]({path}): {what.replace('`', '')}")
+        lines.append("")
+    lines += ["## For agents", "", "- `beam dev skill`: the text that teaches an agent to use beam", ""]
+    return "\n".join(lines)
+
+
 PARTS: dict[str, Callable[[], str]] = {
+    "python-api": python_api,
     "events": event_types,
     "event-header": event_header,
     "event-values": event_values,

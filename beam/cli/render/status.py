@@ -109,6 +109,21 @@ def _kept(kept: KeptProcess) -> str:
     return f"{kept.via} kept{memory}{until} by pid {kept.holder}"
 
 
+def tools(found: Sequence[AgentStatus]) -> None:
+    """Print one line per agent and tool, those with most calls first."""
+    rows = [
+        (agent.agent, one_line(name, 60), str(calls), str(failed))
+        for agent in found
+        for name, calls, failed in sorted(_tools(agent), key=lambda each: -each[1])
+    ]
+    columns(("AGENT", "TOOL", "CALLS", "FAILED"), rows, wide=is_terminal(sys.stdout))
+
+
+def _tools(agent: AgentStatus) -> list[tuple[str, int, int]]:
+    """Return each tool's name, calls and failures."""
+    return [(name, tool.calls, tool.failed) for name, tool in sorted(agent.totals.by_tool.items())]
+
+
 def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] = {}) -> None:
     """Print one line per agent and model, and the sum; on a terminal with a bar of each line's share, and each agent's
     tokens of the last days (`activity`)."""
@@ -231,6 +246,26 @@ def _families(
             for a in agents
             for status in Status
         ],
+    )
+    yield (
+        *("beam_retries_total", "counter", "Attempts of messages after the first."),
+        [({"agent": a.agent}, a.totals.retries) for a in agents],
+    )
+    yield (
+        *("beam_denials_total", "counter", "What agents asked for in turns and was denied."),
+        [({"agent": a.agent}, a.totals.denials) for a in agents],
+    )
+    yield (
+        *("beam_unsupported_total", "counter", "Turns that asked for what the agent can't do."),
+        [({"agent": a.agent}, a.totals.unsupported) for a in agents],
+    )
+    yield (
+        *("beam_tool_calls_total", "counter", "Calls of tools."),
+        [({"agent": a.agent, "tool": name}, calls) for a in agents for name, calls, _ in _tools(a)],
+    )
+    yield (
+        *("beam_tool_failures_total", "counter", "Calls of tools that failed."),
+        [({"agent": a.agent, "tool": name}, failed) for a in agents for name, _, failed in _tools(a)],
     )
     each = [({"agent": line.agent, "model": line.model or ""}, line) for line in used if line.agent is not None]
     yield (
