@@ -24,6 +24,14 @@ from beam.rules.ruleset import Ruleset
 Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 
 
+class Content(Struct, frozen=True, kw_only=True):
+    """The content of an attached file. `image` is its media type, "" if it is no image."""
+
+    path: str
+    image: str = ""
+    data: bytes
+
+
 class Turn(Struct, frozen=True, kw_only=True):
     """One message for an adapter, with every option resolved.
 
@@ -38,7 +46,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     `once`: this session is never resumed. `slash`: the text is a slash command of the CLI's own. `folder_trusted`: a
     person allowed this folder's own files, as they are now, to run code. `leave_out`: some files of `Card.obeys` are
     not trusted; the CLI must not read them. `carried` is what the CLI had counted over the whole session before this
-    turn, for a CLI whose figures keep growing; None if unknown.
+    turn, for a CLI whose figures keep growing; None if unknown. `contents` are the attached files, read, for a mode
+    with `attach="inline"`.
     """
 
     text: str
@@ -56,6 +65,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     scratch: str = ""
     outbox: str = ""
     attach: tuple[str, ...] = ()
+    contents: tuple[Content, ...] = ()
     schema: str | None = None
     once: bool = False
     slash: bool = False
@@ -233,12 +243,13 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """What a mode can do; each entry has a test.
 
     `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers it.
-    `attach`: how attached files are passed on (None: not at all). `rewrites`: it changes blanks in some prompts, and a
-    notice says where. `calls`: its outcome tells how many model calls its tokens are for; `models`: of which models.
-    `rewind`: it can continue from an earlier point of a session; `checkpoints`: it puts files back as they were then.
-    `system`: it takes a system prompt beside its own. `denials`: its CLI reports each call that was denied. `api_time`:
-    its outcome tells how long the model calls took; `lines`: how many lines of files the turn changed. `commands`: the
-    CLI's own slash commands can be sent. `outbox`: the access that lets its file tool write into the turn's outbox.
+    `attach`: how attached files are passed on: by their path, or read by beam (`inline`); None: not at all. `rewrites`:
+    it changes blanks in some prompts, and a notice says where. `calls`: its outcome tells how many model calls its
+    tokens are for; `models`: of which models. `rewind`: it can continue from an earlier point of a session;
+    `checkpoints`: it puts files back as they were then. `system`: it takes a system prompt beside its own. `denials`:
+    its CLI reports each call that was denied. `api_time`: its outcome tells how long the model calls took; `lines`: how
+    many lines of files the turn changed. `commands`: the CLI's own slash commands can be sent. `outbox`: the access
+    that lets its file tool write into the turn's outbox.
     """
 
     resume: bool = False

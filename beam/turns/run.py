@@ -219,6 +219,10 @@ async def _verdict_of(
         from beam.turns import dialogue as dialogue_face
 
         if isinstance(order.adapter, HasDialogue):
+            if turn.attach and order.adapter.card.faces[face].attach == "inline":
+                from beam.turns.attached import with_contents
+
+                turn = with_contents(turn, follow=not order.from_agent)
             input = _input_of(order, turn, host, confined, services.keeper)
             return await dialogue_face.run_turn(_led(order.adapter.dialogue, proxied), input, services, handle)
     if services.keeper is not None:

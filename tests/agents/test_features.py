@@ -50,6 +50,7 @@ OTHERS = {
 # Over the Agent Client Protocol, for what the headless mode of that CLI can't do.
 ACP = "real/test_acp_dialogue.py"
 ACP_TESTS = {
+    "image_input": "test_an_image_and_a_text_reach_the_model",
     "streaming": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
     "native_protocol": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
     "permission_modes": "test_with_edit_it_changes_files_of_the_folder_and_runs_nothing",

@@ -6,6 +6,7 @@ by `make test`; the rest by `make soak`.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from tests.support.repository import files
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe")
 LEAST = {"kimi": "edit"}  # it changes files of the folder unasked
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 SLOW = "!slow 40 !say zebra one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 
 
@@ -246,6 +248,20 @@ def test_the_model_of_a_turn_reaches_the_model(agent: Agent) -> None:
     assert agent.send("hello", "--model", other).code == 0
     named = [request.body.get("model") or request.path for request in agent.model.requests]
     assert any(str(name).find(other.rpartition("/")[2]) >= 0 for name in named), named
+
+
+@pytest.mark.soak
+def test_an_image_and_a_text_reach_the_model(agent: Agent) -> None:
+    picture, note = agent.cli.project / "a pixel.png", agent.cli.project / "note.txt"
+    picture.write_bytes(base64.b64decode(PIXEL))
+    note.write_text("the text of the note\n")
+    if _card(agent).attach is None:
+        assert agent.send("what is in it?", "--attach", str(picture)).code == 10
+        return
+    done = agent.send("what is in it?", "--attach", str(picture), "--attach", str(note))
+    assert (done.code, done.json["status"]) == (0, "completed"), done
+    sent = json.dumps([request.body for request in agent.model.requests])
+    assert PIXEL[:24] in sent and "the text of the note" in sent
 
 
 @pytest.mark.soak

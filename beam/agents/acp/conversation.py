@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.acp import wire
+from beam.agents.acp import attached, wire
 from beam.agents.acp.controls import Controls
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of
@@ -42,14 +42,11 @@ from beam.agents.link import (
 )
 from beam.agents.oneshot import scrubbed
 from beam.model import events
-from beam.model.outcome import Class
+from beam.model.outcome import Class, Status
 
 STOP_S = 10.0
 _NO_COMMAND = "Message:\n"
 _NARROW = ("plan", "read", "ask")  # in the names of modes that an agent may enter by itself
-
-
-_PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 class AcpLink:
@@ -153,6 +150,11 @@ class AcpLink:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _prompt(self, turn: Turn) -> list[Step]:
+        image = attached.refused(turn, self._opening.takes)
+        if image:
+            why = f"{self._dialect.name} takes no images, and {image} is one"
+            verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=why, session_id=turn.session_id)
+            return [Over(verdict=verdict)]
         self._counter.begin()
         model = turn.model or self._options.current("model") or None
         reader = TurnReader(turn, self._dialect, self._opening.session_id, self._counter, model=model)
@@ -170,10 +172,7 @@ class AcpLink:
             text = text.replace(turn.outbox, self._first.outbox)
         if text.lstrip().startswith("/"):  # a command of the agent's own may raise what it may do; some ignore blanks
             text = f"{_NO_COMMAND}{text}"
-        files: list[Object] = [
-            {"type": "resource_link", "uri": _uri(path), "name": path.rpartition("/")[2]} for path in turn.attach
-        ]
-        return [{"type": "text", "text": scrubbed(text)}, *files]
+        return [{"type": "text", "text": scrubbed(text)}, *attached.parts(turn, self._opening.takes)]
 
     def _begun(self, reader: TurnReader) -> list[Step]:
         if reader.is_known:
@@ -244,10 +243,3 @@ class AcpLink:
         self._is_broken, self._reader, self._until = True, None, None
         self._calls.drop()
         return [Broken(reason=why, class_=class_)]
-
-
-def _uri(path: str) -> str:
-    """Return the URI of a file."""
-    return "file://" + "".join(
-        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8", "replace")
-    )

@@ -33,6 +33,7 @@ class Opening:
         self._dialect = dialect
         self._calls = calls
         self._options = options
+        self.takes: Object = {}  # besides text, in a prompt
         self._logins: list[str] = []
         self.mode: str | None = None  # that the session was given
         self._pages = 0
@@ -53,12 +54,13 @@ class Opening:
             version = answer.get("protocolVersion")
             return _broken(f"{name} speaks version {version!r} of the protocol, and beam {_VERSION}", Class.UNSUPPORTED)
         self._logins = [string(method, "name") for method in objects(answer, "authMethods")]
+        can = obj(answer, "agentCapabilities")
+        self.takes = obj(can, "promptCapabilities")
         session_id = self._turn.session_id
         if session_id is None:
             return self._open("session/new", {}, reply.now)
         if self._turn.fork:
             return self._open("session/fork", {"sessionId": session_id}, reply.now)
-        can = obj(answer, "agentCapabilities")
         others = obj(can, "sessionCapabilities")
         if self._dialect.resume != "as it says":
             self._ways = [self._dialect.resume]

@@ -28,6 +28,7 @@ FACE = Capabilities(
     model=True,
     deltas=True,
     tools=True,
+    attach="inline",
     interrupt=True,
     denials=True,
     access=("edit", "full"),

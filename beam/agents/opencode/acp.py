@@ -24,6 +24,7 @@ FACE = Capabilities(
     model=True,
     deltas=True,
     tools=True,
+    attach="inline",
     interrupt=True,
     ask=True,
     cost=True,

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from beam.agents.acp.rights import allows
-from beam.agents.base import Exit
+from beam.agents.base import Content, Exit
 from beam.agents.link import (
     Acknowledged,
     Answered,
@@ -302,10 +302,41 @@ def test_a_prompt_is_no_command_of_the_agents_own() -> None:
     assert talk.last("session/prompt")["params"]["prompt"] == [{"type": "text", "text": "Message:\n /allow-all on"}]
 
 
-def test_attached_files_are_links_in_the_prompt() -> None:
-    talk = talking(attach=("/p/a b.png",))
-    link = talk.last("session/prompt")["params"]["prompt"][1]
-    assert link == {"type": "resource_link", "uri": "file:///p/a%20b.png", "name": "a b.png"}
+PICTURE = Content(path="/p/a b.png", image="image/png", data=b"\x89PNG")
+NOTE = Content(path="/p/n.txt", data="plums \u00fc".encode())
+OTHER = Content(path="/p/o.bin", data=b"\xff\0")
+
+
+def looking(*contents: Content, **takes: bool) -> Talk:
+    """A conversation whose turn has these files, with an agent that takes that in a prompt."""
+    talk = Talk(turn(contents=contents, attach=tuple(content.path for content in contents)))
+    can = {"promptCapabilities": takes}
+    talk.reply("initialize", {"protocolVersion": 1, "agentCapabilities": can})
+    talk.reply("session/new", {"sessionId": SESSION, "modes": {**MODES, "currentModeId": "careful"}})
+    talk.prompt()
+    return talk
+
+
+def test_attached_files_go_along_as_far_as_the_agent_takes_them() -> None:
+    talk = looking(PICTURE, NOTE, OTHER, image=True, embeddedContext=True)
+    image, text, link = talk.last("session/prompt")["params"]["prompt"][1:]
+    assert image == {"type": "image", "mimeType": "image/png", "data": "iVBORw==", "uri": "file:///p/a%20b.png"}
+    uri = "file:///p/n.txt"
+    assert text == {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "plums \u00fc"}}
+    assert link == {"type": "resource_link", "uri": "file:///p/o.bin", "name": "o.bin"}
+
+
+def test_a_text_is_a_link_for_an_agent_that_takes_no_content() -> None:
+    (link,) = looking(NOTE).last("session/prompt")["params"]["prompt"][1:]
+    assert link == {"type": "resource_link", "uri": "file:///p/n.txt", "name": "n.txt"}
+
+
+def test_an_image_for_an_agent_that_takes_none_is_refused_and_nothing_is_sent() -> None:
+    talk = looking(PICTURE, embeddedContext=True)
+    verdict = over(talk).verdict
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.UNSUPPORTED)
+    assert "/p/a b.png" in verdict.reason and not talk.link.busy  # type: ignore[operator]
+    assert all(frame.get("method") != "session/prompt" for frame in talk.sent)
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""Attached files as parts of a prompt: an image as such, a text as a resource with its content, anything else as a
+link, each as far as the agent takes it.
+
+Does not read files.
+"""
+
+from __future__ import annotations
+
+import base64
+
+from beam.agents.base import Content, Turn
+from beam.agents.fields import Object
+from beam.agents.oneshot import scrubbed
+
+_PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+def parts(turn: Turn, takes: Object) -> list[Object]:
+    """Return the part of the prompt for each attached file; `takes` is the agent's `promptCapabilities`. A link, which
+    every agent takes, stands for what the agent does not take, and for a file whose content was not read."""
+    contents = {content.path: content for content in turn.contents}
+    return [_part(path, contents.get(path), takes) for path in turn.attach]
+
+
+def refused(turn: Turn, takes: Object) -> str:
+    """Return the path of the first attached image, if the agent takes none; "" if all can be sent."""
+    if takes.get("image") is True:
+        return ""
+    return next((content.path for content in turn.contents if content.image), "")
+
+
+def _part(path: str, content: Content | None, takes: Object) -> Object:
+    uri, name = uri_of(path), scrubbed(path.rpartition("/")[2])
+    if content is not None and content.image:
+        data = base64.b64encode(content.data).decode()
+        return {"type": "image", "mimeType": content.image, "data": data, "uri": uri}
+    text = None if content is None or takes.get("embeddedContext") is not True else _text(content.data)
+    if text is None:
+        return {"type": "resource_link", "uri": uri, "name": name}
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": text}}
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def uri_of(path: str) -> str:
+    """Return the URI of a file."""
+    return "file://" + "".join(
+        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in path.encode("utf-8", "replace")
+    )
