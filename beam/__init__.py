@@ -73,7 +73,7 @@ _LAZY = {
     "beam.api.turns_now": "KeptProcess Running begun",
     "beam.api.usage": "UsageLine",
     "beam.api.wanted": "Wanted",
-    "beam.api.watch": "since watch_root",
+    "beam.api.watch": "Placed since watch_root",
     "beam.base.errors": (
         "BeamError ConfigError DiskError ExitCode LimitError NotFoundError SignalledError UnfinishedError "
         "UnsupportedError UntrustedError UsageError"
@@ -171,6 +171,7 @@ if TYPE_CHECKING:
     from beam.api.turns_now import begun as begun
     from beam.api.usage import UsageLine as UsageLine
     from beam.api.wanted import Wanted as Wanted
+    from beam.api.watch import Placed as Placed
     from beam.api.watch import since as since
     from beam.api.watch import watch_root as watch_root
     from beam.base import clock as clock

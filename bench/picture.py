@@ -1,4 +1,5 @@
-"""Draws docs/terminal.svg and docs/watch.svg: the real beam in a real terminal. `make picture`.
+"""Draws docs/terminal.svg and docs/watch.svg: the real beam in a real terminal; and docs/board.svg: the real board over
+what its tests know of everyone. `make picture`.
 
 What differs from run to run is made the same: times of day, how long things took, ids of sessions and messages.
 """
@@ -16,7 +17,9 @@ from pathlib import Path
 
 TARGET = Path(__file__).parents[1] / "docs" / "terminal.svg"
 WATCH = TARGET.with_name("watch.svg")
+BOARD = TARGET.with_name("board.svg")
 COLUMNS, WATCH_COLUMNS, LINES = 80, 100, 40
+BOARD_SIZE = (110, 30)
 COMMANDS = (
     'beam send planner "How should the client try again?"',
     "beam log planner",
@@ -139,11 +142,46 @@ def draw(text: str, columns: int = COLUMNS) -> str:
     return console.export_svg(title="", theme=MONOKAI, code_format=_FORMAT, unique_id="beam")
 
 
+def board() -> str:
+    """The picture of the board: its table and the time line of who worked when."""
+    import asyncio
+
+    from rich.console import Console
+    from rich.segment import Segment, Segments
+    from rich.terminal_theme import MONOKAI
+
+    from beam.board.app import Board
+    from tests.board.made import NOW_S, FakeActions, FakeFeed, story
+
+    feed = FakeFeed()
+    feed.events = story("the lexer drops the last token of a file")
+    shown = Board(feed, FakeActions(), now=lambda: NOW_S)  # type: ignore[arg-type]
+    console = Console(record=True, width=BOARD_SIZE[0], file=io.StringIO(), force_terminal=True, legacy_windows=False)
+
+    async def run() -> None:
+        async with shown.run_test(size=BOARD_SIZE) as pilot:
+            shown.tick()
+            await pilot.pause()
+            for strip in shown.screen._compositor.render_strips():
+                console.print(Segments([*strip, Segment.line()]), end="")
+
+    asyncio.run(run())
+    return console.export_svg(title="", theme=MONOKAI, code_format=_FORMAT, unique_id="board")
+
+
+PICTURES = {
+    "terminal": (TARGET, lambda: draw(session())),
+    "watch": (WATCH, lambda: draw(watched(), WATCH_COLUMNS)),
+    "board": (BOARD, board),
+}
+
+
 def main() -> None:
-    """Writes the pictures."""
-    TARGET.write_text(draw(session()))
-    WATCH.write_text(draw(watched(), WATCH_COLUMNS))
-    sys.stderr.write(f"wrote {TARGET} and {WATCH}\n")
+    """Writes the pictures; with their names, only these."""
+    for name in sys.argv[1:] or PICTURES:
+        path, drawn = PICTURES[name]
+        path.write_text(drawn())
+        sys.stderr.write(f"wrote {path}\n")
 
 
 if __name__ == "__main__":

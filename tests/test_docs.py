@@ -259,14 +259,13 @@ def test_the_page_names_all_that_an_adapter_can_say() -> None:
 
 
 @pytest.mark.acceptance
-@pytest.mark.parametrize("name", ["terminal.svg", "watch.svg"])
+@pytest.mark.parametrize("name", ["terminal.svg", "watch.svg", "board.svg"])
 def test_the_picture_shows_what_beam_prints_now(name: str) -> None:
     from bench import picture
 
     def shown(svg: str) -> str:
         return html.unescape("\n".join(re.findall(r"<text[^>]*>(.*?)</text>", svg))).replace("\xa0", " ")
 
-    drawn = picture.draw(picture.session()) if name == "terminal.svg" else picture.draw(picture.watched(), 100)
-    fresh, kept = shown(drawn), shown((TOP / "docs" / name).read_text())
+    fresh, kept = shown(picture.PICTURES[name.removesuffix(".svg")][1]()), shown((TOP / "docs" / name).read_text())
     assert "a bug in beam" not in kept
     assert kept == fresh, f"docs/{name} is not current: make picture"

@@ -25,6 +25,7 @@ COMMANDS = {
     "interrupt": ("Decide", "beam.cli.decide", "End the turn of a message, or withdraw it."),
     "attach": ("Decide", "beam.cli.attach", "Put your terminal on an agent's."),
     "watch": ("See", "beam.cli.see", "Print what all agents of this root do, as it happens."),
+    "board": ("See", "beam.board.command", "See everyone at work and act on them, on the whole terminal."),
     "log": ("See", "beam.cli.log", "Print the journal of an agent, or of one message."),
     "search": ("See", "beam.cli.search", "Find words in what agents and people said."),
     "diff": ("See", "beam.cli.diff", "Print what changed in an agent's work tree since its turn began."),

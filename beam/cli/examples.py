@@ -45,6 +45,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam search '\"disk full\"' --agent claude --since 2d",
         "beam search pars* --all --json",
     ),
+    "beam board": ("beam board", "beam board --since 1h"),
     "beam diff": ("beam diff claude", "beam diff claude --session --stat", "beam diff 7k2m | git apply --reverse"),
     "beam wait": (
         "beam wait claude-7k2m codex-9q4x",

@@ -1,0 +1,98 @@
+"""What a person does from the board, through the public API alone. Each runs in a thread and returns what was done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam import Beam, BeamError, Options, UsageError, clock
+from beam.board.asking import Answer
+
+if TYPE_CHECKING:
+    from beam import AskLine
+    from beam.board.rows import Row
+
+
+class Actions:
+    """The actions. `beam` is the root of this folder; agents of other folders get their own."""
+
+    def __init__(self, beam: Beam) -> None:
+        self._beam = beam
+        self._others: dict[Path, Beam] = {}
+
+    def beam_of(self, project: Path) -> Beam:
+        """Return the `Beam` of that project folder."""
+        if project == self._beam.home.project:
+            return self._beam
+        if project not in self._others:
+            self._others[project] = Beam(cwd=project, environ=_elsewhere(self._beam.environ))
+        return self._others[project]
+
+    def send(self, row: Row, text: str) -> str:
+        """Send the agent a message; its answer comes in the stream."""
+        beam = self._of(row, "be sent messages")
+        agent = _agent(row)
+        access = beam.default_access(agent, None)
+        options = Options() if access is None else Options(access=access)
+        return f"sent {beam.put(beam.message(agent, text, wait=False, options=options))}"
+
+    def steer(self, row: Row, text: str) -> str:
+        """Pass a text to the turn that runs."""
+        return self._of(row, "be told anything").steer(_agent(row), text)
+
+    def interrupt(self, row: Row, message_id: str) -> str:
+        """End the turn of exactly this message."""
+        return self._of(row, "be interrupted").interrupt(message_id)
+
+    def pause(self, row: Row) -> str:
+        """Pause the agent's queue, or resume it if it is paused."""
+        beam, agent = self._of(row, "be paused"), _agent(row)
+        return beam.resume(agent) if row.state == "paused" else beam.pause(agent)
+
+    def diff(self, row: Row) -> str:
+        """Return what changed since the agent's last turn began, as a patch."""
+        found = self._of(row, "be compared").diff(_agent(row))
+        since = f"since turn {found.turn} of {found.agent} began ({found.ts}), in {found.folder}"
+        if not found.changes.files:
+            return f"nothing changed {since}"
+        return f"{since}\n\n{found.changes.patch.decode('utf-8', 'replace')}"
+
+    def decide(self, project: Path, ask: AskLine, answer: Answer) -> str:
+        """Answer exactly this ask."""
+        beam = self.beam_of(project)
+        if answer == "deny":
+            return beam.deny(ask.id)
+        return beam.approve(ask.id, always=answer == "always")
+
+    def _of(self, row: Row, what: str) -> Beam:
+        if row.project is None:
+            raise UsageError(f"{row.name} was not started by beam, and can't {what} from here")
+        return self.beam_of(row.project)
+
+
+def said(action: Callable[[], str]) -> tuple[bool, str]:
+    """Return whether it was done, and what was done or why not, on one line."""
+    try:
+        return True, action()
+    except BeamError as error:
+        return False, error.message + (f"; {error.hint}" if error.hint else "")
+    except OSError as error:
+        return False, str(error)
+
+
+def seconds_of(ts: str) -> float | None:
+    """Return an RFC 3339 time in seconds since 1970; None for anything else."""
+    try:
+        return clock.parse_rfc3339(ts) / 1e9
+    except ValueError:
+        return None
+
+
+def _agent(row: Row) -> str:
+    assert row.project is not None
+    return row.key.removeprefix(f"{row.project}/")
+
+
+def _elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name != "BEAM_ROOT"}

@@ -1,0 +1,85 @@
+"""An ask as a person decides it: all that would run, and two keys for each answer, none of them the usual ones.
+
+Pure: `Decision` is a small machine of keys. A stray key never allows anything: allowing takes `a`, then `y`, and only
+after the end of what would run was seen.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from beam.board.words import plain, wrapped
+from beam.cli.render.asks import always_words
+
+if TYPE_CHECKING:
+    from beam import AskLine
+
+Answer = Literal["", "approve", "always", "deny"]
+_CHOICES: dict[str, Answer] = {"a": "approve", "A": "always", "d": "deny"}
+_QUESTIONS = {
+    "approve": "Allow exactly this, once? y allows it, any other key goes back",
+    "always": "Allow this and, from now on: {offer}? y allows it, any other key goes back",
+    "deny": "Deny this? y denies it, any other key goes back",
+}
+
+
+def ask_lines(ask: AskLine, width: int) -> list[str]:
+    """Return everything that would run, no part of it left out, in lines of at most that width."""
+    found = wrapped(f"{plain(ask.agent)} asks for {plain(ask.tool)}", width)
+    if ask.description:
+        found += ["", *wrapped(ask.description, width)]
+    found.append("")
+    data = bytes(ask.input)
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return found + wrapped(data.decode("utf-8", "replace"), width)
+    if not isinstance(value, dict):
+        return found + wrapped("what it would get is not known" if value is None else json.dumps(value), width)
+    for name, part in value.items():
+        text = part if isinstance(part, str) else json.dumps(part, indent=2, ensure_ascii=False)
+        found += wrapped(f"{plain(name)}:", width)
+        found += ["  " + line for line in wrapped(text, max(1, width - 2))]
+    return found
+
+
+def offer(ask: AskLine) -> str:
+    """Return what `always` would allow from now on; "" if the agent does not offer it."""
+    return always_words(bytes(ask.suggestions))
+
+
+class Decision(Struct):
+    """What was chosen so far, and the answer once it is confirmed. `is_read`: the end of what would run was seen."""
+
+    offer: str = ""
+    is_read: bool = False
+    chosen: Answer = ""
+    answer: Answer = ""
+    note: str = ""
+
+    def press(self, key: str) -> None:
+        """Take one key."""
+        self.note = ""
+        if self.chosen:
+            if key == "y":
+                self.answer = self.chosen
+            self.chosen = ""
+            return
+        choice = _CHOICES.get(key, "")
+        if choice in ("approve", "always") and not self.is_read:
+            self.note = "read it to its end first: page down"
+        elif choice == "always" and not self.offer:
+            self.note = "the agent offers nothing to allow from now on"
+        else:
+            self.chosen = choice
+
+    @property
+    def line(self) -> str:
+        """Return what to do now."""
+        if self.chosen:
+            return _QUESTIONS[self.chosen].format(offer=self.offer)
+        always = "  A allow always" if self.offer else ""
+        return self.note or f"a allow{always}  d deny  esc decide later"

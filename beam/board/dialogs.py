@@ -1,0 +1,170 @@
+"""The board's dialogs: a text to read, a line to type, a question, and an ask to decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from beam.board.asking import Answer, Decision, ask_lines, offer
+from beam.board.lines import Fixed, Lines
+from beam.board.words import Piece, cell, plain, wrapped
+
+if TYPE_CHECKING:
+    from textual import events
+
+    from beam import AskLine
+
+
+def _fixed(lines: list[str], style: str = "") -> Fixed:
+    return Fixed([(Piece(line, style),) for line in lines])
+
+
+class Reader(ModalScreen[None]):
+    """A text to read."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss_it", show=False)]
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        with Vertical(classes="box"):
+            yield Lines(_fixed([plain(self._title)], "head"), id="title", has_cursor=False)
+            yield Lines(_fixed([]), id="text", has_cursor=False)
+            yield Lines(_fixed(["↑↓ page up page down  esc back"], "dim"), id="keys", has_cursor=False)
+
+    def on_mount(self) -> None:
+        """Let the keys scroll the text."""
+        for name in ("title", "keys"):
+            self.query_one(f"#{name}", Lines).can_focus = False
+        self.query_one("#text", Lines).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Break the lines anew."""
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        text = self.query_one("#text", Lines)
+        text.show(_fixed(wrapped(self._text, max(1, text.size.width))))
+
+    def action_dismiss_it(self) -> None:
+        """Go back."""
+        self.dismiss()
+
+
+class Typed(ModalScreen[str | None]):
+    """A line to type; None if it was left."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
+
+    def __init__(self, title: str, value: str = "") -> None:
+        super().__init__()
+        self._title = title
+        self._value = value
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        with Vertical(classes="box low"):
+            yield Lines(_fixed([plain(self._title)], "head"), id="title", has_cursor=False)
+            yield Input(value=self._value, id="typed")
+            yield Lines(_fixed(["enter: do it  esc: back"], "dim"), id="keys", has_cursor=False)
+
+    def on_mount(self) -> None:
+        """Type into the line."""
+        for name in ("title", "keys"):
+            self.query_one(f"#{name}", Lines).can_focus = False
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Return what was typed."""
+        self.dismiss(event.value)
+
+    def action_leave(self) -> None:
+        """Go back."""
+        self.dismiss(None)
+
+
+class Question(ModalScreen[bool]):
+    """A question that `y` alone answers with yes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        with Vertical(classes="box low"):
+            lines = [*wrapped(plain(self._text), 70)[:3], "", "y does it, any other key goes back"]
+            yield Lines(_fixed(lines), id="text", has_cursor=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """Answer."""
+        event.stop()
+        self.dismiss(event.character == "y")
+
+
+class Deciding(ModalScreen[Answer]):
+    """An ask: all that would run, and its answer; "" if it was left for later."""
+
+    def __init__(self, ask: AskLine) -> None:
+        super().__init__()
+        self.ask = ask
+        self.decision = Decision(offer(ask))
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        with Vertical(classes="box"):
+            yield Lines(_fixed([f"DECIDE {self.ask.id}"], "head"), id="title", has_cursor=False)
+            yield Lines(_fixed([]), id="text", has_cursor=False)
+            yield Lines(_fixed([""]), id="keys", has_cursor=False)
+
+    def on_mount(self) -> None:
+        """Let the keys scroll the text."""
+        for name in ("title", "keys"):
+            self.query_one(f"#{name}", Lines).can_focus = False
+        self.query_one("#text", Lines).focus()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Break the lines anew."""
+        self.call_after_refresh(self._fill)
+
+    def on_lines_moved(self, event: Lines.Moved) -> None:
+        """Note that the end was seen."""
+        self._draw()
+
+    def _fill(self) -> None:
+        text = self.query_one("#text", Lines)
+        text.show(_fixed(ask_lines(self.ask, max(1, text.size.width))))
+        self._draw()
+
+    def _draw(self) -> None:
+        text = self.query_one("#text", Lines)
+        self.decision.is_read = self.decision.is_read or (len(text.source) > 0 and text.is_at_end)
+        keys = self.query_one("#keys", Lines)
+        width = max(1, keys.size.width)
+        more = "" if self.decision.is_read else " (more below)"
+        parts = wrapped(self.decision.line + more, width)[:3]
+        keys.show(Fixed([(Piece(cell(part, width), "ask" if self.decision.chosen else "key"),) for part in parts]))
+
+    def on_key(self, event: events.Key) -> None:
+        """Take a key that answers; others scroll."""
+        if event.key == "escape" and not self.decision.chosen:
+            self.dismiss("")
+            return
+        was_chosen = bool(self.decision.chosen)
+        if was_chosen or event.character in ("a", "A", "d"):
+            event.stop()
+            event.prevent_default()
+            self.decision.press(event.character or event.key)
+            if self.decision.answer:
+                self.dismiss(self.decision.answer)
+                return
+            self._draw()

@@ -1,0 +1,51 @@
+"""The keys of the board: the line at the bottom, and the page that `?` shows."""
+
+from __future__ import annotations
+
+# key, what it does, the action that a click on it runs; the most needed first
+KEYS = (
+    ("m", "send", "send"),
+    ("s", "steer", "steer"),
+    ("i", "stop", "interrupt"),
+    ("p", "pause", "pause"),
+    ("f", "diff", "diff"),
+    ("a", "asks", "asks"),
+    ("/", "filter", "filter"),
+    ("?", "keys", "help"),
+    ("q", "quit", "quit"),
+    ("tab", "other half", "other_half"),
+    ("o", "only this one", "only"),
+    ("t", "next team", "next_team"),
+)
+
+HELP = """\
+Moving
+  up down j k page up page down home end
+             move in the half that has the keys
+  tab        the other half; the mouse works too: click, wheel
+  1 2 3 4    stream, team, time line, cost
+  enter      in the table: only this one's events
+             in the stream: the event in full
+  + -        more or less time, in the time line and the costs
+  t          the next team
+
+The stream
+  /          only some events: words, agent:NAME, team:PART,
+             type:task.*
+  o          only the events of the selected row, or all again
+  esc        all again
+
+Acting on the selected agent
+  m          send it a message
+  s          tell its running turn something, in dialogue mode
+  i          end its turn, after a question
+  p          pause its queue, or resume it
+  f          what changed in its work tree in its last turn
+  a          an open ask: all that would run is shown;
+             a then y allows it once, A then y from now on,
+             d then y denies it, any other key goes back
+
+A session that beam did not start can be seen, not changed.
+
+q            quit; agents go on
+"""

@@ -1,0 +1,121 @@
+"""What the lower half shows: the stream, a team, who worked when, or the costs. Sources of lines; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from beam.board import rows, spans, stream, teams
+from beam.board.lines import Fixed, Source
+from beam.board.rows import Row
+from beam.board.words import Drawn, Piece, cell, money
+
+PANES = ("Stream", "Team", "Time", "Cost")
+
+
+class Table(Source):
+    """Everyone, one line each; `now_s` and the times of the rows are seconds since 1970."""
+
+    def __init__(self) -> None:
+        self.rows: Sequence[Row] = ()
+        self.since_s: dict[str, float | None] = {}
+        self.now_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def line(self, at: int, width: int) -> Drawn:
+        """Return the row as a line."""
+        row = self.rows[at]
+        return rows.drawn(row, width, self.now_s, self.since_s.get(row.key))
+
+    def heads(self, width: int) -> Sequence[Drawn]:
+        """Return the names of the columns."""
+        return (rows.head(width),)
+
+
+class StreamLines(Source):
+    """The stream."""
+
+    def __init__(self, kept: stream.Stream) -> None:
+        self.kept = kept
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def line(self, at: int, width: int) -> Drawn:
+        """Return the event as a line."""
+        return stream.drawn(self.kept[at], width)
+
+
+class TimeLines(Source):
+    """Who worked when: the rows that did, the longest at work first."""
+
+    def __init__(self, known: spans.Spans, names: dict[str, str]) -> None:
+        self._known = known
+        self._names = names
+        self.scale = 1
+        self.now_s = 0.0
+        self.clock = ""
+        self._keys: list[str] = []
+
+    def tick(self, now_s: float, clock: str) -> None:
+        """Take in the time and who worked in the time that is shown."""
+        self.now_s, self.clock = now_s, clock
+        begin = now_s - self.scale_s
+        sums = {
+            key: sum((now_s if each.end_s is None else each.end_s) - max(begin, each.begin_s) for each in found)
+            for key, each_list in self._known.by_key.items()
+            if (found := [each for each in each_list if each.end_s is None or each.end_s >= begin])
+        }
+        self._keys = sorted(sums, key=lambda key: (-round(sums[key], -1), self._names.get(key, key)))
+
+    @property
+    def scale_s(self) -> float:
+        """Return how many seconds are shown."""
+        return spans.SCALES_S[self.scale]
+
+    def heads(self, width: int) -> Sequence[Drawn]:
+        """Return the axis."""
+        (axis,) = spans.axis(self.now_s, self.scale_s, max(1, width - 17), self.clock)
+        return ((Piece(cell("+/- other scale", 17), "dim"), axis),)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def line(self, at: int, width: int) -> Drawn:
+        """Return the bar of one row."""
+        key = self._keys[at]
+        name = Piece(cell(self._names.get(key, key), 16) + " ", "name")
+        found = self._known.by_key.get(key, ())
+        return (name, *spans.bar(found, self.now_s - self.scale_s, self.now_s, max(1, width - 17)))
+
+
+def cost_lines(
+    costs: spans.Costs, everyone: Sequence[Row], *, now_s: float, scale_s: float, width: int, since: str
+) -> Fixed:
+    """Return the costs: a bar for each part of the time that is shown, then the sums of everyone."""
+    begin = now_s - scale_s
+    graph, most = costs.sparkline(begin, now_s, max(10, width - 17))
+    total = sum(usd for usd, _, _ in costs.by_key(begin).values())
+    shown: list[Drawn] = [
+        (Piece(cell(f"turns that ended since {since}: {money(total)}, most at once {money(most)}", width), "head"),),
+        (Piece(cell("+/- other scale", 17), "dim"), Piece(graph, "good")),
+        (Piece(cell("", 17)), *spans.axis(now_s, scale_s, max(10, width - 17), "now")),
+        (),
+        (Piece(cell("EVERYONE, from the beginning: cost, tokens", width), "head"),),
+    ]
+    known = sorted((row for row in everyone if row.cost_usd), key=lambda row: -(row.cost_usd or 0))
+    highest = known[0].cost_usd or 0.0 if known else 0.0
+    for row in known:
+        cost = row.cost_usd or 0.0
+        shown.append(spans.cost_line(row.name, cost, row.tokens or 0, highest, width, is_estimate=row.is_estimate))
+    if not known:
+        shown.append((Piece("no cost is known yet", "dim"),))
+    return Fixed(shown)
+
+
+def team_lines(look: teams.TeamLook | None, width: int) -> Fixed:
+    """Return the lines of a team, or that there is none."""
+    if look is None:
+        return Fixed([(Piece("no team is here; beam team list names those of Claude Code", "dim"),)])
+    return Fixed(list(teams.lines(look, width)))

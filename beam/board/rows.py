@@ -1,0 +1,317 @@
+"""Who is there: a row for each agent, session and member of a team, folded from looks at all of them and events since.
+
+Pure: time is an argument, and nothing is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct, structs
+
+from beam import estimated_usd, events
+from beam.board.words import Drawn, Piece, cell, count, elapsed, money, plain
+from beam.cli.render.calls import brief, brief_call
+
+if TYPE_CHECKING:
+    from beam import AgentStatus, AnyEvent, AskLine, ForeignStatus, TeamShown, Usage
+
+Kind = Literal["agent", "session", "member"]
+
+_RANK = {"asking": 0, "died": 1, "blocked": 1, "untrusted": 1, "running": 2, "working": 2, "waiting": 3, "paused": 4}
+_STYLE = {
+    "asking": "ask",
+    "died": "bad",
+    "blocked": "bad",
+    "untrusted": "bad",
+    "running": "good",
+    "working": "good",
+    "waiting": "ask",
+    "paused": "dim",
+    "archived": "dim",
+}
+_BUSY = frozenset({"running", "working", "asking"})
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One line of the table. `key` is unique among all; `place` is the project folder of an agent, the folder of a
+    session, the name of a team. `since` (RFC 3339) is when the state began; `tool` is what runs now. `message_id` is
+    that of the running turn. `cost_usd` with `is_estimate` is list prices times tokens."""
+
+    key: str
+    name: str
+    kind: Kind
+    place: str
+    state: str
+    since: str = ""
+    tool: str = ""
+    what: str = ""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    is_estimate: bool = False
+    waiting: int = 0
+    message_id: str | None = None
+    project: Path | None = None
+    asks: tuple[str, ...] = ()
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether it works or asks."""
+        return self.state in _BUSY
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """Everything as it stood at `ts` (RFC 3339), when the look began."""
+
+    ts: str
+    agents: Sequence[tuple[Path, Sequence[AgentStatus]]] = ()
+    sessions: Sequence[ForeignStatus] = ()
+    teams: Sequence[TeamShown] = ()
+    asks: Sequence[tuple[Path, AskLine]] = ()
+
+
+def agent_key(project: Path, agent: str) -> str:
+    """Return the key of an agent of beam."""
+    return f"{project}/{agent}"
+
+
+def rows_of(look: Look) -> list[Row]:
+    """Return a row for everyone that a look found."""
+    found = [_agent(project, line) for project, lines in look.agents for line in lines]
+    found += [_session(line) for line in look.sessions]
+    found += [_member(shown, at) for shown in look.teams for at in range(len(shown.members))]
+    return found
+
+
+def _total(used: Usage) -> int | None:
+    known = [
+        part
+        for part in (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
+        if part is not None
+    ]
+    return sum(known) if known else None
+
+
+def _agent(project: Path, line: AgentStatus) -> Row:
+    running = line.running
+    asks = tuple(ask.id for ask in running.asks) if running is not None else ()
+    state = "asking" if asks and line.state == "running" else line.state
+    call = running.call if running is not None else None
+    last = ""
+    if running is not None:
+        last = f"asks for {running.asks[0].tool}" if running.asks else ""
+    elif line.last is not None:
+        last = f"{line.last.status}{f': {line.last.reason}' if line.last.reason else ''}"
+    trouble = line.error or line.blocked or line.untrusted or ""
+    since = running.since if running is not None else line.last.at if line.last is not None else ""
+    cost = line.totals.cost_usd
+    total = _total(line.totals.usage)
+    if running is not None and running.usage is not None:
+        total = (total or 0) + (_total(running.usage) or 0)
+    if running is not None and running.cost_usd is not None:
+        cost = (cost or 0.0) + running.cost_usd
+    return Row(
+        key=agent_key(project, line.agent),
+        name=plain(line.agent),
+        kind="agent",
+        place=plain(str(project)),
+        state=state,
+        since=since,
+        tool=plain(brief_call(call.name, bytes(call.input))) if call is not None else "",
+        what=plain(trouble or last),
+        tokens=total,
+        cost_usd=line.estimated_usd if line.estimated_usd is not None else cost,
+        is_estimate=line.estimated_usd is not None,
+        waiting=line.waiting,
+        message_id=running.message_id if running is not None else None,
+        project=project,
+        asks=asks,
+    )
+
+
+def _session(line: ForeignStatus) -> Row:
+    ident = line.session_id or f"pid{line.pid}"
+    return Row(
+        key=f"{line.cli}~{ident}",
+        name=plain(f"{line.cli}~{ident[-4:]}"),
+        kind="session",
+        place=plain(line.folder),
+        state=line.state,
+        since=line.state_since or line.since,
+        tool=plain(line.doing) if line.state == "working" else "",
+        what=plain(line.doing or line.prompt),
+        tokens=line.tokens,
+        cost_usd=line.cost_usd,
+        is_estimate=line.is_estimate,
+    )
+
+
+def _member(shown: TeamShown, at: int) -> Row:
+    member = shown.members[at]
+    return Row(
+        key=f"{member.member}@{shown.team.team}",
+        name=plain(member.member),
+        kind="member",
+        place=plain(shown.team.team),
+        state=member.state or "unknown",
+        since=member.since or "",
+        tool=plain(brief(member.doing)) if member.state == "working" else "",
+        what=plain(member.last_words),
+        tokens=member.tokens,
+        cost_usd=member.cost_usd,
+        is_estimate=member.cost_usd is not None,
+    )
+
+
+class Everyone:
+    """The rows as they stand: the last look, and what events said since it began."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._told: dict[str, str] = {}  # key -> the time of the last event that changed its row
+
+    def take_look(self, look: Look) -> None:
+        """Replace the rows by those of a look; a row of which an event came later keeps what that said."""
+        found = {row.key: row for row in rows_of(look)}
+        for key, row in found.items():
+            if self._told.get(key, "") > look.ts and key in self._rows:
+                before = self._rows[key]
+                found[key] = structs.replace(
+                    row, state=before.state, since=before.since, tool=before.tool, asks=before.asks
+                )
+        self._rows = found
+        self._told = {key: ts for key, ts in self._told.items() if key in found and ts > look.ts}
+
+    def take(self, key: str, event: AnyEvent) -> None:
+        """Change the row of that key as the event says."""
+        row = self._rows.get(key)
+        if row is None:
+            return
+        new = _after(row, event)
+        if new is not row:
+            self._rows[key] = new
+            self._told[key] = event.ts
+
+    def rows(self) -> list[Row]:
+        """Return all rows: who asks, who is in trouble, who works, then the rest; by name within each."""
+        return sorted(self._rows.values(), key=lambda row: (_RANK.get(row.state, 5), row.kind, row.name, row.key))
+
+    def get(self, key: str) -> Row | None:
+        """Return the row of that key."""
+        return self._rows.get(key)
+
+
+def _after(row: Row, event: AnyEvent) -> Row:
+    match event:
+        case events.TurnStarted():
+            return structs.replace(row, state="running", since=event.ts, tool="", message_id=event.message_id, what="")
+        case events.SessionPrompted() | events.MemberWorking():
+            return structs.replace(row, state="working", since=event.ts, tool="")
+        case events.SessionIdle():
+            used = _total(event.usage)
+            cost = event.cost_usd
+            if cost is None and event.model is not None:
+                cost = estimated_usd(event.model, event.usage)
+            return structs.replace(
+                row,
+                state="idle",
+                since=event.ts,
+                tool="",
+                tokens=used,
+                cost_usd=cost,
+                is_estimate=event.cost_usd is None,
+            )
+        case events.MemberIdle():
+            return structs.replace(row, state="idle", since=event.ts, tool="")
+        case events.ToolCalled():
+            return structs.replace(row, tool=plain(brief_call(event.name, bytes(event.input))))
+        case events.ToolReturned():
+            return structs.replace(row, tool="") if row.tool else row
+        case events.PermissionAsked() if event.expires is not None:
+            what = plain(f"asks for {event.tool}")
+            return structs.replace(row, state="asking", since=event.ts, what=what, asks=(*row.asks, event.ask_id))
+        case events.PermissionDecided() | events.PermissionCancelled() if event.ask_id in row.asks:
+            left = tuple(each for each in row.asks if each != event.ask_id)
+            what = row.what if left else ""
+            return structs.replace(row, state="asking" if left else "running", since=event.ts, what=what, asks=left)
+        case events.TurnFinished():
+            what = f"{event.status}{f': {event.reason}' if event.reason else ''}"
+            used, cost = _total(event.usage), event.cost_usd
+            return structs.replace(
+                row,
+                state="paused" if row.state == "paused" else "idle",
+                since=event.ts,
+                tool="",
+                what=plain(what),
+                message_id=None,
+                asks=(),
+                tokens=row.tokens if used is None else (row.tokens or 0) + used,
+                cost_usd=row.cost_usd if cost is None else (row.cost_usd or 0.0) + cost,
+            )
+        case events.QueuePaused() if not row.is_busy:
+            return structs.replace(row, state="paused", since=event.ts)
+        case events.QueueResumed() if row.state == "paused":
+            return structs.replace(row, state="idle", since=event.ts)
+    return row
+
+
+# -- as lines ----------------------------------------------------------------------------------------------------------
+
+_NUMBERS = (7, 8, 9)  # columns of elapsed, tokens, cost
+
+
+def head(width: int) -> Drawn:
+    """Return the head of the table."""
+    return (Piece(_line(width, ("WHO", "STATE", "FOR", "TOKENS", "COST", "WHERE", "DOES")), "head"),)
+
+
+def drawn(row: Row, width: int, now_s: float, started_s: float | None) -> Drawn:
+    """Return the row as a line of that width. `started_s` is when its state began (seconds since 1970)."""
+    parts = (
+        row.name,
+        row.state + (f" +{row.waiting}" if row.waiting else ""),
+        elapsed(now_s - started_s) if started_s is not None else "",
+        count(row.tokens),
+        money(row.cost_usd, is_estimate=row.is_estimate),
+        row.place.rstrip("/").rpartition("/")[2] if row.kind != "member" else f"team {row.place}",
+        row.what if row.state == "asking" else row.tool or row.what,
+    )
+    name, state = _widths(width)[:2]
+    line = _line(width, parts)
+    style = _STYLE.get(row.state, "")
+    middle = name + 1 + state
+    busy = "" if row.tool else "dim"
+    rest = line[_offset(width) :]
+    if not line.isascii():  # cut by columns, not by characters
+        return (Piece(line, style),)
+    return (
+        Piece(line[: name + 1], "name" if row.is_busy else ""),
+        Piece(line[name + 1 : middle], style),
+        Piece(line[middle : _offset(width)]),
+        Piece(rest, busy),
+    )
+
+
+def _widths(width: int) -> tuple[int, int, int]:
+    """Return the widths of name, state and place."""
+    if width < 100:
+        return max(10, min(16, width // 5)), 10, 0
+    return min(28, width // 6), 12, min(24, width // 8)
+
+
+def _offset(width: int) -> int:
+    name, state, place = _widths(width)
+    return name + 1 + state + sum(_NUMBERS) + 1 + (place + 1 if place else 0)
+
+
+def _line(width: int, parts: Iterable[str]) -> str:
+    who, state, since, tokens, cost, place, does = parts
+    name_width, state_width, place_width = _widths(width)
+    line = cell(who, name_width) + " " + cell(state, state_width)
+    line += cell(since, _NUMBERS[0] - 1, right=True) + cell(tokens, _NUMBERS[1], right=True)
+    line += cell(cost, _NUMBERS[2], right=True) + "  "
+    if place_width:
+        line += cell(place, place_width) + " "
+    return cell(line + cell(does, max(0, width - _offset(width))), width)

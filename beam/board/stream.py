@@ -1,0 +1,158 @@
+"""The stream: a line for each event, kept up to a number of them, and a filter that a person types.
+
+Pure: events in, lines out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from beam import AnyEvent, Wanted, events
+from beam.board.words import Drawn, Piece, cell, plain, plain_lines
+from beam.cli.render import asks as render_asks
+from beam.cli.render.calls import brief_call
+from beam.cli.render.event_text import is_internal, sign_and_text
+
+KEPT = 5_000
+_STYLES = {
+    "✗": "bad",
+    "!": "bad",
+    "†": "bad",
+    "?": "ask",
+    "■": "good",
+    "▶": "good",
+    "←": "name",
+    "⚙": "tool",
+    "┊": "dim",
+}
+_FIELDS = ("agent", "team", "type")
+_LONGEST_NAME = 24
+
+
+class Shown(Struct, frozen=True):
+    """One event of the stream: whose it is (`key` of its row), the name to show, its sign and its text."""
+
+    event: AnyEvent
+    key: str
+    name: str
+    sign: str
+    text: str
+
+
+class Filter(Struct, frozen=True):
+    """What a person typed as a filter. `words` must all be in the name or the text; letters of both cases are equal."""
+
+    wanted: Wanted = Wanted()
+    words: tuple[str, ...] = ()
+    key: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether everything passes."""
+        return self == Filter()
+
+    def fits(self, shown: Shown) -> bool:
+        """Return whether the event passes."""
+        if self.key and shown.key != self.key:
+            return False
+        if not self.wanted.fits(shown.event):
+            return False
+        if not self.words:
+            return True
+        text = f"{shown.name} {shown.text}".casefold()
+        return all(word in text for word in self.words)
+
+
+def parse_filter(text: str, *, key: str = "") -> Filter:
+    """Return the filter: `agent:NAME`, `team:PART` and `type:PATTERN` as those options of `beam watch`, and words.
+
+    A row's `key` limits it to that row's events.
+    """
+    found: dict[str, list[str]] = {name: [] for name in _FIELDS}
+    words = []
+    for word in text.split():
+        name, colon, value = word.partition(":")
+        if colon and value and name in found:
+            found[name].append(value)
+        else:
+            words.append(word.casefold())
+    wanted = Wanted(agents=tuple(found["agent"]), teams=tuple(found["team"]), types=tuple(found["type"]))
+    return Filter(wanted, tuple(words), key)
+
+
+def shown_of(event: AnyEvent, key: str, name: str) -> Shown | None:
+    """Return the event's line; None for an event that people are not shown."""
+    if is_internal(event):
+        return None
+    match event:
+        case events.ToolCalled():
+            sign, text = "⚙", brief_call(event.name, bytes(event.input))
+        case events.ToolReturned():
+            sign, text = ("✗" if event.is_error else "·"), event.output[:500] or "returned nothing"
+        case events.PermissionAsked():
+            about = render_asks.what(event.description, bytes(event.input))
+            sign, text = "?", f"asks for {event.tool}: {about}"
+        case _:
+            found = sign_and_text(event)
+            if found is None:
+                return None
+            sign, text = found
+    return Shown(event, key, plain(name), sign, plain(text))
+
+
+class Stream:
+    """The last events, and those of them that pass the filter."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._all: deque[Shown] = deque(maxlen=kept)
+        self._fitting: deque[Shown] = deque(maxlen=kept)
+        self.filter = Filter()
+        self.gone = 0  # lines that fell out of `fitting` so far
+
+    def add(self, shown: Shown) -> None:
+        """Add an event."""
+        self._all.append(shown)
+        if self.filter.fits(shown):
+            self.gone += len(self._fitting) == self._fitting.maxlen
+            self._fitting.append(shown)
+
+    def use(self, new: Filter) -> None:
+        """Show only what passes this filter, from what is kept and from now on."""
+        self.filter = new
+        self._fitting = deque((each for each in self._all if new.fits(each)), maxlen=self._all.maxlen)
+        self.gone = 0
+
+    def __len__(self) -> int:
+        return len(self._fitting)
+
+    def __getitem__(self, at: int) -> Shown:
+        return self._fitting[at]
+
+
+def drawn(shown: Shown, width: int) -> Drawn:
+    """Return the event as one line of that width: when, who, and what."""
+    name = max(8, min(_LONGEST_NAME, width // 5))
+    style = _STYLES.get(shown.sign[:1], "")
+    return (
+        Piece(plain(shown.event.ts[11:19]) + " ", "dim"),
+        Piece(cell(shown.name, name) + " ", "name"),
+        Piece(cell(shown.sign, 2), style),
+        Piece(cell(shown.text, max(0, width - name - 12)), style if style in ("bad", "dim", "ask") else ""),
+    )
+
+
+def whole(shown: Shown) -> Iterator[str]:
+    """Yield the lines of the event in full: its text as it is, then all its fields."""
+    event = shown.event
+    yield plain(f"{shown.name}  {event.__struct_config__.tag}  {event.ts}")
+    yield ""
+    found = sign_and_text(event)
+    text = event.output if isinstance(event, events.ToolReturned) else found[1] if found is not None else ""
+    if text:
+        yield from plain_lines(text)
+        yield ""
+    yield from plain_lines(json.dumps(json.loads(events.encode(event)), indent=2, ensure_ascii=False))

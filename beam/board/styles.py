@@ -1,0 +1,19 @@
+"""The styles of the board by name: colours of the terminal's own sixteen, which NO_COLOR leaves out."""
+
+from __future__ import annotations
+
+from rich.style import Style
+
+STYLES = {
+    "": Style(),
+    "head": Style(bold=True, underline=True),
+    "name": Style(bold=True),
+    "dim": Style(dim=True),
+    "good": Style(color="green"),
+    "bad": Style(color="red", bold=True),
+    "ask": Style(color="yellow", bold=True),
+    "tool": Style(color="cyan"),
+    "bar": Style(reverse=True),
+    "key": Style(bold=True, color="cyan"),
+}
+CURSOR = Style(reverse=True)

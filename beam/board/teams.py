@@ -1,0 +1,76 @@
+"""A team as lines: its members, its tasks with what they wait for, and its mail by conversation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from beam.board.words import Drawn, Piece, cell, count, elapsed, money, plain
+from beam.cli.render.calls import brief
+
+if TYPE_CHECKING:
+    from beam import MailLine, TaskLine, TeamLine, TeamShown
+
+_SIGNS = {"in_progress": ("▶", "good"), "pending": ("○", ""), "completed": ("✓", "dim")}
+_NEWEST_MAIL = 200
+
+
+class TeamLook(Struct, frozen=True, kw_only=True):
+    """One team with its tasks and its mail, the mail by conversation."""
+
+    shown: TeamShown
+    tasks: Sequence[TaskLine] = ()
+    mail: Sequence[MailLine] = ()
+
+
+def title(line: TeamLine) -> str:
+    """Return the team's name, its state and its counts."""
+    tasks = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
+    return plain(f"{line.team} ({line.state})" + (f", tasks: {tasks}" if tasks else ""))
+
+
+def lines(look: TeamLook, width: int) -> Iterator[Drawn]:
+    """Yield the lines of the team."""
+    yield (Piece(cell(title(look.shown.team), width), "head"),)
+    for member in look.shown.members:
+        does = brief(member.doing) or member.last_words
+        yield (
+            Piece(cell(plain(member.member), 16) + " ", "name"),
+            Piece(cell(member.state or "?", 9), "good" if member.state == "working" else "dim"),
+            Piece(cell(count(member.tokens), 8, right=True) + cell(money(member.cost_usd), 9, right=True) + "  "),
+            Piece(cell(plain(does), max(0, width - 45)), "dim"),
+        )
+    for wait in look.shown.waits:
+        on = f" for {wait.on}" if wait.on else ""
+        text = f"{wait.who} waits{on}: {wait.what} ({elapsed(wait.seconds)})"
+        yield (Piece(cell("! " + plain(text), width), "ask"),)
+    if look.tasks:
+        yield ()
+        yield (Piece(cell("TASKS", width), "head"),)
+    for task in look.tasks:
+        yield _task(task, width)
+    if look.mail:
+        yield ()
+        yield (Piece(cell("MAIL, by conversation", width), "head"),)
+    thread = ""
+    for letter in look.mail[-_NEWEST_MAIL:]:
+        if letter.thread != thread:
+            thread = letter.thread
+            yield (Piece(cell(plain(thread), width), "name"),)
+        waits = "" if letter.state != "waiting" else "(unread) "
+        who = f"  {plain(letter.at[11:19])} {plain(letter.sender)} → {plain(letter.to)}: "
+        text = f"{who}{waits}{plain(letter.summary or letter.text)}"
+        yield (Piece(cell(text, width), "ask" if waits else ""),)
+
+
+def _task(task: TaskLine, width: int) -> Drawn:
+    sign, style = _SIGNS.get(task.status, ("?", ""))
+    waits = f" ← waits for {', '.join('#' + each for each in task.blocked_by)}" if task.blocked_by else ""
+    gives = f" → {', '.join('#' + each for each in task.blocks)}" if task.blocks and not waits else ""
+    owner = task.owner or ("free" if task.is_ready else "")
+    return (
+        Piece(cell(f"{sign} #{plain(task.id)}", 7) + cell(plain(owner), 14) + " ", style),
+        Piece(cell(plain(task.subject + waits + gives), max(0, width - 22)), "ask" if waits else style),
+    )

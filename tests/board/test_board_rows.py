@@ -1,0 +1,96 @@
+"""Who is there: looks and the events since."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam import events
+from beam.board.rows import Everyone, Row, agent_key, drawn, head, rows_of
+from beam.board.words import as_text
+from beam.cli.render.text import display_width
+from beam.model.outcome import Status, Usage
+from tests.board.made import HOSTILE, NOW_S, PROJECT, agent, look, running, story, ts
+from tests.board.made import head as header
+
+BUILDER = agent_key(PROJECT, "builder")
+
+
+def seen(before_s: float = 100) -> Everyone:
+    everyone = Everyone()
+    everyone.take_look(look(before_s=before_s))
+    return everyone
+
+
+def test_everyone_has_a_row_and_who_asks_comes_first() -> None:
+    rows = seen().rows()
+    assert [(row.kind, row.name, row.state) for row in rows] == [
+        ("agent", "asker", "asking"),
+        ("agent", "builder", "running"),
+        ("member", "alice", "working"),
+        ("session", "codex~c0de", "working"),
+        ("agent", "writer", "idle"),
+        ("member", "bob", "idle"),
+    ]
+
+
+def test_what_an_event_says_counts_at_once() -> None:
+    everyone = seen()
+    for each in story():
+        everyone.take(each.key, each.event)
+    row = everyone.get(BUILDER)
+    assert row is not None and (row.state, row.since, row.tool) == ("running", ts(75), "")
+    finished = events.TurnFinished(
+        **header("builder", 10), status=Status.COMPLETED, usage=Usage(input_tokens=800), cost_usd=0.5
+    )
+    everyone.take(BUILDER, finished)
+    row = everyone.get(BUILDER)
+    assert row is not None and (row.state, row.message_id, row.tokens, row.cost_usd) == ("idle", None, 2000, 0.75)
+
+
+def test_a_look_that_began_before_an_event_does_not_take_back_what_the_event_said() -> None:
+    everyone = seen()
+    everyone.take(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED))
+    everyone.take_look(look(before_s=20))
+    row = everyone.get(BUILDER)
+    assert row is not None and row.state == "idle"
+    everyone.take_look(look(before_s=5))
+    row = everyone.get(BUILDER)
+    assert row is not None and row.state == "running"
+
+
+def test_an_ask_is_open_until_it_is_decided() -> None:
+    everyone = seen()
+    everyone.take(BUILDER, events.PermissionAsked(**header("builder", 9), ask_id="x", tool="Bash", expires=ts(-60)))
+    assert everyone.rows()[1].state == "asking"
+    everyone.take(BUILDER, events.PermissionDecided(**header("builder", 8), ask_id="x", decision="deny"))
+    row = everyone.get(BUILDER)
+    assert row is not None and (row.state, row.asks) == ("running", ())
+
+
+def test_an_ask_that_beam_decides_at_once_is_none_for_a_person() -> None:
+    everyone = seen()
+    everyone.take(BUILDER, events.PermissionAsked(**header("builder", 9), ask_id="x", tool="Bash"))
+    row = everyone.get(BUILDER)
+    assert row is not None and row.state == "running"
+
+
+def test_the_figures_of_a_running_turn_are_in_its_row() -> None:
+    line = agent("now", "running", running=running(usage=Usage(output_tokens=50), cost_usd=0.5))
+    row = next(row for row in rows_of(look(line)) if row.name == "now")
+    assert (row.tokens, row.cost_usd) == (1250, 0.75)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 200])
+def test_a_row_is_as_wide_as_the_table_whatever_is_in_it(width: int) -> None:
+    wide = "日本語" * 30
+    for name in ("writer", HOSTILE, wide, "x" * 500):
+        line = agent(name, "blocked", blocked=HOSTILE + wide, waiting=12)
+        row = next(row for row in rows_of(look(line)) if row.state == "blocked")
+        text = "".join(piece.text for piece in drawn(row, width, NOW_S, None))
+        assert display_width(text) == width and "\x1b" not in text
+    assert display_width(head(width)[0].text) == width
+
+
+def test_a_row_says_since_when_and_what_runs() -> None:
+    row = Row(key="k", name="builder", kind="agent", place="/p/x", state="running", tool="Bash make", waiting=2)
+    assert as_text(drawn(row, 80, NOW_S, NOW_S - 75)).split() == ["builder", "running", "+2", "1m", "Bash", "make"]

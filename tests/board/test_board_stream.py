@@ -1,0 +1,78 @@
+"""The stream and its filter."""
+
+from __future__ import annotations
+
+from msgspec import Raw
+
+from beam import events
+from beam.board.stream import Shown, Stream, drawn, parse_filter, shown_of, whole
+from beam.board.words import as_text
+from tests.board.made import HOSTILE, head, story
+
+
+def lines() -> list[Shown]:
+    return [line for each in story() if (line := shown_of(each.event, each.key, each.name)) is not None]
+
+
+def texts(stream: Stream) -> list[str]:
+    return [stream[at].text for at in range(len(stream))]
+
+
+def filled(text: str = "", *, key: str = "", kept: int = 100) -> Stream:
+    stream = Stream(kept)
+    stream.use(parse_filter(text, key=key))
+    for line in lines():
+        stream.add(line)
+    return stream
+
+
+def test_each_event_for_people_is_a_line() -> None:
+    assert [(line.sign, line.text[:20]) for line in lines()] == [
+        ("←", "human: fix the parse"),
+        ("▶", "turn 2 (claude)"),
+        ("┊", "A first look."),
+        ("⚙", "Bash pytest -q tests"),
+        ("✗", "1 failed"),
+        ("│", "One test fails: ␛[2J"),
+    ]
+
+
+def test_bookkeeping_is_no_line() -> None:
+    assert shown_of(events.TextDelta(**head("a", 1), text="x"), "k", "a") is None
+
+
+def test_words_of_a_filter_must_all_be_there_in_any_case() -> None:
+    assert len(filled("PARSER fix")) == 1 and len(filled("parser nothing")) == 0
+
+
+def test_a_filter_takes_the_options_of_watch() -> None:
+    assert texts(filled("type:tool.*")) == ["Bash pytest -q tests/parser", "1 failed"]
+    assert len(filled("agent:builder")) == 6 and len(filled("agent:other")) == 0 and len(filled("team:docs")) == 0
+
+
+def test_a_filter_can_be_changed_for_what_is_kept() -> None:
+    stream = filled("type:text")
+    assert len(stream) == 1
+    stream.use(parse_filter(""))
+    assert len(stream) == 6
+    stream.use(parse_filter("", key="nobody"))
+    assert len(stream) == 0
+
+
+def test_only_the_last_lines_are_kept_and_the_others_are_counted() -> None:
+    stream = filled(kept=4)
+    assert (len(stream), stream.gone) == (4, 2) and texts(stream)[0] == "A first look."
+
+
+def test_a_whole_event_has_its_text_and_all_its_fields_and_nothing_to_obey() -> None:
+    call = Raw(b'{"command":"printf \\u001b[2J"}')
+    event = events.ToolReturned(**head("a", 1), call_id="c9", output=f"first\n{HOSTILE}\nlast", is_error=True)
+    text = "\n".join(whole(Shown(event, "k", "a", "✗", "")))
+    assert "first\n" in text and "\nlast" in text and '"call_id": "c9"' in text
+    asked = events.PermissionAsked(**head("a", 1), ask_id="x", tool="Bash", input=call)
+    text += "\n".join(whole(Shown(asked, "k", "a", "?", "")))
+    assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_a_line_says_when_who_and_what() -> None:
+    assert as_text(drawn(lines()[3], 80)).split()[1:] == ["builder", "⚙", "Bash", "pytest", "-q", "tests/parser"]

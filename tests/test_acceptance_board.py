@@ -1,0 +1,99 @@
+"""The real `beam board` on a terminal."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+
+pytest.importorskip("textual")
+
+from tests.support import asking
+from tests.support.cli import Cli
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.acceptance
+
+_COLOURS = re.compile(r"\x1b\[([0-9;]*)m")
+_HOSTILE = r'"\e]0;mine\a\e[2J[@click=app.quit]x[/] \u202Eevil"'
+
+
+def opened(beam: Cli, *words: str, env: dict[str, str] | None = None) -> Terminal:
+    """A board that has drawn its table."""
+    terminal = Terminal(beam, "board", *words, env={"LC_ALL": "C.UTF-8", **(env or {})})
+    terminal.until("STATE")
+    return terminal
+
+
+def codes(terminal: Terminal) -> set[int]:
+    """The numbers of all styles that were used."""
+    return {int(number) for found in _COLOURS.findall(terminal.seen) for number in found.split(";") if number}
+
+
+def test_a_message_is_sent_and_its_answer_is_seen_and_the_terminal_is_left_as_it_was(beam: Cli) -> None:
+    terminal = opened(beam.with_env({}), "--since", "1h") if beam("send", "scripted", "first").code == 0 else None
+    assert terminal is not None
+    terminal.until("scripted")
+    terminal.type("m")
+    terminal.until("Send to scripted")
+    terminal.type("a second message\r")
+    terminal.until("human: a second message")
+    terminal.until("completed")
+    terminal.type("q")
+    assert terminal.end() == 0
+    assert "\x1b[?1049l" in terminal.seen and "Traceback" not in terminal.seen
+    assert beam("log", "scripted").out.count("a second message") >= 1
+
+
+def test_an_ask_is_decided_in_its_place(beam: Cli) -> None:
+    asking.place(beam, adapter="claude")
+    process, ask = asking.started(beam)
+    terminal = opened(beam)
+    terminal.until("asks for Bash command: a shows it")
+    terminal.type("a")
+    terminal.until(f"DECIDE {ask['id']}")
+    terminal.until("touch zz")
+    terminal.type("a")
+    terminal.until("Allow exactly this, once?")
+    terminal.type("y")
+    out, _ = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b"ran zz\n")
+    terminal.type("q")
+    assert terminal.end() == 0
+
+
+def test_hostile_words_reach_the_terminal_as_pictures(beam: Cli) -> None:
+    (beam.project / "hostile.yaml").write_text(f"replies:\n  - {_HOSTILE}\n")
+    beam.config("agents:\n  odd: {adapter: scripted, script: hostile.yaml}\n")
+    assert beam("send", "odd", "hi").code == 0
+    terminal = opened(beam, "--since", "1h")
+    shown = terminal.until("[@click=app.quit]")
+    assert "\x1b]0;mine" not in shown and "\u202e" not in shown and "␛]0;mine␇␛[2J" in shown
+    terminal.type("q")
+    assert terminal.end() == 0
+
+
+def test_only_sixteen_colours_are_used_and_none_with_no_color(beam: Cli) -> None:
+    assert beam("send", "scripted", "hi").code == 0
+    for env, has_colour in (({}, True), ({"NO_COLOR": "1"}, False)):
+        terminal = opened(beam, "--since", "1h", env=env)
+        terminal.until("scripted")
+        terminal.until("completed")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert not {38, 48} & codes(terminal)
+        assert bool(codes(terminal) & {*range(30, 38), *range(90, 98)}) == has_colour
+
+
+def test_a_board_that_is_told_to_end_leaves_the_agents_alone(beam: Cli) -> None:
+    assert beam("send", "scripted", "hi").code == 0
+    terminal = opened(beam)
+    terminal.process.send_signal(signal.SIGKILL)
+    terminal.end()
+    assert beam("send", "scripted", "again").code == 0 and beam("doctor").code == 0
+
+
+def test_without_a_terminal_the_command_says_what_to_use(beam: Cli) -> None:
+    done = beam("board")
+    assert done.code == 2 and "beam board needs a terminal; beam watch --all" in done.err
