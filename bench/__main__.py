@@ -18,6 +18,7 @@ from pathlib import Path
 from bench import (
     install,
     rows_agents,
+    rows_board,
     rows_broker,
     rows_control,
     rows_decode,
@@ -58,6 +59,7 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_watch.teams,
     rows_watch.foreign,
     rows_watch.teams_big,
+    rows_board.board,
     rows_terminal.screen,
     rows_terminal.end_noticed,
     rows_decode.decode,
