@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import Beam, BeamError, Options, UsageError, clock
+from beam import Beam, BeamError, NotFoundError, Options, TeamActions, UnsupportedError, clock
 from beam.board.asking import Answer
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Actions:
     """The actions. `beam` is the root of this folder; agents of other folders get their own."""
 
-    def __init__(self, beam: Beam) -> None:
+    def __init__(self, beam: Beam, *, claude_homes: Sequence[str] = ()) -> None:
         self._beam = beam
+        self._homes = tuple(claude_homes)
         self._others: dict[Path, Beam] = {}
 
     def beam_of(self, project: Path) -> Beam:
@@ -30,12 +31,22 @@ class Actions:
         return self._others[project]
 
     def send(self, row: Row, text: str) -> str:
-        """Send the agent a message; its answer comes in the stream."""
+        """Send the agent a message, or a team's member mail; what it answers comes in the stream."""
+        if row.kind == "member":
+            return self._mail(row, text)
         beam = self._of(row, "be sent messages")
         agent = _agent(row)
         access = beam.default_access(agent, None)
         options = Options() if access is None else Options(access=access)
         return f"sent {beam.put(beam.message(agent, text, wait=False, options=options))}"
+
+    def _mail(self, row: Row, text: str) -> str:
+        member, _, team = row.key.rpartition("@")
+        actions = TeamActions(self._beam.environ, team, claude_homes=self._homes)
+        if actions.team != team:
+            raise NotFoundError(f"team {team} is gone", "beam team list", subject=team)
+        sent = actions.send(member, text)
+        return f"in the inbox of {sent.to}; that it comes from {sent.sender}, nothing there proves"
 
     def steer(self, row: Row, text: str) -> str:
         """Pass a text to the turn that runs."""
@@ -67,7 +78,7 @@ class Actions:
 
     def _of(self, row: Row, what: str) -> Beam:
         if row.project is None:
-            raise UsageError(f"{row.name} was not started by beam, and can't {what} from here")
+            raise UnsupportedError(f"{row.name} was not started by beam, and can't {what} from here")
         return self.beam_of(row.project)
 
 

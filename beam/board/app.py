@@ -35,13 +35,13 @@ _TICK_S = 0.25
 _CSS = """
 Screen { layout: vertical; }
 Lines { height: 1; }
-#table { height: 2fr; min-height: 4; }
-#pane { height: 3fr; min-height: 4; }
+#table { height: 4; }
+#pane { height: 1fr; min-height: 4; }
 ModalScreen { align: center middle; }
 .box { width: 96%; height: 84%; border: round ansi_default; padding: 0 1; }
 .box #text { height: 1fr; }
 .box #keys { height: auto; min-height: 1; max-height: 3; }
-.low { height: auto; max-height: 12; }
+.low { height: auto; max-height: 12; max-width: 90; }
 .low #text { height: 5; }
 .low Input { height: 3; }
 """
@@ -125,7 +125,9 @@ class Board(App[None]):
     # -- the tick ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take what came, and draw once."""
+        """Take what came, and draw once; before the widgets are there, and after, nothing."""
+        if not self.screen_stack or not self.screen_stack[0].query("#keys"):
+            return
         look = self.feed.take_look()
         if look is not None:
             self._take_look(look)
@@ -176,8 +178,16 @@ class Board(App[None]):
         rows = self.everyone.rows()
         known = {row.key: seconds_of(row.since) if row.since else None for row in rows}
         self.table.rows, self.table.since_s, self.table.now_s = rows, known, now
-        at = next((at for at, row in enumerate(rows) if row.key == self._selected), table.cursor)
-        table.place(at)
+        at = next((at for at, row in enumerate(rows) if row.key == self._selected), None)
+        if at is None and rows:
+            at = min(table.cursor, len(rows) - 1)
+            if self._selected:
+                self._note = Piece(f"{self._names.get(self._selected, 'it')} is gone; this is {rows[at].name}", "bad")
+            self._selected = rows[at].key
+        height = max(4, min(len(rows) + 2, self.size.height * 2 // 5))
+        if table.styles.height is None or table.styles.height.value != height:
+            table.styles.height = height
+        table.place(at or 0)
         table.refresh()
         width = max(1, pane.size.width)
         ts = clock.rfc3339(int(now * 1e9))[11:19]
@@ -346,9 +356,7 @@ class Board(App[None]):
     # -- acting --------------------------------------------------------------------------------------------------------
 
     def _row(self) -> Row | None:
-        rows, at = self.table.rows, self._lines("table").cursor
-        row = self.everyone.get(self._selected)
-        return row if row is not None else rows[at] if at < len(rows) else None
+        return self.everyone.get(self._selected)
 
     @work(thread=True)
     def _act(self, action: Callable[[], str]) -> None:
@@ -373,7 +381,8 @@ class Board(App[None]):
         """Ask for a message and send it."""
         row = self._row()
         if row is not None:
-            self._type(row, f"Send to {row.name}", lambda text: self._actions.send(row, text))
+            where = f" of team {row.place}" if row.kind == "member" else ""
+            self._type(row, f"Send to {row.name}{where}", lambda text: self._actions.send(row, text))
 
     def action_steer(self) -> None:
         """Ask for a text and pass it to the turn that runs."""
@@ -382,7 +391,7 @@ class Board(App[None]):
             self._type(row, f"Tell the running turn of {row.name}", lambda text: self._actions.steer(row, text))
 
     def _type(self, row: Row, title: str, action: Callable[[str], str]) -> None:
-        if row.project is None:
+        if row.kind == "session":
             self._do("", lambda: action(""))
             return
 

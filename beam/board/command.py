@@ -41,5 +41,5 @@ def board(
     from beam.board.app import Board
     from beam.board.feed import Feed
 
-    actions = Actions(call.beam)
+    actions = Actions(call.beam, claude_homes=claude_home or ())
     Board(Feed(call.beam, actions.beam_of, claude_homes=claude_home or (), since=begin), actions).run()

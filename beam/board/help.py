@@ -36,7 +36,7 @@ The stream
   esc        all again
 
 Acting on the selected agent
-  m          send it a message
+  m          send it a message; a team's member: mail
   s          tell its running turn something, in dialogue mode
   i          end its turn, after a question
   p          pause its queue, or resume it

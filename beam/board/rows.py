@@ -171,6 +171,7 @@ class Everyone:
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
         self._told: dict[str, str] = {}  # key -> the time of the last event that changed its row
+        self._looked = ""
 
     def take_look(self, look: Look) -> None:
         """Replace the rows by those of a look; a row of which an event came later keeps what that said."""
@@ -181,13 +182,13 @@ class Everyone:
                 found[key] = structs.replace(
                     row, state=before.state, since=before.since, tool=before.tool, asks=before.asks
                 )
-        self._rows = found
+        self._rows, self._looked = found, look.ts
         self._told = {key: ts for key, ts in self._told.items() if key in found and ts > look.ts}
 
     def take(self, key: str, event: AnyEvent) -> None:
-        """Change the row of that key as the event says."""
+        """Change the row of that key as the event says, unless the last look knows of it."""
         row = self._rows.get(key)
-        if row is None:
+        if row is None or event.ts <= self._looked:
             return
         new = _after(row, event)
         if new is not row:
@@ -238,8 +239,7 @@ def _after(row: Row, event: AnyEvent) -> Row:
             return structs.replace(row, state="asking" if left else "running", since=event.ts, what=what, asks=left)
         case events.TurnFinished():
             what = f"{event.status}{f': {event.reason}' if event.reason else ''}"
-            used, cost = _total(event.usage), event.cost_usd
-            return structs.replace(
+            return structs.replace(  # what it cost comes with the next look: added here, it could count twice
                 row,
                 state="paused" if row.state == "paused" else "idle",
                 since=event.ts,
@@ -247,8 +247,6 @@ def _after(row: Row, event: AnyEvent) -> Row:
                 what=plain(what),
                 message_id=None,
                 asks=(),
-                tokens=row.tokens if used is None else (row.tokens or 0) + used,
-                cost_usd=row.cost_usd if cost is None else (row.cost_usd or 0.0) + cost,
             )
         case events.QueuePaused() if not row.is_busy:
             return structs.replace(row, state="paused", since=event.ts)

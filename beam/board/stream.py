@@ -92,7 +92,7 @@ def shown_of(event: AnyEvent, key: str, name: str) -> Shown | None:
         case events.ToolCalled():
             sign, text = "⚙", brief_call(event.name, bytes(event.input))
         case events.ToolReturned():
-            sign, text = ("✗" if event.is_error else "·"), event.output[:500] or "returned nothing"
+            sign, text = ("✗" if event.is_error else "✓"), event.output[:500] or "returned nothing"
         case events.PermissionAsked():
             about = render_asks.what(event.description, bytes(event.input))
             sign, text = "?", f"asks for {event.tool}: {about}"

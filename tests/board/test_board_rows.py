@@ -39,12 +39,16 @@ def test_what_an_event_says_counts_at_once() -> None:
         everyone.take(each.key, each.event)
     row = everyone.get(BUILDER)
     assert row is not None and (row.state, row.since, row.tool) == ("running", ts(75), "")
-    finished = events.TurnFinished(
-        **header("builder", 10), status=Status.COMPLETED, usage=Usage(input_tokens=800), cost_usd=0.5
-    )
-    everyone.take(BUILDER, finished)
+    everyone.take(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED))
     row = everyone.get(BUILDER)
-    assert row is not None and (row.state, row.message_id, row.tokens, row.cost_usd) == ("idle", None, 2000, 0.75)
+    assert row is not None and (row.state, row.message_id) == ("idle", None)
+
+
+def test_an_event_from_before_the_look_changes_nothing_again() -> None:
+    everyone = seen(before_s=5)
+    before = everyone.get(BUILDER)
+    everyone.take(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED, cost_usd=0.5))
+    assert everyone.get(BUILDER) == before
 
 
 def test_a_look_that_began_before_an_event_does_not_take_back_what_the_event_said() -> None:

@@ -1,0 +1,117 @@
+"""What a person does from the board, up to the public API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beam import Beam, BeamError, UsageError
+from beam.board import actions
+from beam.board.actions import Actions, said, seconds_of
+from beam.board.rows import Row, agent_key
+from tests.board.made import ASK, PROJECT
+
+BUILDER = Row(key=agent_key(PROJECT, "builder"), name="builder", kind="agent", place="p", state="idle", project=PROJECT)
+SESSION = Row(key="codex~1", name="codex~1", kind="session", place="/x", state="idle")
+MEMBER = Row(key="al@ice@docs", name="al@ice", kind="member", place="docs", state="idle")
+
+
+class FakeBeam:
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.home = SimpleNamespace(project=PROJECT)
+        self.environ = {"BEAM_ROOT": "/elsewhere", "HOME": "/home/me"}
+        self.did: list[tuple[Any, ...]] = []
+
+    def default_access(self, agent: str, via: str | None) -> str:
+        """Ask."""
+        return "ask"
+
+    def message(self, agent: str, text: str, *, wait: bool, options: Any) -> tuple[str, str, bool, str]:
+        """The message."""
+        return agent, text, wait, options.access
+
+    def __getattr__(self, name: str) -> Any:
+        def verb(*given: Any, **more: Any) -> str:
+            self.did.append((name, *given, *more.items()))
+            return "done"
+
+        return verb
+
+
+def fake() -> tuple[FakeBeam, Actions]:
+    beam = FakeBeam()
+    return beam, Actions(cast("Beam", beam))
+
+
+def test_a_message_does_not_wait_and_may_ask_where_the_agent_can() -> None:
+    beam, does = fake()
+    assert does.send(BUILDER, "hi") == "sent done"
+    assert beam.did == [("put", ("builder", "hi", False, "ask"))]
+
+
+def test_each_action_is_one_call_of_the_public_api() -> None:
+    beam, does = fake()
+    does.steer(BUILDER, "go")
+    does.interrupt(BUILDER, "m1")
+    does.pause(BUILDER)
+    does.decide(PROJECT, ASK, "approve")
+    does.decide(PROJECT, ASK, "always")
+    does.decide(PROJECT, ASK, "deny")
+    assert beam.did == [
+        ("steer", "builder", "go"),
+        ("interrupt", "m1"),
+        ("pause", "builder"),
+        ("approve", ASK.id, ("always", False)),
+        ("approve", ASK.id, ("always", True)),
+        ("deny", ASK.id),
+    ]
+
+
+def test_a_session_that_beam_did_not_start_is_not_changed_and_the_reason_is_said() -> None:
+    beam, does = fake()
+    for action in (does.send, does.steer, does.interrupt):
+        is_done, text = said(lambda action=action: action(SESSION, "x"))  # type: ignore[misc]
+        assert not is_done and text.startswith("codex~1 was not started by beam")
+    assert beam.did == []
+
+
+def test_a_member_of_a_team_gets_mail_and_nobody_of_a_team_with_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[str, str]] = []
+
+    class FakeTeam:
+        def __init__(self, environ: object, name: str, *, claude_homes: object) -> None:
+            self.team = name if not sent else name + "-2"
+
+        def send(self, to: str, text: str) -> Any:
+            sent.append((to, text))
+            return SimpleNamespace(to=to, sender="human")
+
+    monkeypatch.setattr(actions, "TeamActions", FakeTeam)
+    _, does = fake()
+    assert does.send(MEMBER, "hello").startswith("in the inbox of al@ice")
+    assert said(lambda: does.send(MEMBER, "again")) == (False, "team docs is gone; beam team list")
+    assert sent == [("al@ice", "hello")]
+
+
+def test_another_folder_has_a_root_of_its_own_whatever_beam_root_says(tmp_path: Path) -> None:
+    _, does = fake()
+    other = does.beam_of(tmp_path)
+    assert "BEAM_ROOT" not in other.environ and other is does.beam_of(tmp_path)
+
+
+def test_what_went_wrong_is_said_with_what_to_do() -> None:
+    def fails() -> str:
+        raise UsageError("no such agent", "beam status")
+
+    def breaks() -> str:
+        raise OSError("disk full")
+
+    assert issubclass(UsageError, BeamError)
+    assert said(fails) == (False, "no such agent; beam status") and said(breaks) == (False, "disk full")
+    assert said(lambda: "done") == (True, "done")
+    assert seconds_of("1970-01-01T00:00:02Z") == 2 and seconds_of("yesterday") is None
