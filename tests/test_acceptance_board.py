@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -92,6 +94,21 @@ def test_a_board_that_is_told_to_end_leaves_the_agents_alone(beam: Cli) -> None:
     terminal.process.send_signal(signal.SIGKILL)
     terminal.end()
     assert beam("send", "scripted", "again").code == 0 and beam("doctor").code == 0
+
+
+def test_a_terminated_board_leaves_the_terminal_as_it_was(beam: Cli) -> None:
+    assert beam("send", "scripted", "hi").code == 0
+    terminal = opened(beam)
+    terminal.until("scripted")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end() == 143 and "\x1b[?1049l" in terminal.seen
+
+
+def test_what_reads_teams_and_sessions_is_loaded_after_the_first_picture() -> None:
+    loads = "import sys, beam.board.app, beam.board.feed, beam.board.actions; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True).stdout.split()
+    assert "textual.app" in loaded
+    assert not {"beam.teams.watch", "beam.api.foreign", "beam.api.teams", "beam.api.team_actions", "yaml"} & {*loaded}
 
 
 def test_without_a_terminal_the_command_says_what_to_use(beam: Cli) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beam import Beam, BeamError, NotFoundError, Options, TeamActions, UnsupportedError, clock
+from beam import Beam, BeamError, NotFoundError, Options, UnsupportedError, clock
 from beam.board.asking import Answer
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Actions:
         return f"sent {beam.put(beam.message(agent, text, wait=False, options=options))}"
 
     def _mail(self, row: Row, text: str) -> str:
+        from beam import TeamActions
+
         member, _, team = row.key.rpartition("@")
         actions = TeamActions(self._beam.environ, team, claude_homes=self._homes)
         if actions.team != team:
@@ -57,7 +59,7 @@ class Actions:
         return self._of(row, "be interrupted").interrupt(message_id)
 
     def pause(self, row: Row) -> str:
-        """Pause the agent's queue, or resume it if it is paused."""
+        """Stop the agent's queue, or resume it if it is paused."""
         beam, agent = self._of(row, "be paused"), _agent(row)
         return beam.resume(agent) if row.state == "paused" else beam.pause(agent)
 

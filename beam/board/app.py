@@ -107,6 +107,12 @@ class Board(App[None]):
         for name in ("title", "tabs", "note", "keys"):
             self._lines(name).can_focus = False
         self._lines("table").focus()
+        if not self.is_headless:
+            import asyncio
+            import signal
+
+            ended = 128 + signal.SIGTERM
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: self.exit(return_code=ended))
         self.call_after_refresh(self.feed.start)
         self.set_interval(_TICK_S, self.tick)
         self.call_after_refresh(self.tick)
@@ -116,7 +122,7 @@ class Board(App[None]):
         self.feed.close()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw for the new size."""
+        """Make the picture for the new size."""
         self.call_after_refresh(self.tick)
 
     def _lines(self, name: str) -> Lines:
@@ -422,7 +428,7 @@ class Board(App[None]):
         self.push_screen(Question(f"End the turn of {row.name} ({message_id})?"), answered)
 
     def action_pause(self) -> None:
-        """Pause the agent's queue, or resume it."""
+        """Stop the agent's queue, or resume it."""
         row = self._row()
         if row is not None:
             self._do("asking its holder …", lambda: self._actions.pause(row))

@@ -18,7 +18,7 @@ def board(
     call: Context,
     since: str | None = option(None, "--since", metavar="D", help="Start with the events of the last D."),
     claude_home: list[str] | None = option(None, "--claude-home", metavar="DIR", help="Claude Code's directory."),
-) -> None:
+) -> int:
     """Show all agents, sessions and teams on the whole terminal, and act on them with keys.
 
     The upper half lists everyone: state, current tool, elapsed time, tokens, cost. The lower half is the stream of
@@ -42,4 +42,6 @@ def board(
     from beam.board.feed import Feed
 
     actions = Actions(call.beam, claude_homes=claude_home or ())
-    Board(Feed(call.beam, actions.beam_of, claude_homes=claude_home or (), since=begin), actions).run()
+    shown = Board(Feed(call.beam, actions.beam_of, claude_homes=claude_home or (), since=begin), actions)
+    shown.run()
+    return shown.return_code or 0

@@ -48,7 +48,7 @@ class Reader(ModalScreen[None]):
         self.query_one("#text", Lines).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Break the lines anew."""
+        """Cut the lines anew."""
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
@@ -133,7 +133,7 @@ class Deciding(ModalScreen[Answer]):
         self.query_one("#text", Lines).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Break the lines anew."""
+        """Cut the lines anew."""
         self.call_after_refresh(self._fill)
 
     def on_lines_moved(self, event: Lines.Moved) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from beam import BeamError, ForeignSessions, TeamsHere, clock, team_views
+from beam import BeamError, clock
 from beam.board.rows import Look, agent_key
 from beam.board.teams import TeamLook
 
@@ -101,6 +101,8 @@ class Feed:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _read_always(self) -> None:
+        from beam import ForeignSessions, team_views  # after the first picture: they load much
+
         teams = team_views.teams(
             self._beam.environ,
             claude_homes=self._homes,
@@ -165,6 +167,8 @@ class Feed:
         return Look(ts=ts, agents=agents, sessions=sessions, teams=self._standing, asks=asks)
 
     def _team_now(self, name: str) -> TeamLook | None:
+        from beam import TeamsHere
+
         here = TeamsHere(self._beam.environ, claude_homes=self._homes)
         self.teams = here.teams()
         names = [line.team for line in self.teams]

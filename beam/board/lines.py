@@ -83,7 +83,7 @@ class Lines(Widget, can_focus=True):
         self.has_cursor = has_cursor
 
     def show(self, source: Source | None = None) -> None:
-        """Draw again; with another source, from its beginning."""
+        """Make the picture again; with another source, from its beginning."""
         if source is not None:
             self.source, self.cursor, self.top = source, 0, 0
         self.place(len(self.source) - 1 if self.follows else self.cursor)
@@ -113,7 +113,7 @@ class Lines(Widget, can_focus=True):
         return self.top + self.room >= len(self.source)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the widget."""
+        """Return one line of the widget."""
         width = self.size.width
         heads = self.source.heads(width)
         if y < len(heads):
@@ -168,12 +168,12 @@ class Lines(Widget, can_focus=True):
             self.action_choose()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll down."""
+        """Move down."""
         event.stop()
         self._go(self.cursor + 3)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll up."""
+        """Move up."""
         event.stop()
         self._go(self.cursor - 3)
 
@@ -182,9 +182,9 @@ class Lines(Widget, can_focus=True):
         self.place(self.cursor)
 
     def on_focus(self) -> None:
-        """Draw the cursor as the one that moves."""
+        """Show the cursor as the one that moves."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Draw the cursor as one that rests."""
+        """Show the cursor as one that rests."""
         self.refresh()

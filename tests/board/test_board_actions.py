@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from beam import Beam, BeamError, UsageError
-from beam.board import actions
 from beam.board.actions import Actions, said, seconds_of
 from beam.board.rows import Row, agent_key
 from tests.board.made import ASK, PROJECT
@@ -91,7 +90,7 @@ def test_a_member_of_a_team_gets_mail_and_nobody_of_a_team_with_another_name(mon
             sent.append((to, text))
             return SimpleNamespace(to=to, sender="human")
 
-    monkeypatch.setattr(actions, "TeamActions", FakeTeam)
+    monkeypatch.setattr("beam.TeamActions", FakeTeam, raising=False)
     _, does = fake()
     assert does.send(MEMBER, "hello").startswith("in the inbox of al@ice")
     assert said(lambda: does.send(MEMBER, "again")) == (False, "team docs is gone; beam team list")
