@@ -137,7 +137,7 @@ class Deciding(ModalScreen[Answer]):
         self.call_after_refresh(self._fill)
 
     def on_lines_moved(self, event: Lines.Moved) -> None:
-        """Note that the end was seen."""
+        """Record that the end was seen."""
         self._draw()
 
     def _fill(self) -> None:

@@ -146,7 +146,7 @@ class Lines(Widget, can_focus=True):
         self._go(0 if way < 0 else len(self.source))
 
     def action_choose(self) -> None:
-        """Choose the line under the cursor."""
+        """Take the line under the cursor."""
         if len(self.source):
             self.post_message(self.Chosen(self, self.cursor))
 
