@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from msgspec import structs
 
 from beam.proxy.budget import Spending
 from beam.proxy.ladder import Ladder
-from beam.proxy.masks import Canonicalizer
+from beam.proxy.masks import Canonicalizer, Masks
 from beam.proxy.moving import Mover
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.recording import About, Recorder, Recording
@@ -75,10 +76,23 @@ class ProxyState:
             self._served(served)
 
 
+def _of_recording(folder: str, cwd: str) -> Masks:
+    """Return the mask for the recording's own folder in what git tells of new files: there while it is recorded, and
+    gone once it is committed."""
+    try:
+        parts = Path(folder).relative_to(cwd or "/nowhere").parts
+    except ValueError:
+        return Masks()
+    names = ["/".join(parts[: number + 1]) for number in range(len(parts))]
+    any_of = "|".join(re.escape(name) for name in names)
+    return Masks(patterns=((rf"(?m)^\?\? (?:{any_of})/$\n?", ""),)) if names else Masks()
+
+
 def _replayed(options: ProxyOptions, places: Mapping[str, str]) -> tuple[Ladder | None, Mover]:
     if not options.replay:
         return None, Mover({}, {})
     recording = Recording(Path(options.replay))
     then, now = {**places, **recording.about.places}, {**recording.about.places, **places}
-    ladder = Ladder(recording.exchanges, Canonicalizer(options.masks, then), Canonicalizer(options.masks, now))
+    masks = _of_recording(options.replay, now.get("cwd", "")).plus(options.masks)
+    ladder = Ladder(recording.exchanges, Canonicalizer(masks, then), Canonicalizer(masks, now))
     return ladder, Mover(recording.about.places, now)

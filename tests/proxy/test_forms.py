@@ -75,6 +75,18 @@ def test_fields_are_dropped_by_their_paths() -> None:
     assert form.value["body"] == {"a": {"c": 2}, "list": [{"y": 2}]}
 
 
+def test_what_git_says_when_claude_starts_is_no_difference_but_for_changed_files() -> None:
+    def digest(branch: str, user: str, status: str, *commits: str) -> str:
+        text = f"Current branch: {branch}\n\nGit user: {user}\n\nStatus:\n{status}\n\nRecent commits:\n"
+        body = {"text": text + "\n".join(commits) + "\n\nClaude Code attached this."}
+        digest: str = Canonicalizer(masks_of("claude"), {}).canonical("POST", "/v1/messages", body).digest
+        return digest
+
+    one = digest("main", "A", "M x.txt", "f290267 Begin")
+    assert one == digest("HEAD", "CI", "M x.txt", "0123456 Next", "f290267 Begin")
+    assert one != digest("main", "A", "(clean)", "f290267 Begin")
+
+
 def test_every_clis_masks_can_be_used() -> None:
     for name in registry.ADAPTERS:
         Canonicalizer(masks_of(name), {})

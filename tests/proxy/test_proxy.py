@@ -290,6 +290,20 @@ def test_a_request_that_was_not_recorded_gets_the_nearest_and_its_first_differen
     assert (served[0].step, served[0].nearest) == ("unmatched", 1)
 
 
+def test_the_recordings_own_folder_in_what_git_says_of_new_files_makes_no_difference(
+    model: FakeModel, tmp_path: Path
+) -> None:
+    places = {"cwd": str(tmp_path)}
+    folder = tmp_path / "recordings" / "fix"
+    with recorder(model.url, folder, places=places) as proxy:
+        ask(proxy.url, "Status:\n?? recordings/\n?? other/\n\nend")
+    with player(folder, places=places) as proxy:
+        ask(proxy.url, "Status:\n?? other/\n\nend")
+        assert proxy.counts.exact == 1
+        ask(proxy.url, "Status:\n?? recordings/\n\nend")
+        assert proxy.counts.exact == 1
+
+
 def test_fill_lets_the_model_answer_what_was_not_recorded_and_records_it(model: FakeModel, directory: Path) -> None:
     with recorder(model.url, directory) as proxy:
         ask(proxy.url, "one")

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from beam.agents.model_route import Route
 from beam.proxy.masks import Masks
 
-masks = Masks(patterns=((r"(?m)^[0-9a-f]{7,12}(?= )", "<commit>"),))  # of the last commits, in its first message
+masks = Masks(
+    patterns=(  # what git says when it starts, in its first message
+        (r"(?m)^Recent commits:\n(?:[0-9a-f]{7,12} .*(?:\n|\Z))*", "Recent commits:\n"),
+        (r"(?m)^Current branch: .*$", "Current branch: <branch>"),
+        (r"(?m)^Git user: .*$", "Git user: <user>"),
+        (r"(?m)^\(clean\)$\n?", ""),
+    )
+)
 
 
 def fake_model_env(url: str) -> dict[str, str]:
