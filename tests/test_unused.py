@@ -30,7 +30,9 @@ CALLED_FROM_OUTSIDE = {
     "format_commands": "click",
     "format_epilog": "click",
     "alignment_display": "pyte",
+    "check_action": "textual",
 }
+_BY_NAME = ("__", "step_", "action_", "on_")
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -52,8 +54,9 @@ def unused() -> frozenset[str]:
         told.update(words(tree, source))
         nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
         defined.update(node.name for node in nodes)
-        # A decorator may keep it (a command), and `step_*` are called by their names in a script.
-        told.update(node.name for node in nodes if node.decorator_list or node.name.startswith(("__", "step_")))
+        # A decorator may keep it (a command), `step_*` are called by their names in a script, and Textual calls the
+        # board's `action_*` by their keys and `on_*` by what happened.
+        told.update(node.name for node in nodes if node.decorator_list or node.name.startswith(_BY_NAME))
     return frozenset(name for name, count in defined.items() if told[name] <= count)
 
 

@@ -129,10 +129,6 @@ class Lines(Widget, can_focus=True):
             return Strip([Segment(as_text(line), style)]).adjust_cell_length(width, style)
         return Strip([Segment(piece.text, STYLES[piece.style]) for piece in line]).adjust_cell_length(width)
 
-    def text_lines(self) -> list[str]:
-        """Return what is seen, without styles."""
-        return [self.render_line(y).text.rstrip() for y in range(self.size.height)]
-
     def action_move(self, by: int) -> None:
         """Move the cursor by lines."""
         self._go(self.cursor + by)
