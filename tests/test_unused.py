@@ -31,6 +31,7 @@ CALLED_FROM_OUTSIDE = {
     "format_epilog": "click",
     "alignment_display": "pyte",
     "check_action": "textual",
+    "render_line": "textual",
 }
 _BY_NAME = ("__", "step_", "action_", "on_")
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
