@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send claude --via dialogue --keep 10m "Read src/parse.py"',
         'beam send claude --steer "Only the tests, please"',
         "beam send claude 'Look for new issues' --once --every '0 9 * * mon-fri'",
+        'beam send codex --context-from claude "Go on with this"',
         'beam send claude,codex "Name this function" --judge gemini',
     ),
     "beam run": (

@@ -14,7 +14,7 @@ from beam.cli.context import Context
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam import RuleLists
+    from beam import Beam, RuleLists
 
 _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
 
@@ -54,6 +54,20 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
             "put `-` among the arguments where it belongs, or leave it out with </dev/null",
         )
     return "\n\n".join(parts)
+
+
+def with_history(beam: Beam, text: str, agent: str | None, context: str | None, *, is_alone: bool) -> str:
+    """Return the prompt with the quoted history of that agent below it. `is_alone`: the prompt must stay as it is.
+    Raises UsageError, NotFoundError for an agent without a history."""
+    if agent is None:
+        raise UsageError("--context is for --context-from AGENT", "add it, or leave --context out")
+    if is_alone:
+        raise UsageError(
+            "--context-from and --slash or --key don't go together",
+            "a command takes no history, and the prompt of a key must be the same each time",
+        )
+    history = beam.history(agent, context or "recent")  # type: ignore[arg-type]  # it says which there are
+    return f"{text}\n\n{history}" if text.strip() else text
 
 
 def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | UnsetType:

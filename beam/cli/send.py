@@ -52,6 +52,12 @@ def send(
     session: str | None = option(
         None, "--session", metavar="NAME", help="The same as AGENT@NAME: a session beside the agent's own."
     ),
+    context_from: str | None = option(
+        None, "--context-from", metavar="AGENT", help="Quote that agent's history below the prompt."
+    ),
+    context: str | None = option(
+        None, "--context", metavar="WORD", help="With --context-from: recent (default), full or summary."
+    ),
     key: str | None = option(
         None, "--key", metavar="K", help="Idempotency key: sending again with the same key returns the first outcome."
     ),
@@ -151,6 +157,8 @@ def send(
         raise UsageError("--rubric is for --judge AGENT", "add it, or leave --rubric out")
     prompt_text = prompt.read(text or [], file, call, schema)
     beam = call.beam
+    if context_from is not None or context is not None:
+        prompt_text = prompt.with_history(beam, prompt_text, context_from, context, is_alone=slash or key is not None)
     if steer:
         _check_alone(given)
         if is_several:

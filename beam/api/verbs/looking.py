@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from beam.api.usage import UsageLine
     from beam.api.watch import Placed
     from beam.broker.context import RootContext
+    from beam.conversations.hand_over import ContextMode
     from beam.model.events import AnyEvent
     from beam.root.paths import RootPaths
     from beam.teams.watch import Teams
@@ -77,6 +78,18 @@ class LookVerbs(OpenedRoot):
 
         paths = self._existing(agent)
         yield from Reader(paths.journal, after).poll()
+
+    def history(self, agent: str, context: ContextMode = "recent") -> str:
+        """Return what was said in the agent's session, as a quote for the prompt of another agent.
+
+        `recent` has the last exchanges, `full` more of them and the tool calls, `summary` a line or two of each. Every
+        line of an agent's words is marked as quoted, and the size is limited. Raises NotFoundError for an agent without
+        a history, UsageError for an agent that asks.
+        """
+        from beam.conversations.hand_over import mode_of, quote
+
+        self.check_person("hands over an agent's history")
+        return quote(agent, self.events(agent), mode_of(context))
 
     @coroutine_verb
     async def diff(
