@@ -83,7 +83,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "beam watch --now --type 'turn.*' --json",
         "beam watch --until-idle && make release",
     ),
-    "beam log": ("beam log claude -n 20", "beam log 7k2m", "beam log claude --since 14:30 --json"),
+    "beam log": (
+        "beam log claude -n 20",
+        "beam log 7k2m",
+        "beam log claude --since 14:30 --json",
+        "beam log claude --subagent all",
+    ),
     "beam status": ("beam status", "beam status --usage --by tool", "beam status claude --json"),
     "beam report": ("beam report", "beam report claude --since 7d", "beam report --json"),
     "beam team": ("beam team list", "beam team show review"),

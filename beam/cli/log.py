@@ -36,6 +36,9 @@ def log(
     form: str | None = option(
         None, "--format", metavar="F", help="Print a conversation instead: `md`, `html` (one file) or `json`."
     ),
+    subagent: str | None = option(
+        None, "--subagent", metavar="ID", help="Only what this subagent did and said (the id of its call), or `all`."
+    ),
     verify: bool = option(False, "--verify", help="Check every line of every segment; exit 13 on damage."),
     once: bool = option(False, "--once", help="Include the journals of its temporary sessions (send --once)."),
 ) -> int:
@@ -49,6 +52,12 @@ def log(
     found, lines = _found(call.beam, agent, after=after, once=once)
     if form is not None and (form not in _FORMATS or as_json or raw):
         raise UsageError(f"--format {form} is not possible here", "--format md, html or json, without --json and --raw")
+    if subagent is not None:
+        if form is not None:
+            raise UsageError("--subagent and --format don't go together", "a page has what subagents say in it already")
+        from beam.cli.subagents import of_subagents
+
+        lines = iter(of_subagents(agent, lines, subagent))
     begin, end = _times(since, until)
     fitting = (
         line

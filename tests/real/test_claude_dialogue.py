@@ -96,6 +96,24 @@ def test_a_first_turn_prints_only_the_answer_and_streams_it(claude: Cli) -> None
     assert (exited["code"], exited["stopped_by"], exited["swept"]) == (0, "quit", 0)
 
 
+@pytest.mark.parametrize("via", ["exec", "dialogue"])
+def test_what_a_subagent_did_and_said_is_printed(claude: Cli, via: str) -> None:
+    done = claude("send", "claude", "--via", via, "--access", "full", delegate(bash("echo from below")))
+    assert done.code == 0, done
+    below = claude("log", "claude", "--subagent", "all", "--json").lines
+    first = below[0]
+    assert (first["type"], first["name"]) == ("tool.called", "Agent")
+    inner = [event for event in below if event["parent"] == first["call_id"]]
+    assert [event["type"] for event in below if event not in inner and event["type"] != "tool.progress"] == [
+        "tool.called",
+        "tool.returned",
+    ]
+    assert "from below" in json.dumps([event for event in inner if event["type"] == "tool.returned"])
+    assert any(event["type"] == "text" for event in inner)
+    shown = claude("log", "claude", "--subagent", first["call_id"][:-2])
+    assert "✓ Bash echo from below" in shown.out and "│ RESULT" in shown.out
+
+
 @pytest.mark.soak
 def test_a_session_goes_on_between_both_faces_and_each_turn_counts_its_own_tokens(claude: Cli) -> None:
     first = send(claude, "plums !usage 100 7").json

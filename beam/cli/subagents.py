@@ -1,0 +1,45 @@
+"""Which lines of a journal are about subagents: what they were asked, what they did and said, and what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from beam import NotFoundError, UsageError, events
+
+if TYPE_CHECKING:
+    from beam.cli.render.stream import Line
+
+ALL = "all"
+_SHOWN = 10
+
+
+def of_subagents(agent: str, found: Iterable[Line], wanted: str) -> list[Line]:
+    """Return the lines of all subagents, or of the one whose id is or begins with `wanted`, with its own subagents.
+
+    The id is that of the call that started it. Raises NotFoundError if there is none, UsageError if there are several.
+    """
+    lines = list(found)
+    known = dict.fromkeys(parent for line in lines if (parent := _parent(line)))
+    if not known:
+        raise NotFoundError(
+            f"no subagent of {agent} said anything that is in its journal",
+            "docs/history.md says which CLIs tell what their subagents do",
+            subject=agent,
+        )
+    fitting = [one for one in known if one == wanted] or [one for one in known if one.startswith(wanted)]
+    if wanted != ALL and len(fitting) != 1:
+        ids = ", ".join(list(known)[-_SHOWN:])
+        if fitting:
+            raise UsageError(f"{wanted[:80]!r} names {len(fitting)} subagents of {agent}", ids, subject=wanted[:80])
+        raise NotFoundError(f"{agent} has no subagent {wanted[:80]!r}", f"there are {ids}", subject=wanted[:80])
+    chosen = set(known if wanted == ALL else fitting)
+    for line in lines:
+        if isinstance(line.event, events.ToolCalled) and line.event.parent in chosen and line.event.call_id in known:
+            chosen.add(line.event.call_id)
+    return [line for line in lines if _parent(line) in chosen or getattr(line.event, "call_id", None) in chosen]
+
+
+def _parent(line: Line) -> str | None:
+    parent: str | None = getattr(line.event, "parent", None)
+    return parent
