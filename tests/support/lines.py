@@ -204,8 +204,11 @@ def play(text: str) -> None:
             sys.stderr.write("out of luck\n")
             sys.exit(3)
         case "orphan":  # it is killed, and a process that it started still says that the turn is over
+            parent = os.getpid()
             if os.fork() == 0:
-                os.kill(os.getppid(), signal.SIGKILL)
+                os.kill(parent, signal.SIGKILL)
+                while os.getppid() == parent:
+                    time.sleep(0.01)
                 os.write(1, b"over completed done\n")
             time.sleep(100)
         case "call":
