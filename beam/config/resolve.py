@@ -165,30 +165,30 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
 
     def _resolve(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> Resolved:
         base = base_of(name) if files else name
-        said = self._layers_of(base, files)
-        if not said.declared_in and base not in self.adapters:
+        declared = self._layers_of(base, files)
+        if not declared.declared_in and base not in self.adapters:
             raise self._not_found(name)
         general = [(origin, file.defaults) for origin, file in self.files if file.defaults]
-        layers = [*general, *said.layers]
+        layers = [*general, *declared.layers]
         layers.sort(key=self._strength)
         own = self._layers_of(name, files) if name != base else _Layers()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
         fields, origin = _merged([*layers, *own.layers, *variables])
         self._add_profile(fields, origin)
-        declared_in = (*said.declared_in, *own.declared_in)
-        said_by = declared_in[-1] if declared_in else BUILT_IN
-        settings = AgentSettings(**self._with_adapter(base, fields, origin, said_by))  # type: ignore[arg-type]
+        declared_in = (*declared.declared_in, *own.declared_in)
+        declared_by = declared_in[-1] if declared_in else BUILT_IN
+        settings = AgentSettings(**self._with_adapter(base, fields, origin, declared_by))  # type: ignore[arg-type]
         if own.layers:
             settings = at_most(settings, AgentSettings(**_merged([*layers, *variables])[0]))  # type: ignore[arg-type]
         return Resolved(
             name=name,
             settings=settings,
             origin={**dict.fromkeys(AgentSettings.__struct_fields__, DEFAULT), **origin},
-            declared_in=said_by,
+            declared_in=declared_by,
             base=self.home.project,
-            agent_files=(*said.files, *own.files),
+            agent_files=(*declared.files, *own.files),
             own=frozenset(_merged(own.layers)[1]),
-            rules=(*_rules_in(general, is_general=True), *_rules_in(said.layers), *_rules_of_session(own.layers)),
+            rules=(*_rules_in(general, is_general=True), *_rules_in(declared.layers), *_rules_of_session(own.layers)),
         )
 
     def _layers_of(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> _Layers:
@@ -205,9 +205,11 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         origins = [origin for origin, _ in self.files]
         return [*(each for each in origins if each != SCENARIO), AGENT_JSON, SCENARIO].index(layer[0])
 
-    def _with_adapter(self, name: str, fields: dict[str, object], origin: Mapping[str, str], said_by: str) -> Fields:
+    def _with_adapter(
+        self, name: str, fields: dict[str, object], origin: Mapping[str, str], declared_by: str
+    ) -> Fields:
         places = {AGENT_JSON: str(_agent_json(self.home, name)), **{who: str(file.path) for who, file in self.files}}
-        source = Source(places.get(origin.get("adapter", said_by), said_by))
+        source = Source(places.get(origin.get("adapter", declared_by), declared_by))
         adapter = adapter_of(name, fields, self.adapters)
         if not adapter:
             known = list(self.adapters)

@@ -199,7 +199,7 @@ class _Run:
         tree = await self._worktree(project)
         folder = tree.repository.folder if tree is not None else context.home.project
         repository = tree.repository if tree is not None else project
-        context = _with_agents(context, self.scenario, folder if tree is not None else None)
+        context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
         self.agents = HeldAgents(context, self.scenario.name)
         folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
         own = [path for path in folders if path is not None]
@@ -227,7 +227,7 @@ class _Run:
                 self.worktrees.append(await asyncio.to_thread(tree.end, runner.before))
             await asyncio.to_thread(project.close)
             if replay is not None:
-                self.counts = _added(self.counts, replay.counts)
+                self.counts = _sum_of(self.counts, replay.counts)
         return found
 
     def _replay(self, number: int) -> Replay | None:
@@ -328,8 +328,8 @@ def _began(step: Step, number: int) -> StepBegan:
     return StepBegan(id=step.id, kind=kind, agents=names, repeat=number)
 
 
-def _with_agents(context: RootContext, scenario: Scenario, folder: Path | None) -> RootContext:
-    """Return the context in which the scenario's own settings count, and its agents work in that folder."""
+def _with_scenario_settings(context: RootContext, scenario: Scenario, folder: Path | None) -> RootContext:
+    """Return the context with the settings that the scenario gives its agents; with a `folder`, they work in it."""
     agents = {name: dict(fields) for name, fields in scenario.agents.items()}
     if folder is not None:
         plain = context.config.with_scenario(scenario.path, agents)
@@ -339,6 +339,6 @@ def _with_agents(context: RootContext, scenario: Scenario, folder: Path | None) 
     return msgspec.structs.replace(context, config=context.config.with_scenario(scenario.path, agents))
 
 
-def _added(one: ReplayCounts, other: ReplayCounts) -> ReplayCounts:
+def _sum_of(one: ReplayCounts, other: ReplayCounts) -> ReplayCounts:
     names = ReplayCounts.__struct_fields__
     return ReplayCounts(**{name: getattr(one, name) + getattr(other, name) for name in names})

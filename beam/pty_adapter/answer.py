@@ -34,7 +34,7 @@ def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, colum
     if start is None:
         return ""
     body = [row for row in rows[start:end] if not any(pattern(noise).search(row) for noise in profile.noise_rows)]
-    return "\n".join(_unwrapped([_bare(profile, row) for row in body], columns - profile.indent)).strip("\n")
+    return "\n".join(_join_wrapped([_bare(profile, row) for row in body], columns - profile.indent)).strip("\n")
 
 
 def _without_bar(profile: Profile, row: str, columns: int) -> str:
@@ -78,8 +78,9 @@ def _bare(profile: Profile, row: str) -> str:
     return row[profile.indent :] if not row[: profile.indent].strip() else row
 
 
-def _unwrapped(rows: Sequence[str], width: int) -> list[str]:
-    """Return the rows with each row joined to the one before if its first word had no room there."""
+def _join_wrapped(rows: Sequence[str], width: int) -> list[str]:
+    """Return the rows as they were before the terminal broke them: a row whose first word had no room on the row
+    before is joined to that one."""
     found: list[str] = []
     length = 0
     for row in rows:

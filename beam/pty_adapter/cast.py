@@ -37,11 +37,12 @@ class Moment(Struct, frozen=True):
 
 
 class Recorder:
-    """Writes a recording. `now` returns monotonic seconds. After `most` bytes only a mark is added, which says that the
-    rest is missing.
+    """Writes a recording to `file`, which must be readable and writable.
 
-    It plays the recording itself. Once a secret is visible, it empties the file, and writes everything at the end
-    without the characters of that secret. `file` must be readable and writable. Raises OSError if the disk is full.
+    After `most` bytes it adds only a mark that says that the rest is missing. It also draws the screen that a viewer of
+    the recording would see. When a secret appears there, it empties the file, keeps the recording in memory, and writes
+    it at the end without the characters of the secret. `now` returns monotonic seconds. Raises OSError if the disk is
+    full.
     """
 
     def __init__(

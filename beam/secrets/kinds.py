@@ -13,7 +13,7 @@ WIDEST = 16 * 1024  # characters: no secret is looked at beyond this
 
 
 class Part(Struct, frozen=True):
-    """Between `least` and `most` (None: any number of) characters of a class, as a regular expression."""
+    """A part of a regular expression: `least` to `most` characters of the class `chars` (`most` None: no limit)."""
 
     chars: str
     least: int = 1

@@ -117,7 +117,7 @@ class Dialogs:
         keys = self._keys(dialog)
         if keys is None:
             return False
-        before, passed = self._port.view(), self._passed(block)
+        before, passed = self._port.view(), self._passed_since_now(block)
 
         def stands() -> bool:
             return self._end.reading.dialog is dialog and not passed()
@@ -137,8 +137,8 @@ class Dialogs:
             self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._port.view())
         return False
 
-    def _passed(self, block: Block) -> Claim:
-        """Return whether more was written below this dialog than when it appeared.
+    def _passed_since_now(self, block: Block) -> Claim:
+        """Return a function that says whether more was written below this dialog since now.
 
         A program that writes line by line leaves an answered dialog in its place.
         """
@@ -266,7 +266,7 @@ class Dialogs:
 
     async def _answer(self, question: Question, decision: Decision) -> bool:
         """Give the answer; return whether it took effect."""
-        dialog, passed = question.dialog, self._passed(question.block)
+        dialog, passed = question.dialog, self._passed_since_now(question.block)
 
         def stands() -> bool:
             is_done = decision.decision == "allow" and not any(each is question for each in self._approved)

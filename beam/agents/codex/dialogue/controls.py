@@ -50,8 +50,8 @@ class Controls:
         }
         return [self._calls.call("turn/steer", params, then, now + CALL_S)]
 
-    def read(self, client_id: object) -> list[Step]:
-        """Return the answer for a text that the agent has just read."""
+    def answer_read(self, client_id: object) -> list[Step]:
+        """Return the answer to the request that sent this text into the running turn: the agent has read it now."""
         if not isinstance(client_id, str) or client_id not in self._steers:
             return []
         self._steers.discard(client_id)

@@ -317,7 +317,7 @@ class CodexLink:
             is_over = is_own and params.turn.id == reader.id
             return [*known, *self._completed(reader, params.turn, now)] if is_over else known
         if frame.method == "item/started" and is_own and params.item.client_id is not None:
-            return self._controls.read(params.item.client_id)
+            return self._controls.answer_read(params.item.client_id)
         if frame.method not in IGNORED and frame.method not in HEARD:
             return self._unknown(frame.method, line)
         return [Say(event) for event in reader.notified(frame, line, now)] if reader.is_of(params) else []
