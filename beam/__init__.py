@@ -83,6 +83,7 @@ _LAZY = {
     "beam.base.version": "__version__",
     "beam.config.resolve": "with_state_dir",
     "beam.conversations.comparing": "Comparison",
+    "beam.conversations.live_chat": "LiveChat NextTurn",
     "beam.conversations.machine": "PlanStep",
     "beam.conversations.model_calls": "RunModelCalls",
     "beam.conversations.play": "RunProgress StepBegan Warned",
@@ -199,6 +200,8 @@ if TYPE_CHECKING:
     from beam.conversations import language as scenario_language
     from beam.conversations import recording as recordings_of_turns
     from beam.conversations.comparing import Comparison as Comparison
+    from beam.conversations.live_chat import LiveChat as LiveChat
+    from beam.conversations.live_chat import NextTurn as NextTurn
     from beam.conversations.machine import PlanStep as PlanStep
     from beam.conversations.model_calls import RunModelCalls as RunModelCalls
     from beam.conversations.play import RunProgress as RunProgress

@@ -22,7 +22,7 @@ VERBS = frozenset(
         Lock Log Look Make Mark Match Merge Move Open Pass Paste Press Print Process Publish Put Raise Read
         Record Refuse Release Remember Remove Rename Renew Repeat Replace Report Request Requeue Reset Restore
         Resume Retry Return Revoke Rewrite Route Run Save Say Send Serve Set Shorten Show Signal Start Stop
-        Store Sync Take Tell Trust Turn Type Update Use Vouch Wait Wake Watch Write Yield
+        Store Sync Take Talk Tell Trust Turn Type Update Use Vouch Wait Wake Watch Write Yield
         """,
     )
 )

@@ -2,6 +2,7 @@
 loops."""
 
 from beam.api.verbs.agents import AgentVerbs
+from beam.api.verbs.chatting import ChatVerbs
 from beam.api.verbs.comparing import CompareVerbs
 from beam.api.verbs.control import ControlVerbs
 from beam.api.verbs.following import FollowVerbs
@@ -20,6 +21,7 @@ class Beam(
     KeepVerbs,
     ProxyVerbs,
     RunVerbs,
+    ChatVerbs,
     CompareVerbs,
     SendVerbs,
     FollowVerbs,

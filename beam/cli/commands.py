@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # name -> (section of the help, module, one line). A module's `app` holds the command, or is the group.
 COMMANDS = {
     "send": ("Talk", "beam.cli.send", "Send a message to an agent and print its answer."),
+    "chat": ("Talk", "beam.cli.chat", "Talk with an agent, or have several talk with each other."),
     "run": ("Talk", "beam.cli.run", "Run a scenario: several agents, in one file, with checks."),
     "wait": ("Talk", "beam.cli.wait", "Wait for messages and print the answers."),
     "show": ("Talk", "beam.cli.talk", "Show what is known of a message now."),

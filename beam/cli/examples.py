@@ -20,6 +20,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'beam send codex --context-from claude "Go on with this"',
         'beam send claude,codex "Name this function" --judge gemini',
     ),
+    "beam chat": (
+        "beam chat claude",
+        "beam chat claude@docs --access edit --model opus",
+        'beam chat claude codex --topic "How should the cache expire?" --turns 10',
+        'beam chat claude codex gemini --topic "Which parser?" --moderator kimi',
+    ),
     "beam run": (
         "beam run review.yaml",
         "beam run review.yaml --dry-run",

@@ -7,16 +7,21 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from beam.conversations.scenario import Chat
+from beam.conversations.facts import TurnFacts
+from beam.conversations.scenario import Chat, Until
 
 DONE = "DONE"
 
 
+HUMAN = "human"
+
+
 class Line(Struct, frozen=True):
-    """One participant's text."""
+    """One participant's text. `is_of_person`: a person wrote it, in that agent's name, or as `human`."""
 
     agent: str
     text: str
+    is_of_person: bool = False
 
 
 class Floor:
@@ -37,6 +42,11 @@ class Floor:
         self.lines.append(Line(agent, text))
         self._told[agent] = len(self.lines)
 
+    def step_in(self, text: str, name: str = HUMAN) -> None:
+        """Add a person's text, in the name of an agent or as `human`. Each agent, that one too, is told it with its
+        next prompt."""
+        self.lines.append(Line(name, text, is_of_person=True))
+
     def after(self, agent: str, text: str) -> str | None:
         """Return who speaks after this; None where nobody was addressed."""
         agents = self._chat.agents
@@ -51,14 +61,14 @@ class Floor:
     def prompt(self, agent: str) -> str:
         """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since."""
         is_new = agent not in self._told
-        since = [line for line in self.lines[self._told.get(agent, 0) :] if line.agent != agent]
+        since = [line for line in self.lines[self._told.get(agent, 0) :] if line.agent != agent or line.is_of_person]
         parts = []
         if is_new:
             others = ", ".join(name for name in self._chat.agents if name != agent)
             address = " Begin with @NAME to say who speaks next." if self._chat.order == "address" else ""
             parts.append(self._opening)
             parts.append(f"You are {agent} in a conversation with {others}.{address}")
-        parts += [f"{line.agent}:\n{line.text}" for line in since]
+        parts += [f"{_speaker(line, agent)}:\n{line.text}" for line in since]
         return "\n\n".join(parts)
 
     def question(self) -> str:
@@ -71,6 +81,23 @@ class Floor:
         head = f"You moderate a conversation of {names}. It is about:\n\n{self._opening}\n\n" if is_new else ""
         question = f"Who speaks next? Answer with one name of {names}, or with {DONE} if it is settled."
         return f"{head}{said}\n\n{question}".lstrip()
+
+
+def _speaker(line: Line, agent: str) -> str:
+    return "A person, in your name" if line.agent == agent and line.is_of_person else line.agent
+
+
+def limit_reached(until: Until, facts: Sequence[TurnFacts], moderator: str | None, seconds: float) -> str:
+    """Return which limit of a chat its turns so far reach; "" for none."""
+    if sum(each.agent != moderator for each in facts) >= until.turns:
+        return f"{until.turns} turns were taken"
+    if until.cost_usd is not None and sum(each.cost_usd or 0 for each in facts) >= until.cost_usd:
+        return f"it cost ${until.cost_usd:g}"
+    if until.tokens is not None and sum(each.tokens or 0 for each in facts) >= until.tokens:
+        return f"it used {until.tokens} tokens"
+    if until.time is not None and seconds >= until.time:
+        return f"it took {until.time:g} s"
+    return ""
 
 
 def chosen(answer: str, agents: Sequence[str]) -> str | None:

@@ -166,20 +166,12 @@ class StepRunner:
                 why = "" if outcome.exit_code else f"{speaker} fell silent"
                 break
             floor.add(speaker, turn.reply)
-            spoken = [each for each in facts if each.agent != step.moderator]
             if until.phrase is not None and until.phrase in turn.reply:
                 why = f"{speaker} said {value_text(until.phrase)!r}"
             elif until.check and await self._holds(step.id, until.check, [turn]):
                 why = f"what was to be checked is so: {until.check[0].kind}"
-            elif len(spoken) >= until.turns:
-                why = f"{until.turns} turns were taken"
-            elif until.cost_usd is not None and sum(each.cost_usd or 0 for each in facts) >= until.cost_usd:
-                why = f"it cost ${until.cost_usd:g}"
-            elif until.tokens is not None and sum(each.tokens or 0 for each in facts) >= until.tokens:
-                why = f"it used {until.tokens} tokens"
-            elif until.time is not None and self._clock.monotonic() - began >= until.time:
-                why = f"it took {until.time:g} s"
             else:
+                why = chats.limit_reached(until, facts, step.moderator, self._clock.monotonic() - began)
                 speaker = floor.after(speaker, turn.reply)
         result = self._made(step, facts)
         return result if result.why else msgspec.structs.replace(result, why=f"ended: {why}")

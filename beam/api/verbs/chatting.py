@@ -1,0 +1,84 @@
+"""What a program needs in which a person talks with agents: how to run their turns there, what was said before, and a
+conversation of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from beam.agents import registry
+from beam.api.verbs.opened import OpenedRoot
+from beam.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from beam.conversations.live_chat import LiveChat
+
+_LONGEST_RECALLED = 20_000  # characters
+
+
+class ChatVerbs(OpenedRoot):
+    """Talk with agents, and have them talk with each other."""
+
+    def chat_mode(self, agent: str, via: str | None = None) -> str | None:
+        """Return the mode for an agent's turns in a chat: `via`, else the agent's own protocol, whose process can stay
+        and which asks; None leaves it to beam."""
+        card = registry.adapter(self.context.config.resolve(agent).settings.adapter).card
+        if via is not None or "dialogue" not in card.faces or "dialogue" in card.never_auto:
+            return via
+        return "dialogue"
+
+    def recalled(self, agent: str, limit: int = 200) -> list[str]:
+        """Return the last texts that people sent to the agent, oldest first, each once."""
+        from beam.model import events
+        from beam.store.reader import Reader
+
+        texts: dict[str, None] = {}
+        for event in Reader(self._existing(agent).journal).poll():
+            if not isinstance(event, events.MessageQueued) or event.sender != "human":
+                continue
+            if 0 < len(event.text) <= _LONGEST_RECALLED:
+                texts.pop(event.text, None)
+                texts[event.text] = None
+        return list(texts)[-limit:]
+
+    def live_chat(
+        self,
+        agents: Sequence[str],
+        topic: str,
+        *,
+        by_address: bool = False,
+        moderator: str | None = None,
+        phrase: str | None = None,
+        turns: int = 20,
+        cost_usd: float | None = None,
+        tokens: int | None = None,
+        time: float | None = None,
+    ) -> LiveChat:
+        """Return a conversation of agents about a topic, which ends at the first of its limits: `phrase` is said,
+        `turns` are taken, it cost `cost_usd`, used `tokens`, or took `time` seconds.
+
+        The caller runs its turns. With `by_address` an agent names the next speaker (`@NAME`), with a `moderator` that
+        agent does; else they take turns. Raises UsageError, NotFoundError.
+        """
+        from beam.conversations.live_chat import LiveChat
+        from beam.conversations.scenario import Until
+
+        names = [*agents, *([moderator] if moderator is not None else [])]
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise UsageError(f"{name} is named twice", "name each agent once", subject=name)
+            if "@" in name:
+                raise UsageError(
+                    f"{name} names a session; each agent speaks in one of the chat's own", "name the agent alone"
+                )
+            self.context.config.resolve(name)
+        if len(agents) < 2:
+            raise UsageError("a conversation needs two agents", "beam chat A B --topic TEXT")
+        if by_address and moderator is not None:
+            raise UsageError("either a moderator names the next speaker, or the agents do", "leave one out")
+        if not topic.strip():
+            raise UsageError("the topic is empty", "say what it is about: --topic TEXT")
+        until = Until(phrase=phrase, turns=turns, cost_usd=cost_usd, tokens=tokens, time=time)
+        return LiveChat(
+            agents, topic, order="address" if by_address else "round_robin", moderator=moderator, until=until
+        )

@@ -1,0 +1,58 @@
+"""Completion in a chat: its commands, agents' names, and files. Reads the one folder that a path names, and no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+_MOST = 200  # names of one folder that are looked at and shown
+
+
+def words(
+    before: str, table: dict[str, str], *, folder: Path, names: Sequence[str] = (), own: Sequence[str] = ()
+) -> Iterator[tuple[str, int, str]]:
+    """Yield (word, where it begins relative to the cursor, what it is) for the text before the cursor.
+
+    A slash command stands at the beginning alone; `own` are those of the agent's CLI. `@` begins an agent's name or a
+    file's path; the path replaces it. After a command that takes a path or a name, these follow.
+    """
+    word = before.split()[-1] if before and not before[-1].isspace() else ""
+    if before == word and word.startswith("/"):
+        for each, text in table.items():
+            if each.partition(" ")[0].startswith(word):
+                yield each.partition(" ")[0], -len(word), text
+        for each in own:
+            if each.startswith(word):
+                yield each, -len(word), "of the agent"
+        return
+    command = before.split(maxsplit=1)[0] if before.strip() else ""
+    if command in ("/as", "/next") and len(before.split()) - bool(word) == 1:
+        yield from ((name, -len(word), "agent") for name in names if name.startswith(word))
+        return
+    if word.startswith("@"):
+        yield from ((f"@{name}", -len(word), "agent") for name in names if f"@{name}".startswith(word))
+        yield from ((path, -len(word), kind) for path, kind in files(word[1:], folder))
+    elif command == "/attach" or "/" in word:
+        yield from ((path, -len(word), kind) for path, kind in files(word, folder))
+
+
+def files(given: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (path, kind) of the files and folders whose path begins so; hidden ones only if a dot was given."""
+    head, _, start = given.rpartition("/")
+    shown = f"{head}/" if head or given.startswith("/") else ""
+    looked = 0
+    try:
+        with os.scandir(folder / Path(shown).expanduser() if shown else folder) as found:
+            entries: list[tuple[str, bool]] = []
+            for entry in found:
+                looked += 1
+                if looked > 50 * _MOST or len(entries) > _MOST:
+                    break
+                if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):
+                    entries.append((entry.name, entry.is_dir()))
+    except (OSError, ValueError, RuntimeError):
+        return
+    for name, is_folder in sorted(entries):
+        if name.isprintable() and " " not in name:
+            yield f"{shown}{name}{'/' if is_folder else ''}", "folder" if is_folder else "file"

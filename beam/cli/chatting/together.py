@@ -1,0 +1,284 @@
+"""A conversation of several agents, shown as it goes on; at a terminal a person steps in as anyone."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from beam import BeamError, Options, SignalledError, Status
+from beam.cli.chatting import completing
+from beam.cli.chatting.signals import Signals
+from beam.cli.chatting.transcript import Style, money
+from beam.cli.chatting.turns import Turns, Unread, typed
+from beam.cli.chatting.words import SEVERAL, Command, Said, Slash, Wrong, help_lines, meant
+from beam.cli.render.text import collapse_to_line, one_line, write
+from beam.cli.streams import is_colourful
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from beam import LiveChat, NextTurn
+    from beam.cli.chatting.composer import Composer
+    from beam.cli.context import Context
+
+_HUMAN = "human"
+
+
+class StepIn(Struct, frozen=True):
+    """What a person wants to say, and in whose name."""
+
+    text: str
+    name: str = _HUMAN
+
+
+class TogetherChat:
+    """One conversation; `run` returns its exit code once it is over. `name`: each agent speaks as AGENT@NAME.
+    `options` are for each agent, by its name."""
+
+    def __init__(
+        self, call: Context, chat: LiveChat, name: str, options: dict[str, Options], *, is_watched: bool
+    ) -> None:
+        self._call = call
+        self._beam = call.beam
+        self._chat = chat
+        self._name = name
+        self._options = options
+        self._style = Style(is_colourful=is_colourful(sys.stdout))
+        self._waiting: list[StepIn] = []
+        self._is_paused = False
+        self._may_go = asyncio.Event()
+        self._code = 0
+        self._composer = self._made() if is_watched else None
+        self._turns = Turns(
+            self._beam, self._style, self._say, self._composer.ask if self._composer else None, seen=chat.event
+        )
+        self._signals = Signals(self._end)
+        self._speaker = ""
+
+    def _made(self) -> Composer:
+        from beam.cli.chatting.composer import Composer
+
+        return Composer(
+            live=self._live,
+            words=self._words,
+            history=(),
+            submit=self._submit,
+            answer=lambda line: self._turns.answer(line),
+            interrupt=self._interrupt,
+            leave=self._leave,
+        )
+
+    async def run(self) -> int:
+        """Have them talk until it is over. Raises SignalledError after a signal, once the turn is over."""
+        signalled: SignalledError | None = None
+        who = f"{', '.join(self._chat.agents[:-1])} and {self._chat.agents[-1]} talk; beam log AGENT@{self._name}"
+        if self._composer is None:
+            self._print([self._style.dim(who)])
+        async with self._beam:
+            work = asyncio.ensure_future(self._work())
+            with self._signals:
+                if self._composer is not None:
+                    work.add_done_callback(lambda _: self._end())
+                    await self._composer.run(self._style.dim(f"{who}; /help lists the commands, ^D ends it"))
+                    self._leave_now()
+                try:
+                    await work
+                except SignalledError as error:
+                    signalled = error
+                await self._turns.settle()
+        if signalled is None and self._signals.came:
+            signalled = SignalledError(self._signals.came[0], message="the conversation was ended", hint="beam log")
+        if signalled is not None:
+            raise signalled
+        self._print([self._style.bold(f"ended: {collapse_to_line(self._chat.why)}") + self._style.dim(self._sum())])
+        return self._code or self._chat.code
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        began = time.monotonic()
+        while not self._chat.why:
+            self._step_in()
+            if self._is_paused and not self._chat.why:
+                self._may_go.clear()
+                await self._may_go.wait()
+                continue
+            turn = self._chat.next()
+            if turn is None:
+                return
+            await self._turn(turn, began)
+            self._signals.listen()
+            if self._signals.came:
+                return
+
+    async def _turn(self, turn: NextTurn, began: float) -> None:
+        self._speaker = turn.agent
+        options = replace(self._options[turn.agent], new=turn.is_first)
+        mark = "asks who speaks next" if turn.is_choice else f"{self._chat.hops + 1} of {self._chat.until.turns}"
+        self._say(["", self._style.bold(f"── {turn.agent} ") + self._style.dim(f"({mark})")])
+        try:
+            message = self._beam.message(f"{turn.agent}@{self._name}", turn.prompt, options=options)
+            outcome = await self._turns.run(message)
+        except SignalledError:
+            raise
+        except BeamError as error:
+            self._chat.stop(f"{turn.agent}: {error.message}")
+            self._code = int(error.exit_code)
+            return
+        self._chat.ended(outcome, time.monotonic() - began)
+        if outcome.status is Status.CANCELLED and not self._turns.is_interrupted(message.id):
+            self._is_paused = self._composer is not None
+            if not self._is_paused:
+                self._chat.stop(f"{turn.agent} was interrupted")
+                self._code = outcome.exit_code
+        if self._is_paused and not self._chat.why:
+            self._note("paused: say something, or /go; ^D ends it")
+
+    def _step_in(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            as_ = "" if each.name == _HUMAN else f" (as {each.name})"
+            self._say(["", *typed(each.text, self._style, f"you{as_}: ")])
+            self._chat.step_in(each.text, each.name)
+
+    # -- a person ------------------------------------------------------------------------------------------------------
+
+    def _submit(self, line: str) -> None:
+        if not line.strip():
+            self._go()
+            return
+        match meant(line, SEVERAL, passes_on=False):
+            case Said(text) | Slash(text):
+                self._hear(StepIn(text))
+            case Wrong(why):
+                self._note(why)
+            case Command() as command:
+                self._command(command)
+
+    def _hear(self, said: StepIn) -> None:
+        self._waiting.append(said)
+        self._go()
+
+    def _go(self) -> None:
+        self._is_paused = False
+        self._may_go.set()
+
+    def _command(self, command: Command) -> None:
+        name, _, text = command.argument.partition(" ")
+        match command.name:
+            case "help":
+                self._say(self._style.dim(f"  {line}") for line in help_lines(SEVERAL))
+            case "quit":
+                self._leave()
+            case "as" if self._knows(name):
+                if text.strip():
+                    self._hear(StepIn(text.strip(), name))
+                else:
+                    self._note(f"/as {name} needs a text behind it")
+            case "next" if self._knows(name):
+                self._chat.give_floor(name)
+                self._note(f"{name} speaks next")
+            case "pause":
+                self._is_paused = True
+                self._note("it stops after the running turn; /go goes on")
+            case "go":
+                self._go()
+            case "drop":
+                waiting, self._waiting = self._waiting, []
+                if waiting and self._composer is not None:
+                    self._composer.put_back("\n".join(each.text for each in waiting))
+            case "usage":
+                self._note(self._figures())
+            case "steer":
+                self._steer(command.argument)
+
+    def _knows(self, name: str) -> bool:
+        if name not in self._chat.agents:
+            self._note(f"{name} does not take part; {', '.join(self._chat.agents)} do")
+        return name in self._chat.agents
+
+    def _steer(self, text: str) -> None:
+        if self._turns.message is None or not self._turns.has_begun:
+            self._note("no turn runs that could be told anything; without /steer everybody hears it")
+            return
+
+        def otherwise(unread: Unread) -> None:
+            self._note(f"{unread.why or 'the turn was over before it read that'}; everybody hears it instead")
+            self._waiting.append(StepIn(unread.text))
+            if not unread.is_interrupted:
+                self._go()
+
+        self._turns.steer(f"{self._speaker}@{self._name}", text, otherwise)
+
+    def _interrupt(self) -> bool:
+        if self._turns.interrupt():
+            self._is_paused = True
+            return True
+        if self._composer is not None and not self._composer.text:
+            self._note("^D ends the conversation; /go goes on")
+        return False
+
+    def _leave(self) -> None:
+        self._chat.stop("a person ended it")
+        self._end()
+
+    def _leave_now(self) -> None:
+        """End what still runs: the input is gone."""
+        self._chat.stop("a person ended it")
+        self._may_go.set()
+        self._turns.interrupt()
+
+    def _end(self) -> None:
+        self._may_go.set()
+        if self._composer is not None:
+            self._composer.close()
+        else:
+            self._turns.interrupt()
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def _say(self, lines: Iterable[str]) -> None:
+        if self._composer is not None:
+            self._composer.say(lines)
+        else:
+            self._print(lines)
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            write(sys.stdout, f"{line}\n")
+        sys.stdout.flush()
+
+    def _note(self, text: str) -> None:
+        self._say([self._style.dim(f"  {collapse_to_line(text)}")])
+
+    def _live(self, columns: int) -> list[str]:
+        waits = [one_line(f"  waits: {each.text}", columns - 1) for each in self._waiting[:3]]
+        rows = self._turns.live(columns)
+        state = "paused; /go goes on · " if self._is_paused and not rows else ""
+        return [*rows, *waits, one_line(f"{state}{self._figures()}", columns - 1)]
+
+    def _figures(self) -> str:
+        chat = self._chat
+        tokens = chat.tokens
+        return " · ".join(
+            filter(
+                None,
+                [
+                    f"{chat.hops} of {chat.until.turns} turns",
+                    f"{tokens:,} tokens" if tokens else "",
+                    money(chat.cost_usd),
+                ],
+            )
+        )
+
+    def _sum(self) -> str:
+        return f" ({self._figures()})"
+
+    def _words(self, before: str) -> Iterator[tuple[str, int, str]]:
+        return completing.words(before, SEVERAL, folder=self._call.cwd, names=self._chat.agents)

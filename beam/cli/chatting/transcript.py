@@ -1,0 +1,215 @@
+"""The events of turns as the text of a chat: whole lines that stay, and what is shown while a turn runs.
+
+Every text of an agent loses its control characters here. Pure: time is an argument.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from beam import Event, durations, estimated_usd, events, outcomes
+from beam.cli.printer import diagnosis
+from beam.cli.render import calls
+from beam.cli.render.text import collapse_to_line, display_width, escape_controls, one_line, truncate
+
+if TYPE_CHECKING:
+    from beam import Outcome
+
+_ROWS = 6  # of a line of the answer that is still being written
+_TOOL_WIDTH = 160
+_INTERNAL = frozenset({"synthetic"})  # notices: what a CLI says to its model in a person's place
+
+
+class Style:
+    """Marks parts of a line, where the terminal shows colours."""
+
+    def __init__(self, *, is_colourful: bool) -> None:
+        self._on = is_colourful
+
+    def dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self._on else text
+
+    def bold(self, text: str) -> str:
+        return f"\x1b[1m{text}\x1b[0m" if self._on else text
+
+    def red(self, text: str) -> str:
+        return f"\x1b[31m{text}\x1b[0m" if self._on else text
+
+
+class Transcript:
+    """One chat's text. `event` and `outcome` return the lines to print; `live` what to show below them meanwhile."""
+
+    def __init__(self, style: Style) -> None:
+        self._style = style
+        self._partial = ""  # the line of the answer that is being written
+        self._piece = ""  # all that came of the text that is being written
+        self._last = ""  # the last whole text
+        self._open: dict[str, tuple[events.ToolCalled, float]] = {}
+        self._status = ""
+        self._tokens: int | None = None
+        self._cost: float | None = None
+        self._began: float | None = None
+
+    # -- what stays ----------------------------------------------------------------------------------------------------
+
+    def begin(self, now: float) -> None:
+        """Begin a turn's text."""
+        self._partial = self._piece = self._last = self._status = ""
+        self._open.clear()
+        self._tokens = self._cost = None
+        self._began = now
+
+    def event(self, event: Event, now: float) -> list[str]:
+        """Return the lines that this event adds."""
+        match event:
+            case events.TextDelta(parent=None):
+                self._status = ""
+                self._piece += event.text
+                return self._written(event.text)
+            case events.Text(parent=None):
+                return self._whole(event.text)
+            case events.ToolCalled():
+                self._open[event.call_id] = (event, now)
+                return self._end_line()
+            case events.ToolReturned():
+                return self._returned(event, now)
+            case events.FileChanged():
+                return self._aside(f"✎ {event.kind} {event.path}")
+            case events.PlanUpdated():
+                done = sum(step.status == "completed" for step in event.steps)
+                doing = next((step.text for step in event.steps if step.status == "in_progress"), "")
+                return self._aside(f"☐ plan {done}/{len(event.steps)} {doing}")
+            case events.UsageSeen():
+                usage = event.usage
+                known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+                self._tokens = None if known == (None, None, None) else sum(each or 0 for each in known)
+                self._cost = event.cost_usd
+            case events.StatusChanged(state="retrying"):
+                delay = f" in {event.delay_s:.1f} s" if event.delay_s is not None else ""
+                return self._aside(f"… retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
+            case events.StatusChanged():
+                self._status = "" if event.state in ("idle", "running", "requesting", "access", "hook") else event.state
+            case events.Thinking():
+                self._status = "thinking"
+            case events.SessionLost():
+                return self._aside("! its session no longer exists; starting a new one")
+            case events.PermissionDecided():
+                word = "allowed" if event.decision == "allow" else "denied"
+                return self._aside(f"{word} by {event.by}{f': {event.why}' if event.why else ''}")
+            case events.PermissionCancelled():
+                return self._aside(f"request withdrawn{f': {event.why}' if event.why else ''}")
+            case events.Notice() if event.code not in _INTERNAL:
+                return self._aside(f"! {event.text}")
+        return []
+
+    def _written(self, text: str) -> list[str]:
+        *lines, self._partial = (self._partial + text.replace("\r\n", "\n")).split("\n")
+        return [escape_controls(line) for line in lines]
+
+    def _end_line(self) -> list[str]:
+        line, self._partial = self._partial, ""
+        return [escape_controls(line)] if line else []
+
+    def _whole(self, text: str) -> list[str]:
+        piece, self._piece, self._last = self._piece, "", text
+        lines = self._written(text[len(piece) :]) if text.startswith(piece) else self._end_line() + self._written(text)
+        return lines + self._end_line()
+
+    def _returned(self, event: events.ToolReturned, now: float) -> list[str]:
+        call, began = self._open.pop(event.call_id, (None, now))
+        if call is None:
+            return []
+        took = f" ({durations.show(round(now - began, 1))})" if now - began >= 1 else ""
+        lines = self._aside(f"⚙ {calls.what(call)}{took}")
+        if event.is_error:
+            lines += [self._style.red(f"  ✗ {one_line(event.output, _TOOL_WIDTH)}")]
+        return lines
+
+    def _aside(self, text: str) -> list[str]:
+        return [*self._end_line(), self._style.dim(f"  {one_line(text, _TOOL_WIDTH)}")]
+
+    def outcome(self, outcome: Outcome) -> list[str]:
+        """Return the lines at the end of a turn: what is left of the answer, what failed, and its figures."""
+        lines = self._end_line()
+        reply = outcome.reply or ""
+        if outcome.status in outcomes.ANSWERS and reply.strip() and reply.strip() != self._last.strip():
+            lines += escape_controls(reply).rstrip("\n").split("\n")
+        for call, _ in self._open.values():
+            lines.append(self._style.dim(f"  ⚙ {one_line(calls.what(call), _TOOL_WIDTH)} (it did not return)"))
+        if outcome.unfinished:
+            lines.append(self._style.red(f"  ! {collapse_to_line(calls.undone(outcome.unfinished))}"))
+        if outcome.status == "cancelled":
+            lines.append(self._style.dim(f"  {collapse_to_line(outcome.reason or 'cancelled')}"))
+        elif outcome.exit_code:
+            lines.append(self._style.red(f"  ✗ {collapse_to_line(diagnosis(outcome))}"))
+        lines.append(self._style.dim(f"  {figures(outcome)}"))
+        self.begin(0.0)
+        self._began = None
+        return lines
+
+    # -- what is shown while it runs -----------------------------------------------------------------------------------
+
+    def live(self, now: float, columns: int) -> list[str]:
+        """Return the rows of the answer's unfinished line, and one of the turn: how long, which tool, tokens, cost."""
+        written = escape_controls(self._partial).replace("\t", "    ")
+        rows = wrapped(written, columns - 1)[-_ROWS:] if written else []
+        if self._began is None:
+            return rows
+        call, since = next(reversed(self._open.values()), (None, now))
+        words = [_seconds(now - self._began)]
+        if call is not None:
+            others = f" and {len(self._open) - 1} more" if len(self._open) > 1 else ""
+            took = _seconds(now - since)
+            words.append(f"{calls.what(call)}{others}{f' ({took})' if took else ''}")
+        elif self._status:
+            words.append(self._status)
+        words += [f"{self._tokens:,} tokens" if self._tokens else "", money(self._cost)]
+        return [*rows, truncate("… " + collapse_to_line(" · ".join(filter(None, words))), columns - 1)]
+
+
+def _seconds(seconds: float) -> str:
+    """Return whole seconds for people; "" for less than half a one."""
+    return durations.show(round(seconds)) if round(seconds) else ""
+
+
+def figures(outcome: Outcome) -> str:
+    """Return what a turn took: time, tokens, cost, model."""
+    usage = outcome.usage
+    known = [each for each in (usage.input_tokens, usage.cached_tokens, usage.output_tokens) if each is not None]
+    return " · ".join(
+        filter(
+            None,
+            [
+                f"turn {outcome.turn}" if outcome.turn is not None else "no turn",
+                durations.show(round(outcome.duration_s, 1)) if outcome.duration_s is not None else "",
+                f"{sum(known):,} tokens" if known else "",
+                money(cost_of(outcome)),
+                collapse_to_line(outcome.model or ""),
+            ],
+        )
+    )
+
+
+def cost_of(outcome: Outcome) -> float | None:
+    """Return the turn's cost: the CLI's own figure, else an estimate from the table of prices."""
+    if outcome.cost_usd is not None or outcome.model is None:
+        return outcome.cost_usd
+    return estimated_usd(outcome.model, outcome.usage)
+
+
+def money(cost: float | None) -> str:
+    """Return a cost for people; "" if nobody knows it."""
+    return f"${cost:.4f}" if cost is not None else ""
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """Return the rows that a terminal of so many columns makes of one line."""
+    rows, row, used = [], "", 0
+    for char in text:
+        width = display_width(char)
+        if used + width > columns:
+            rows.append(row)
+            row, used = "", 0
+        row += char
+        used += width
+    return [*rows, row]

@@ -1,0 +1,243 @@
+"""Runs the turns of a chat: their events become text, their asks questions, and ^C and texts for them requests.
+
+Does not know whose turn is next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from beam import BeamError, Event, NotFoundError, SignalledError, UnfinishedError, UnsupportedError, events
+from beam.cli.chatting import words
+from beam.cli.chatting.transcript import Style, Transcript
+from beam.cli.render import asks, live
+from beam.cli.render.text import collapse_to_line, one_line, truncate
+
+if TYPE_CHECKING:
+    from beam import Beam, Message, Outcome, Progress
+
+_SOON_S = 1.0  # a turn that begins so soon did not wait
+
+
+class Unread(Struct, frozen=True, kw_only=True):
+    """A text that the running turn did not read, and why, if it is known. `is_interrupted`: a person here ended it."""
+
+    text: str
+    why: str
+    is_interrupted: bool
+
+
+class Turns:
+    """`say` prints lines, `ask` shows a question in place of the input's mark ("" for none); without a terminal `ask`
+    is None, and each ask is printed with the commands that answer it. `seen` gets each event of the turns."""
+
+    def __init__(
+        self,
+        beam: Beam,
+        style: Style,
+        say: Callable[[Iterable[str]], None],
+        ask: Callable[[str], None] | None,
+        *,
+        seen: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._beam = beam
+        self._style = style
+        self._say = say
+        self._ask = ask
+        self._seen = seen
+        self._transcript = Transcript(style)
+        self._asks: dict[str, events.PermissionAsked] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._progress: Callable[[], Progress | None] | None = None
+        self._put_at = 0.0
+        self.message: Message | None = None  # of the turn that runs or waits
+        self.has_begun = False
+        self._interrupted: set[str] = set()  # messages whose turns a person here ended
+        self.takes_steering = True  # until it said that it takes none
+        self.unread: list[str] = []  # texts for the running turn that it did not read yet
+
+    # -- one turn ------------------------------------------------------------------------------------------------------
+
+    async def run(self, message: Message) -> Outcome:
+        """Send the message, print its turn, and return its outcome. Raises what `deliver` raises."""
+        self.message, self.has_begun = message, False
+        self._put_at = time.monotonic()
+        self._progress = self._beam.progress(message)
+        try:
+            outcome = await self._beam.deliver.aio(message, self._event)
+        except SignalledError as error:
+            from beam import Outcome
+
+            if isinstance(error.outcome, Outcome):
+                self._say(self._transcript.outcome(error.outcome))
+            raise
+        finally:
+            self.message, self._progress = None, None
+            self._asks.clear()
+            self._next_question()
+        self._say(self._transcript.outcome(outcome))
+        return outcome
+
+    def _event(self, event: Event) -> None:
+        if isinstance(event, events.TurnStarted):
+            self.has_begun = True
+            self._transcript.begin(time.monotonic())
+        if self._seen is not None:
+            self._seen(event)
+        self._say(self._transcript.event(event, time.monotonic()))
+        match event:
+            case events.PermissionAsked() if event.expires is not None:  # else beam decides it itself, at once
+                self._asked(event)
+            case events.PermissionDecided() | events.PermissionCancelled():
+                self._asks.pop(event.ask_id, None)
+                self._next_question()
+
+    def is_interrupted(self, message_id: str) -> bool:
+        """Return whether a person here ended the turn of this message."""
+        return message_id in self._interrupted
+
+    def live(self, columns: int) -> list[str]:
+        """Return what to show of the turn now; nothing if none runs."""
+        if self.message is None:
+            return []
+        now = time.monotonic()
+        if not self.has_begun and now - self._put_at < _SOON_S:
+            return ["…"]
+        if not self.has_begun:
+            progress = self._progress() if self._progress is not None else None
+            row = live.line(self.message.id, progress, waited_s=now - self._put_at)
+            return [truncate(f"… {collapse_to_line(row)}", columns - 1)]
+        rows = self._transcript.live(now, columns)
+        unread = [one_line(f"  → {text} (not read yet)", columns - 1) for text in self.unread]
+        return [*rows[:-1], *unread, *rows[-1:]]
+
+    # -- asks ----------------------------------------------------------------------------------------------------------
+
+    def _asked(self, event: events.PermissionAsked) -> None:
+        if self._ask is None:
+            self._say([f"  {asks.line(event)}"])
+            return
+        self._asks[event.ask_id] = event
+        if len(self._asks) == 1:
+            self._next_question()
+
+    def _next_question(self) -> None:
+        if self._ask is None:
+            return
+        asked = next(iter(self._asks.values()), None)
+        if asked is None:
+            self._ask("")
+            return
+        scope = asks.always_words(bytes(asked.suggestions))
+        self._say([self._style.bold(f"? {asks.question(asked)}"), *([f"  always: {scope}"] if scope else [])])
+        self._ask(f"Allow it? [yes / no, and why /{' always /' if _offers(asked) else ''} stop]")
+
+    def answer(self, line: str) -> None:
+        """Take a person's answer to the question that is shown."""
+        asked = next(iter(self._asks.values()), None)
+        if asked is None:
+            return
+        given = words.answer(line, offers=_offers(asked))
+        if given is None:
+            self._say([self._style.dim("  that is no answer to the question")] if line.strip() else [])
+            return
+        self.later(self._decide(asked, given))
+
+    async def _decide(self, asked: events.PermissionAsked, given: words.Answer) -> None:
+        if given.allow:
+            await self._beam.approve.aio(asked.ask_id, always=given.always)
+            return
+        try:
+            await self._beam.deny.aio(asked.ask_id, message=given.reason, stop=given.stop)
+        except BeamError as error:
+            if given.reason is None or isinstance(error, NotFoundError):
+                raise
+            await self._beam.deny.aio(asked.ask_id, stop=given.stop)
+            self._say(
+                [self._style.dim(f"  {collapse_to_line(asked.agent)} can't be told why; it is denied all the same")]
+            )
+
+    # -- while it runs -------------------------------------------------------------------------------------------------
+
+    def interrupt(self) -> bool:
+        """End the turn that runs, or withdraw the message that waits; return whether there is one."""
+        if self.message is None:
+            return False
+        message_id = self.message.id
+        self._interrupted.add(message_id)
+
+        async def stop() -> None:
+            try:
+                await self._beam.interrupt.aio(message_id)
+            except (NotFoundError, UnfinishedError):
+                return  # it has just ended by itself
+
+        self.later(stop())
+        return True
+
+    def steer(self, agent: str, text: str, otherwise: Callable[[Unread], None]) -> None:
+        """Give a text to the turn that runs; `otherwise` gets it if that turn did not read it."""
+        assert self.message is not None
+        message_id = self.message.id
+        self.unread.append(text)
+
+        def not_read(why: str = "") -> None:
+            otherwise(Unread(text=text, why=why, is_interrupted=message_id in self._interrupted))
+
+        async def tell() -> None:
+            try:
+                await self._beam.steer.aio(agent, text)
+            except UnsupportedError as error:
+                self.takes_steering = False
+                not_read(error.message)
+            except (NotFoundError, UnfinishedError):
+                not_read()
+            except BeamError as error:
+                not_read(error.message)
+            else:
+                self._say([self._style.bold(f"→ {line}") for line in _shown(text)])
+            finally:
+                self.unread.remove(text)
+
+        self.later(tell())
+
+    def later(self, work: object) -> None:
+        """Run a coroutine beside the turn; what beam refuses is printed."""
+
+        async def safely() -> None:
+            try:
+                await work  # type: ignore[misc]
+            except BeamError as error:
+                self._say([self._style.red(f"  ! {collapse_to_line(str(error))}")])
+
+        task = asyncio.ensure_future(safely())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settle(self) -> None:
+        """Wait for what runs beside the turns, but not for long."""
+        if self._tasks:
+            _, left = await asyncio.wait(self._tasks, timeout=5)
+            for task in left:
+                task.cancel()
+
+
+def _offers(asked: events.PermissionAsked) -> bool:
+    return len(bytes(asked.suggestions)) > len(b"[]")
+
+
+def _shown(text: str) -> list[str]:
+    from beam.cli.render.text import escape_controls
+
+    return escape_controls(text).split("\n")
+
+
+def typed(text: str, style: Style, mark: str = "> ") -> list[str]:
+    """Return the lines that show what a person sent."""
+    first, *more = _shown(text)
+    return [style.bold(f"{mark}{first}"), *(style.bold(f"{' ' * len(mark)}{line}") for line in more)]

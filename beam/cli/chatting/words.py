@@ -1,0 +1,128 @@
+"""What a line that a person typed into a chat means. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from beam import nearest
+
+ALONE = {
+    "/help": "list these commands",
+    "/new": "begin a new session with the next message",
+    "/model [NAME]": "from the next message on; without a name its own",
+    "/access [WORD]": "from the next message on; without a word its own",
+    "/attach PATH": "attach this file to the next message",
+    "/queue TEXT": "send this after the running turn, and never into it",
+    "/steer TEXT": "give this to the running turn, or fail",
+    "/drop": "take back what waits to be sent",
+    "/usage": "say what this chat has used so far",
+    "/quit": "leave; ^D does the same",
+}
+SEVERAL = {
+    "/help": "list these commands",
+    "/as NAME TEXT": "say this in the name of that agent, as its turn",
+    "/next NAME": "have that agent speak next",
+    "/steer TEXT": "give this to the running turn",
+    "/pause": "stop after the running turn",
+    "/go": "go on; so does Enter on an empty line",
+    "/drop": "take back what waits to be said",
+    "/usage": "say what this chat has used so far",
+    "/quit": "end the conversation; ^D does the same",
+}
+_BARE = frozenset({"/help", "/new", "/drop", "/usage", "/quit", "/pause", "/go"})
+
+
+class Said(Struct, frozen=True):
+    """A text for the agent or the conversation."""
+
+    text: str
+
+
+class Slash(Struct, frozen=True):
+    """A slash command of the agent's own CLI."""
+
+    text: str
+
+
+class Command(Struct, frozen=True):
+    """A command of the chat itself; `name` is without its slash."""
+
+    name: str
+    argument: str = ""
+
+
+class Wrong(Struct, frozen=True):
+    """A line that means nothing, and why."""
+
+    why: str
+
+
+Meant = Said | Slash | Command | Wrong
+
+
+def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
+    """Return what the line means by this table of commands. `passes_on`: an unknown slash command is the CLI's own;
+    else it is wrong. `//text` is the text `/text`, and a path at the beginning of a line is a text.
+    """
+    text = line.strip()
+    if text.startswith("//"):
+        return Said(text[1:])
+    word, argument = [*text.split(maxsplit=1), "", ""][:2]
+    if not word.startswith("/") or "/" in word[1:] or len(word) == 1:
+        return Said(text)
+    known = {each.partition(" ")[0]: each for each in table}
+    if word not in known:
+        if passes_on:
+            return Slash(text)
+        near = nearest(word, known)
+        return Wrong(f"{word} is no command of this chat; " + (f"did you mean {near}?" if near else "/help lists them"))
+    needed = known[word].partition(" ")[2]
+    if needed and not needed.startswith("[") and not argument:
+        return Wrong(f"{word} needs more: {known[word]}")
+    if word in _BARE and argument:
+        return Wrong(f"{word} takes nothing behind it")
+    return Command(word[1:], argument)
+
+
+def help_lines(table: dict[str, str], own: Sequence[str] = ()) -> list[str]:
+    """Return the help of a chat; `own` are slash commands of the agent's CLI."""
+    width = max(map(len, table))
+    lines = [f"{name:{width}}  {text}" for name, text in table.items()]
+    lines += [
+        "Enter sends; Alt-Enter, ^J, or a \\ at the end begins a new line",
+        "Tab completes /commands and @files; ^R searches what was sent before",
+        "^C ends the running turn; ^D leaves",
+    ]
+    if own:
+        lines.append(f"commands of the agent itself: {' '.join(own)}")
+    return lines
+
+
+YES, NO = ("y", "yes"), ("n", "no")
+
+
+class Answer(Struct, frozen=True):
+    """A person's answer to an ask. `reason` is for the agent."""
+
+    allow: bool
+    always: bool = False
+    stop: bool = False
+    reason: str | None = None
+
+
+def answer(line: str, *, offers: bool) -> Answer | None:
+    """Return the answer to an ask that this line is; None if it is none. `offers`: it may be allowed always."""
+    text = line.strip()
+    word, _, rest = text.partition(" ")
+    word = word.lower().rstrip(",:")
+    if word in ("a", "always") and offers and not rest:
+        return Answer(allow=True, always=True)
+    if word in YES and not rest:
+        return Answer(allow=True)
+    if word in NO:
+        return Answer(allow=False, reason=rest.strip() or None)
+    if word in ("s", "stop") and not rest:
+        return Answer(allow=False, stop=True)
+    return None

@@ -1,0 +1,175 @@
+"""A conversation of agents that a person watches and may join: whose turn is next, its prompt, what all turns used, and
+when and why it is over.
+
+Pure: whoever runs the turns tells it how each ended. Time is an argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from beam.conversations.chat import DONE, HUMAN, Floor, chosen, limit_reached
+from beam.conversations.expect import value_text
+from beam.conversations.facts import TurnFacts
+from beam.conversations.scenario import Chat, Until
+from beam.model.events import Event
+from beam.model.outcome import Outcome, Status
+
+
+class NextTurn(Struct, frozen=True):
+    """The turn that is to be run: the agent, its prompt, and whether it is the agent's first one. `is_choice`: it is
+    the moderator's, who names the next speaker."""
+
+    agent: str
+    prompt: str
+    is_first: bool
+    is_choice: bool = False
+
+
+class LiveChat:
+    """A conversation about a topic. `why` says why it is over, and is "" until then; `code` is its exit code."""
+
+    def __init__(
+        self, agents: Sequence[str], topic: str, *, order: str = "round_robin", moderator: str | None = None,
+        until: Until | None = None,
+    ) -> None:  # fmt: skip
+        self.agents = tuple(agents)
+        self.moderator = moderator
+        self.until = until or Until()
+        self.why = ""
+        self.code = 0
+        self._floor = Floor(Chat(id="chat", agents=self.agents, prompt=(), order=order, moderator=moderator), topic)
+        self._order = "moderator" if moderator is not None else order
+        self._speaker: str | None = None if moderator is not None else self.agents[0]
+        self._facts: list[TurnFacts] = []
+        self._now: tuple[NextTurn, TurnFacts] | None = None
+        self._began: set[str] = set()
+        self._question = ""  # the moderator's prompt, until it has answered
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def next(self) -> NextTurn | None:
+        """Return the turn that is to be run now; None if the conversation is over."""
+        if self.why:
+            return None
+        choice = self._speaker is None and self.moderator is not None
+        agent = self.moderator if choice else self._speaker
+        assert agent is not None
+        if choice:
+            prompt = self._question = self._question or self._floor.question()
+        else:
+            prompt = self._floor.prompt(agent)
+        turn = NextTurn(agent, prompt, agent not in self._began, choice)
+        self._now = (turn, TurnFacts(agent, prompt))
+        return turn
+
+    def event(self, event: Event) -> None:
+        """Take an event of the turn that runs."""
+        if self._now is not None:
+            self._now[1].take(event)
+            if event.turn is not None:
+                self._began.add(self._now[0].agent)
+
+    def ended(self, outcome: Outcome, seconds: float) -> None:
+        """Take the outcome of the turn that ran, `seconds` after the conversation began.
+
+        A turn that was cancelled counts with what it used, and the same agent speaks again.
+        """
+        assert self._now is not None
+        (turn, facts), self._now = self._now, None
+        facts.outcome = outcome
+        self._facts.append(facts)
+        if outcome.status is Status.CANCELLED:
+            return
+        if outcome.exit_code:
+            self._over(f"{turn.agent} failed ({outcome.status})", outcome.exit_code)
+        elif turn.is_choice:
+            self._chosen(turn, facts)
+        elif not facts.reply.strip():
+            self._over(f"{turn.agent} fell silent")
+        else:
+            self._said(turn, facts, seconds)
+
+    def _said(self, turn: NextTurn, facts: TurnFacts, seconds: float) -> None:
+        self._floor.add(turn.agent, facts.reply)
+        phrase = self.until.phrase
+        if phrase is not None and phrase in facts.reply:
+            self._over(f"{turn.agent} said {value_text(phrase)!r}")
+            return
+        self._over(limit_reached(self.until, self._spoken_facts(), self.moderator, seconds))
+        self._pass_on(turn.agent, facts.reply)
+
+    def _pass_on(self, agent: str, text: str) -> None:
+        """Say who speaks after this."""
+        if self._order == "moderator":
+            self._speaker = None
+            return
+        self._speaker = self._floor.after(agent, text)
+        if self._speaker is None and not self.why:
+            self._over("nobody was addressed")
+
+    def _chosen(self, turn: NextTurn, facts: TurnFacts) -> None:
+        self._question = ""
+        named = chosen(facts.reply, self.agents)
+        if named == DONE:
+            self._over(f"{turn.agent} said that it is settled")
+        elif named is None:
+            self._over(f"{turn.agent} named nobody: {value_text(facts.reply)!r}")
+        else:
+            self._speaker = named
+
+    def _over(self, why: str, code: int = 0) -> None:
+        if why and not self.why:
+            self.why, self.code = why, code
+
+    def _spoken_facts(self) -> list[TurnFacts]:
+        """Return the facts of all turns, without those that a person cancelled."""
+        return [each for each in self._facts if each.outcome and each.outcome.status is not Status.CANCELLED]
+
+    # -- a person ------------------------------------------------------------------------------------------------------
+
+    def step_in(self, text: str, name: str = HUMAN) -> None:
+        """Say something as a person (`human`) or in an agent's name, between two turns.
+
+        A text in an agent's name is that agent's turn; one that names an agent (`@NAME`) gives it the next one.
+        """
+        self._floor.step_in(text, name)
+        words: list[str] = re.findall(r"@([a-z0-9][a-z0-9_-]*)", text.lower())
+        addressed = next((word for word in words if word in self.agents), None)
+        if addressed is not None and addressed != name:
+            self._speaker = addressed
+        elif name in self.agents and self._order != "address":
+            self._pass_on(name, text)
+
+    def give_floor(self, agent: str) -> None:
+        """Have this agent speak next."""
+        self._speaker = agent
+
+    def stop(self, why: str) -> None:
+        """End the conversation."""
+        self._over(why)
+
+    # -- figures -------------------------------------------------------------------------------------------------------
+
+    @property
+    def hops(self) -> int:
+        """Return how many turns of speakers are over, without those that a person cancelled."""
+        return sum(each.agent != self.moderator for each in self._spoken_facts())
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Return the cost so far, the running turn's included; None if nobody knows any."""
+        known = [each.cost_usd for each in self._all() if each.cost_usd is not None]
+        return sum(known) if known else None
+
+    @property
+    def tokens(self) -> int | None:
+        """Return the tokens so far, the running turn's included; None if nobody knows any."""
+        known = [each.tokens for each in self._all() if each.tokens is not None]
+        return sum(known) if known else None
+
+    def _all(self) -> list[TurnFacts]:
+        return [*self._facts, *([self._now[1]] if self._now is not None else [])]

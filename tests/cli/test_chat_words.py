@@ -1,0 +1,71 @@
+"""What a typed line means in a chat, and what answers an ask. Pure."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Said, Slash, Wrong, answer, help_lines, meant
+
+
+@pytest.mark.parametrize(
+    ("line", "means"),
+    [
+        ("hello", Said("hello")),
+        ("  two\nlines ", Said("two\nlines")),
+        ("/help", Command("help")),
+        ("/model opus", Command("model", "opus")),
+        ("/model", Command("model")),
+        ("/queue and\nthen", Command("queue", "and\nthen")),
+        ("/queue\nfirst\n  word", Command("queue", "first\n  word")),
+        ("/compact keep the names", Slash("/compact keep the names")),
+        ("//compact", Said("/compact")),
+        ("/usr/bin is full", Said("/usr/bin is full")),
+        ("/", Said("/")),
+        ("a /help", Said("a /help")),
+    ],
+)
+def test_a_line_is_a_text_a_command_of_the_chat_or_one_of_the_agents_own(line: str, means: object) -> None:
+    assert meant(line, ALONE, passes_on=True) == means
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("/paus", "/paus is no command of this chat; did you mean /pause?"),
+        ("/zzzzzz", "/zzzzzz is no command of this chat; /help lists them"),
+        ("/as", "/as needs more: /as NAME TEXT"),
+        ("/quit now", "/quit takes nothing behind it"),
+    ],
+)
+def test_a_command_that_is_none_or_lacks_something_is_said_to_be_wrong(line: str, why: str) -> None:
+    assert meant(line, SEVERAL, passes_on=False) == Wrong(why)
+
+
+@pytest.mark.parametrize("table", [ALONE, SEVERAL])
+def test_the_help_names_each_command_and_fits_into_80_columns(table: dict[str, str]) -> None:
+    lines = help_lines(table)
+    assert all(any(line.startswith(name) for line in lines) for name in table)
+    assert max(map(len, lines)) <= 77  # it is indented by two
+
+
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("y", Answer(allow=True)),
+        ("Yes", Answer(allow=True)),
+        ("always", Answer(allow=True, always=True)),
+        ("no", Answer(allow=False)),
+        ("No, use the test database", Answer(allow=False, reason="use the test database")),
+        ("stop", Answer(allow=False, stop=True)),
+        ("yes please do", None),
+        ("yesterday", None),
+        ("", None),
+        ("allow", None),
+    ],
+)
+def test_only_a_clear_word_is_an_answer(line: str, given: Answer | None) -> None:
+    assert answer(line, offers=True) == given
+
+
+def test_always_is_no_answer_where_the_agent_does_not_offer_it() -> None:
+    assert answer("always", offers=False) is None

@@ -1,0 +1,186 @@
+"""A conversation that a person may join: whose turn is next, what each is told, when and why it ends. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam.conversations.live_chat import LiveChat
+from beam.conversations.scenario import Until
+from beam.model.events import TurnStarted, UsageSeen
+from beam.model.outcome import Outcome, Status, Usage
+
+
+def ended(chat: LiveChat, reply: str = "so it is", status: Status = Status.COMPLETED, **more: Any) -> None:
+    """The turn that is next runs, and ends so."""
+    turn = chat.next()
+    assert turn is not None
+    seconds = more.pop("seconds", 1.0)
+    code = more.pop("exit_code", 0 if status is Status.COMPLETED else 1)
+    chat.ended(
+        Outcome(
+            message_id="m-1", agent=turn.agent, turn=1, attempt=1, status=status, reply=reply, exit_code=code, **more
+        ),
+        seconds,
+    )
+
+
+def speaker(chat: LiveChat) -> str:
+    turn = chat.next()
+    assert turn is not None
+    return turn.agent
+
+
+def told(chat: LiveChat) -> str:
+    turn = chat.next()
+    assert turn is not None
+    return turn.prompt
+
+
+def begun(chat: LiveChat) -> None:
+    owner: Any = None
+    chat.event(TurnStarted(turn=1, owner=owner, turn_key="k", adapter="scripted", via="exec"))
+
+
+def test_agents_take_turns_until_the_number_of_turns_and_it_says_why() -> None:
+    chat = LiveChat(["a", "b"], "Tabs or spaces?", until=Until(turns=3))
+    speakers = []
+    while (turn := chat.next()) is not None:
+        speakers.append(turn.agent)
+        ended(chat)
+    assert (speakers, chat.why, chat.code) == (["a", "b", "a"], "3 turns were taken", 0)
+    assert chat.hops == 3
+
+
+@pytest.mark.parametrize(
+    ("until", "more", "why"),
+    [
+        (Until(phrase="AGREED"), {"reply": "AGREED, then"}, "a said 'AGREED'"),
+        (Until(cost_usd=0.5), {"cost_usd": 0.6}, "it cost $0.5"),
+        (Until(tokens=100), {"usage": Usage(input_tokens=90, output_tokens=20)}, "it used 100 tokens"),
+        (Until(time=60), {"seconds": 61.0}, "it took 60 s"),
+        (Until(), {"reply": " \n"}, "a fell silent"),
+    ],
+)
+def test_each_limit_ends_it_after_the_turn_that_reaches_it(until: Until, more: dict[str, Any], why: str) -> None:
+    chat = LiveChat(["a", "b"], "x", until=until)
+    ended(chat, **more)
+    assert (chat.next(), chat.why, chat.code) == (None, why, 0)
+
+
+def test_a_turn_that_fails_ends_it_with_its_exit_code() -> None:
+    chat = LiveChat(["a", "b"], "x")
+    ended(chat, status=Status.REFUSED, exit_code=6)
+    assert (chat.next(), chat.why, chat.code) == (None, "a failed (refused)", 6)
+
+
+def test_a_turn_that_was_cancelled_is_no_end_and_the_same_agent_speaks_again() -> None:
+    chat = LiveChat(["a", "b"], "x", until=Until(turns=2))
+    ended(chat)
+    before = told(chat)
+    ended(chat, status=Status.CANCELLED, cost_usd=0.25)
+    assert (chat.hops, chat.cost_usd) == (1, 0.25)  # it cost something all the same
+    assert (speaker(chat), told(chat)) == ("b", before)
+
+
+def test_everybody_hears_a_person_once() -> None:
+    chat = LiveChat(["a", "b"], "x")
+    ended(chat, "one")
+    chat.step_in("And tea?")
+    assert told(chat).endswith("a:\none\n\nhuman:\nAnd tea?")
+    ended(chat, "two")
+    assert told(chat) == "human:\nAnd tea?\n\nb:\ntwo"
+    ended(chat, "three")
+    assert told(chat) == "a:\nthree"
+
+
+def test_a_person_speaks_as_an_agent_which_is_its_turn_and_that_agent_hears_of_it() -> None:
+    chat = LiveChat(["a", "b"], "x")
+    ended(chat, "one")
+    ended(chat, "two")
+    assert speaker(chat) == "a"
+    chat.step_in("I was wrong.", "a")
+    assert speaker(chat) == "b"
+    assert told(chat) == "a:\nI was wrong."
+    ended(chat, "three")
+    assert told(chat) == "b:\ntwo\n\nA person, in your name:\nI was wrong.\n\nb:\nthree"
+
+
+@pytest.mark.parametrize(
+    ("text", "next_one"), [("@b you?", "b"), ("ask @C please", "c"), ("@nobody", "a"), ("no", "a")]
+)
+def test_a_person_who_names_an_agent_gives_it_the_floor(text: str, next_one: str) -> None:
+    chat = LiveChat(["a", "b", "c"], "x")
+    chat.step_in(text)
+    assert speaker(chat) == next_one
+    chat.give_floor("c")
+    assert speaker(chat) == "c"
+
+
+def test_by_address_it_ends_when_nobody_is_named_but_a_person_may_speak_without_a_name() -> None:
+    chat = LiveChat(["a", "b"], "x", order="address")
+    chat.step_in("In a's name, to nobody.", "a")
+    assert speaker(chat) == "a"
+    ended(chat, "@b?")
+    assert speaker(chat) == "b"
+    ended(chat, "Nothing more.")
+    assert chat.why == "nobody was addressed"
+
+
+def test_a_moderator_names_the_speakers_and_ends_it_and_its_own_turns_do_not_count() -> None:
+    chat = LiveChat(["a", "b", "c", "d"], "x", moderator="m", until=Until(turns=9))
+    said = []
+    for word in ("d", "b", "DONE"):
+        assert speaker_once(chat, word) == "m"
+        if not chat.why:
+            said.append(speaker_once(chat, "hm"))
+    assert (said, chat.why, chat.hops) == (["d", "b"], "m said that it is settled", 2)
+
+
+def speaker_once(chat: LiveChat, reply: str) -> str:
+    turn = chat.next()
+    assert turn is not None
+    outcome = Outcome(message_id="m-1", agent=turn.agent, turn=1, attempt=1, status=Status.COMPLETED, reply=reply)
+    chat.ended(outcome, 1.0)
+    return turn.agent
+
+
+def test_a_moderator_who_names_nobody_ends_it() -> None:
+    chat = LiveChat(["a", "b"], "x", moderator="m")
+    ended(chat, "I can't say")
+    assert chat.why.startswith("m named nobody")
+
+
+def test_only_the_first_turn_of_an_agent_that_began_is_its_first() -> None:
+    chat = LiveChat(["a", "b"], "x")
+    turn = chat.next()
+    assert turn is not None
+    assert turn.is_first
+    chat.ended(
+        Outcome(message_id="m", agent="a", turn=None, attempt=1, status=Status.CANCELLED, exit_code=9), 1.0
+    )  # it was withdrawn before it began
+    again = chat.next()
+    assert again is not None
+    assert again.is_first
+    begun(chat)
+    chat.ended(Outcome(message_id="m", agent="a", turn=1, attempt=1, status=Status.CANCELLED, exit_code=9), 1.0)
+    later = chat.next()
+    assert later is not None
+    assert not later.is_first
+
+
+def test_the_figures_include_the_turn_that_runs() -> None:
+    chat = LiveChat(["a", "b"], "x")
+    assert (chat.cost_usd, chat.tokens) == (None, None)
+    ended(chat, cost_usd=0.1, usage=Usage(input_tokens=1, output_tokens=2))
+    chat.next()
+    chat.event(UsageSeen(usage=Usage(output_tokens=7), cost_usd=0.2))
+    assert chat.tokens == 10
+    assert chat.cost_usd == pytest.approx(0.3)
+
+
+def test_a_person_ends_it() -> None:
+    chat = LiveChat(["a", "b"], "x")
+    chat.stop("a person ended it")
+    assert (chat.next(), chat.why, chat.code) == (None, "a person ended it", 0)
