@@ -16,7 +16,7 @@ _LOGIN = "beam has no account: log in with the agent's own CLI; beam doctor chec
 
 COMMANDS: dict[str, dict[str, str]] = {
     "beam": {
-        **dict.fromkeys(("exec", "prompt", "ask", "chat", "query", "message", "-p"), "beam send {rest}"),
+        **dict.fromkeys(("exec", "prompt", "ask", "query", "message", "-p"), "beam send {rest}"),
         "version": "beam --version",
         **dict.fromkeys(("ps", "ls", "list", "top"), "beam status; beam agent list"),
         **dict.fromkeys(("logs", "history", "transcript"), "beam log {rest}"),
