@@ -166,6 +166,16 @@ def test_a_budget_warns_stops_and_tells_what_was_used(place: Cli) -> None:
     assert "the run has used 200 of 220 tokens" in warned.out
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+def test_a_budget_that_would_limit_nothing_is_refused(place: Cli, number: str) -> None:
+    scenario(place, one("spend"))
+    for words in (("run", "s.yaml", "--budget-usd", number), ("run", "s.yaml", "--pass-rate", number)):
+        done = place(*words)
+        assert (done.code, done.out) == (2, ""), done
+    assert place("send", "a", "x", "--budget", number).code == 2
+    assert place.home.agents() == []
+
+
 def test_steps_at_the_same_time_are_shown_in_the_order_of_the_file(place: Cli) -> None:
     scenario(place, "- parallel:\n  - {send: a, prompt: slow}\n  - {send: b, prompt: quick}\n  - {run: 'echo hi'}\n")
     done = place("run", "s.yaml")
@@ -404,6 +414,40 @@ def test_git_runs_no_program_of_a_repository_that_nobody_trusted(beam: Cli) -> N
 def git(place: Cli, *words: str) -> str:
     done = subprocess.run(["git", *words], cwd=place.project, env=place.env, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def test_each_repeat_has_a_branch_of_its_own_and_one_that_is_there_is_refused_first(place: Cli) -> None:
+    git(place, "init", "-q")
+    git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-q", "--allow-empty", "-m", "first")
+    scenario(place, "- run: echo x > made.txt\n", "worktree: {branch: try}\n")
+    done = place("run", "s.yaml", "--repeat", "2", "--json")
+    assert (done.code, [tree["branch"] for tree in done.json["worktrees"]]) == (0, ["try-1", "try-2"]), done
+    git(place, "branch", "-D", "try-1")
+    again = place("run", "s.yaml", "--repeat", "2", "--junit", "r.xml")
+    assert (again.code, again.out, "there is a branch try-2 already" in again.err) == (2, "", True), again
+    assert ends(place) == {"the scenario can run": "error config"}
+    assert "try-1" not in git(place, "branch")
+
+
+def test_a_work_tree_of_a_run_that_was_killed_is_removed_by_the_next(place: Cli) -> None:
+    git(place, "init", "-q")
+    git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-q", "--allow-empty", "-m", "first")
+    scenario(place, "- run: echo x > made.txt\n" + one("hang"), "worktree: true\n")
+    process = place.start("run", "s.yaml")
+    eventually(lambda: (place.root / "agents" / "a@s").is_dir() and "prompt.sent" in place.types("a@s"))
+    trees = place.base / "home" / ".local" / "share" / "beam" / "worktrees"
+    (killed,) = [path for path in trees.iterdir() if path.is_dir()]
+    assert place("run", "s.yaml", "--name", "other", "--timeout", "1s").code == 2  # no such option: nothing is touched
+    scenario(place, "- run: echo x > made.txt\n", "worktree: {keep: true}\n")
+    assert place("run", "s.yaml", "--name", "beside").code == 0
+    assert killed.is_dir(), "a run that lives keeps its work tree"
+    process.kill()
+    process.communicate()
+    assert place("run", "s.yaml", "--name", "next").code == 0
+    assert not killed.is_dir()
+    left = [path.name.rpartition("-")[0] for path in trees.iterdir() if path.is_dir()]
+    assert sorted(left) == ["beside", "next"], "what is to be kept is kept"
+    assert "made.txt" in git(place, "show", "--stat", f"beam/{killed.name}"), "what it changed is in its branch"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, Signature
@@ -157,6 +158,13 @@ def typer_of(app: App) -> typer.Typer:
     return made
 
 
+def _finite(value: float | None) -> float | None:
+    """Refuse `nan` and `inf`: a limit of them would limit nothing."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number that counts")
+    return value
+
+
 def _for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a wrapper of this function whose parameters are declared for Typer."""
     parameters = parameters_of(function)
@@ -174,7 +182,8 @@ def _for_typer(function: Callable[..., Any]) -> Callable[..., Any]:
     for each in parameters:
         declared, annotation = each.declared, TYPES[each.annotation]
         kind: Any = typer.Option if declared.is_option else typer.Argument
-        default = kind(declared.default, *each.names, **declared.settings)
+        finite = {"callback": _finite} if each.annotation.startswith("float") else {}
+        default = kind(declared.default, *each.names, **finite, **declared.settings)
         shown.append(Parameter(each.name, keyword, default=default, annotation=annotation))
     run.__name__, run.__doc__ = function.__name__, function.__doc__
     run.__annotations__ = {each.name: each.annotation for each in shown}

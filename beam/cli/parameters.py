@@ -87,7 +87,8 @@ class Parameter:
             return given[-1]
         found = number(given[-1])
         least, most = declared.settings.get("min"), declared.settings.get("max")
-        if (least is not None and found < least) or (most is not None and found > most):
+        is_finite = found - found == 0  # nan and inf are above no limit
+        if not is_finite or (least is not None and found < least) or (most is not None and found > most):
             raise ValueError(self.name)
         return found
 

@@ -5,6 +5,7 @@ No hook or program of the repository's configuration runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ from beam.base.errors import UsageError
 from beam.conversations.expect import Changes
 from beam.conversations.result import WorktreeResult
 from beam.conversations.scenario import Worktree
+from beam.model.events import Owner
+from beam.process import tree
 from beam.root.user_dirs import user_home
 from beam.secrets.redact import redact
 from beam.trust import git_config, ledger
@@ -34,6 +37,29 @@ _SAFE = (
     *("-c", "user.email=beam@localhost"),
     *("-c", "core.quotePath=false"),
 )
+
+
+_OWNED = "beam run"
+
+
+def _owned(owner: Owner) -> str:
+    """Return the reason of the lock on a run's work tree: whose it is."""
+    return f"{_OWNED} {owner.pid} {owner.start_ticks} {owner.boot_id or '-'} {owner.pid_namespace or '-'} {owner.host}"
+
+
+def _owner_in(reason: str) -> Owner | None:
+    """Return the process in such a reason; None for any other."""
+    words = reason.removeprefix(_OWNED).split()
+    if not reason.startswith(_OWNED) or len(words) != 5 or not all(word.isdecimal() for word in words[:2]):
+        return None
+    pid, start, boot, namespace, host = words
+    return Owner(
+        pid=int(pid),
+        start_ticks=int(start),
+        boot_id=boot.removeprefix("-"),
+        pid_namespace=namespace.removeprefix("-"),
+        host=host,
+    )
 
 
 class Repository:
@@ -142,22 +168,22 @@ class Repository:
         if start.startswith("-"):
             raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
         self._said("worktree", "add", "-q", "-b", branch, str(path), start)
+        self._said("worktree", "lock", "--reason", _owned(tree.this_process()), str(path))
         inside = self._said("rev-parse", "--show-prefix").rstrip("/")
         return Repository(path / inside if inside else path, self._environ)
 
-    def end_worktree(self, tree: Repository, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
+    def end_worktree(self, made: Repository, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
         """Commit the changes to the branch and remove the work tree, unless it has to be kept.
 
         An unchanged branch is removed, too.
         """
-        after = tree.snapshot()
-        found = tree.changes(before, after)
-        diff = tree.diff(before, after) if found.paths else ""
-        if tree._said("status", "--porcelain"):
-            tree._said("add", "-A")
-            tree._said("commit", "-q", "--no-verify", "-m", "What the run changed")
+        after = made.snapshot()
+        found = made.changes(before, after)
+        diff = made.diff(before, after) if found.paths else ""
+        made._commit()
         is_same = not found.paths and self._said("rev-parse", branch) == self._said("rev-parse", wanted.start)
-        tree.close()
+        made.close()
+        self._git("worktree", "unlock", str(path))
         if wanted.keep:
             return WorktreeResult(branch=branch, path=str(path), diff=diff, files=found.paths)
         self._said("worktree", "remove", "--force", str(path))
@@ -167,7 +193,31 @@ class Repository:
 
     def abandon_worktree(self, path: Path) -> None:
         """Remove the work tree of a failed run; its branch stays."""
+        self._git("worktree", "unlock", str(path))
         self._git("worktree", "remove", "--force", str(path))
+
+    def remove_leftovers(self, folder: Path) -> list[str]:
+        """Remove the work trees below that folder whose runs were killed; return the branches that keep their changes.
+
+        A work tree is a run's by the reason of git's own lock on it.
+        """
+        found = []
+        for entry in self._git("worktree", "list", "--porcelain").stdout.decode("utf-8", "replace").split("\n\n"):
+            given = dict(line.partition(" ")[::2] for line in entry.splitlines())
+            path, owner = Path(given.get("worktree", "")), _owner_in(given.get("locked", ""))
+            if owner is None or path.parent != folder or tree.is_alive(owner) is not False or path.is_symlink():
+                continue
+            with contextlib.suppress(UsageError):
+                if path.is_dir():
+                    Repository(path, self._environ)._commit()
+                self.abandon_worktree(path)
+                found.append(given.get("branch", "").removeprefix("refs/heads/"))
+        return found
+
+    def _commit(self) -> None:
+        if self._said("status", "--porcelain"):
+            self._said("add", "-A")
+            self._said("commit", "-q", "--no-verify", "-m", "What the run changed")
 
     # -- git -----------------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from beam.conversations.result import (
     code_of,
     total,
 )
-from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, checks_of
+from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, Worktree, checks_of
 from beam.conversations.steps import StepRunner
 from beam.root.user_dirs import data_dir
 from beam.turns.signals import stopping
@@ -121,6 +121,7 @@ class _Run:
         stop.reaches = self._stop
         began = self.context.clock.monotonic()
         times = self.options.repeat or self.scenario.times
+        await self._check_branches(times)
         passes = done = 0
         timer = None
         if self.limits.time is not None:
@@ -196,7 +197,7 @@ class _Run:
             recorder = Recorder(folder, adds=replay is not None)
         context = msgspec.structs.replace(self.context, recordings=replay)
         project = Repository(context.home.project, context.environ)
-        tree = await self._worktree(project)
+        tree = await self._worktree(project, number, times)
         folder = tree.repository.folder if tree is not None else context.home.project
         repository = tree.repository if tree is not None else project
         context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
@@ -242,13 +243,30 @@ class _Run:
             part.kind == "diff" for step in steps for part in getattr(step, "prompt", ())
         )
 
-    async def _worktree(self, project: Repository) -> _Tree | None:
+    async def _check_branches(self, times: int) -> None:
+        """Raise ConfigError if a branch of a repeat is there already; the work trees of killed runs go first."""
+        wanted = self.scenario.worktree
+        if wanted is None:
+            return
+        project = Repository(self.context.home.project, self.context.environ)
+        for branch in await asyncio.to_thread(project.remove_leftovers, self._trees()):
+            self.watch(Warned(f"a run was killed before; what it changed is in the branch {branch}"))
+        names = [_branch_of(wanted, number, times) for number in range(1, times + 1)] if wanted.branch else []
+        for name in names:
+            if await asyncio.to_thread(project.has, f"refs/heads/{name}"):
+                what = f"there is a branch {name} already"
+                raise self.scenario.source.error(("worktree", "branch"), what, "give it another name")
+
+    def _trees(self) -> Path:
+        return data_dir(self.context.environ) / "worktrees"
+
+    async def _worktree(self, project: Repository, number: int, times: int) -> _Tree | None:
         wanted = self.scenario.worktree
         if wanted is None:
             return None
         mark = self.context.clock.random(4).hex()
-        branch = wanted.branch or f"beam/{self.scenario.name}-{mark}"
-        path = data_dir(self.context.environ) / "worktrees" / f"{self.scenario.name}-{mark}"
+        branch = _branch_of(wanted, number, times) or f"beam/{self.scenario.name}-{mark}"
+        path = self._trees() / f"{self.scenario.name}-{mark}"
         repository = await asyncio.to_thread(project.add_worktree, path, branch, wanted.start)
         return _Tree(project, repository, path, branch, self.scenario)
 
@@ -318,6 +336,11 @@ class _Tree:
             return self._project.end_worktree(self.repository, self._path, self._branch, wanted, before)
         except BeamError as error:
             return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")
+
+
+def _branch_of(wanted: Worktree, number: int, times: int) -> str:
+    """Return the branch that the file names for that repeat, "" if it names none."""
+    return f"{wanted.branch}-{number}" if wanted.branch and times > 1 else wanted.branch
 
 
 def _began(step: Step, number: int) -> StepBegan:
