@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.cli import Cli, Ended, eventually
+from tests.support.cli import Cli, Ended, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 SCRIPT = r"""
@@ -414,6 +414,23 @@ def test_git_runs_no_program_of_a_repository_that_nobody_trusted(beam: Cli) -> N
 def git(place: Cli, *words: str) -> str:
     done = subprocess.run(["git", *words], cwd=place.project, env=place.env, capture_output=True, text=True, check=True)
     return done.stdout
+
+
+@pytest.mark.parametrize("words", ["sleep 300 &", "setsid sleep 300 & sleep 0.2;", "(sleep 300 &) ;"])
+def test_a_command_is_over_when_it_ends_and_nothing_of_it_goes_on(place: Cli, words: str) -> None:
+    scenario(place, f"- run: '{words} echo said'\n")
+    done = place("run", "s.yaml", "--json", env={"MARKED": str(place.base)}, timeout=60)
+    (step,) = done.json["steps"]
+    assert (done.code, step["output"]) == (0, "said\n"), done
+    assert processes_with(str(place.base)) == []
+
+
+def test_a_command_that_takes_too_long_is_ended_with_what_it_said(place: Cli) -> None:
+    scenario(place, "- {run: 'echo begun; setsid sleep 300', timeout: 1s}\n")
+    done = place("run", "s.yaml", "--json", timeout=60)
+    (step,) = done.json["steps"]
+    assert (done.code, step["output"], step["why"]) == (13, "begun\n", "stopped after 1 s, its timeout"), done
+    assert processes_with(str(place.base)) == []
 
 
 def test_each_repeat_has_a_branch_of_its_own_and_one_that_is_there_is_refused_first(place: Cli) -> None:

@@ -68,6 +68,8 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> Confi
     line = lines[number - 1] if number <= len(lines) else b""
     hint = "YAML is indented with spaces, not tabs" if b"\t" in line[: len(line) - len(line.lstrip())] else ""
     problem = error.problem or error.context or "not YAML"
+    if "another document" in problem:
+        problem, hint = "a second document begins here", "keep one, without the line ---"
     if "nesting depth" in problem:  # PyYAML 6.0.4 refuses what is deep by itself
         problem = "nested too deeply"
     return source.at(number, mark.column + 1 if mark else 1, problem, hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +14,14 @@ from msgspec import Struct
 
 from beam.conversations.expect import command_words
 from beam.conversations.scenario import Command
+from beam.process import tree
 from beam.process.environment import environment
 from beam.secrets.redact import redact
 
 MOST_OUTPUT = 256 << 10
 NOT_FOUND, TIMED_OUT = 127, 124
 _GRACE_S = 2.0
+_LONGEST_PAUSE_S = 0.05
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -32,11 +35,12 @@ class Ran(Struct, frozen=True, kw_only=True):
 async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], timeout: float) -> Ran:
     """Run the command in that folder; after `timeout` seconds it is ended."""
     words = command_words(command)
+    mark = f"BEAM_RUN_{secrets.token_hex(8)}"
     try:
         child = await asyncio.create_subprocess_exec(
             *words,
             cwd=cwd,
-            env=environment(environ, {}),
+            env={**environment(environ, {}), mark: "1"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -45,34 +49,41 @@ async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], t
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return Ran(exit_code=NOT_FOUND, output="", why=f"can't run {words[0][:100]}: {reason}")
-    why, output = "", b""
-    reading = asyncio.ensure_future(_tail(child))
+    why, kept = "", bytearray()
+    reading = asyncio.ensure_future(_tail(child, kept))
     try:
         async with asyncio.timeout(timeout):
-            await child.wait()
+            await _ended(child)
     except TimeoutError:
         why = f"stopped after {timeout:g} s, its timeout"
     finally:
         await _end_group(child)
-        try:
+        await asyncio.to_thread(tree.clean, mark, ())  # what left the group
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
             async with asyncio.timeout(_GRACE_S):
-                output = await reading
-        except (TimeoutError, asyncio.CancelledError):
-            reading.cancel()
+                await reading
+        reading.cancel()
     code = TIMED_OUT if why else child.returncode if child.returncode is not None else TIMED_OUT
     if code < 0:
         code, why = 128 - code, why or f"ended by signal {-code}"
     if code and not why:
         why = f"ended with exit code {code}"
-    return Ran(exit_code=code, output=redact(output.decode("utf-8", "replace"))[0], why=why)
+    return Ran(exit_code=code, output=redact(bytes(kept).decode("utf-8", "replace"))[0], why=why)
 
 
-async def _tail(child: asyncio.subprocess.Process) -> bytes:
+async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
     assert child.stdout is not None
-    kept = b""
     while piece := await child.stdout.read(1 << 16):
-        kept = (kept + piece)[-MOST_OUTPUT:]
-    return kept
+        kept += piece
+        del kept[:-MOST_OUTPUT]
+
+
+async def _ended(child: asyncio.subprocess.Process) -> None:
+    """Return when the command itself has ended: `wait` would wait for all that have its output open."""
+    pause = 0.001
+    while child.returncode is None:
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 async def _end_group(child: asyncio.subprocess.Process) -> None:
@@ -85,4 +96,4 @@ async def _end_group(child: asyncio.subprocess.Process) -> None:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
-                await child.wait()
+                await _ended(child)

@@ -40,6 +40,7 @@ MALFORMED = [
     Wrong("a tab", "beam: 1\nsteps:\n\t- send: a\n", 3, 1, "not tabs"),
     Wrong("a bracket left open", "beam: 1\nsteps: [\n", 3, 1, "node content|while parsing"),
     Wrong("a key twice", "beam: 1\nbeam: 1\n", 2, 1, "said twice"),
+    Wrong("two documents", f"{HEAD}{SEND}---\nbeam: 1\n", 5, 1, "a second document begins here"),
     Wrong("a bad name", "beam: 1\nname: A B\nsteps: []\n", 2, 1, "not the name of a scenario"),
     Wrong("variables as a list", "beam: 1\nvariables: [a]\nsteps: []\n", 2, 1, "NAME: VALUE"),
     Wrong("a variable's bad name", "beam: 1\nvariables:\n  A-b: x\nsteps: []\n", 3, 3, "not the name of a variable"),

@@ -190,6 +190,23 @@ def test_each_prompt_call_and_answer_of_a_cli_is_told_once_and_live(place: Place
     assert found[0]["folder"] == str(place.cli.project)
 
 
+@pytest.mark.soak
+def test_eight_clis_at_work_in_one_folder_are_told_in_one_stream(place: Place) -> None:
+    place.watch()
+    names = ("claude", "codex", "gemini", "qwen", "copilot", "pi", "opencode", "vibe")
+    for pair in zip(names[::2], names[1::2], strict=True):
+        running = [place.start(name, prompt_of(name)) for name in pair]
+        for name in pair:
+            whole_turn(place, name)
+        for process in running:
+            process.wait(WAIT)
+    for name in names:
+        found = place.told(name)
+        assert [one["type"] for one in found] == TURN, name
+        assert found[-1]["usage"]["input_tokens"] > 0, name
+        assert {one["folder"] for one in found} <= {str(place.cli.project), ""}, name
+
+
 @pytest.mark.conformance
 def test_what_a_subagent_of_claude_does_is_told_under_its_session(place: Place) -> None:
     place.watch()

@@ -1,7 +1,7 @@
 """A scenario of three vendors: the real Claude Code plans, the real Codex writes, the real Gemini CLI reviews.
 
 They talk to the scripted model; Codex's tool really changes a file in a git work tree. Then the same file from its
-recording, with no CLI and no model.
+recording of turns, with no CLI and no model, and from its recording of model calls, with the CLIs and no model.
 """
 
 from __future__ import annotations
@@ -85,3 +85,28 @@ def test_three_vendors_change_a_work_tree_and_a_recording_gives_the_same_result(
     assert replayed["worktrees"][0]["diff"] == tree["diff"]
     assert cases(place.project / "live.xml") == cases(place.project / "again.xml")
     assert len(model.requests) == asked
+
+
+def test_three_vendors_run_again_from_their_model_calls_with_the_model_gone(place: Cli) -> None:
+    words = ("run", "s.yaml", "--ci", "--json")
+    with FakeModel(MODEL) as model:
+        env: dict[str, str] = {}
+        for adapter in ("claude", "codex", "gemini"):
+            env |= {
+                name: value
+                for name, value in model.env(adapter, place.base / "home").items()
+                if value or name not in env
+            }
+        cli = place.with_env(env)
+        done = cli(*words, "--record-model", "calls", "--junit", "live.xml", timeout=240)
+        result = json.loads(done.out)
+        assert done.code == 0, json.dumps(result, indent=1)
+    calls = result["model_calls"]["calls"]
+    assert calls == result["model_calls"]["live"] >= 4  # Codex asks once more after its tool
+    # Claude names its work tree, and that of the second run has another name: its call fits, and not exactly.
+    again = cli(*words, "--replay-model", "calls", "--exact-at-least", "3", "--junit", "again.xml", timeout=240)
+    replayed = json.loads(again.out)
+    assert again.code == 0, json.dumps(replayed, indent=1)
+    assert (replayed["model_calls"]["live"], replayed["model_calls"]["unmatched"]) == (0, 0)
+    assert replayed["worktrees"][0]["diff"] == result["worktrees"][0]["diff"]
+    assert cases(place.project / "live.xml") == cases(place.project / "again.xml")
