@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _PAUSE_S = 0.2
 _SUMMARY = 60
+_NESTING = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"  # with it a Claude Code on its terminal leads a team of its own
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -68,12 +69,15 @@ class Membership:
 
         Raises SignalledError after a signal, once it has left.
         """
+        nesting = self._beam.environ.pop(_NESTING, None)
         with self._signals():
             try:
                 self._join()
                 return self._work()
             finally:
                 self._leave()
+                if nesting is not None:
+                    self._beam.environ[_NESTING] = nesting
 
     # -- coming and going ----------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from beam.api.report import turns_of
@@ -16,6 +18,7 @@ from beam.model.events import (
 )
 from beam.model.outcome import Class, Status, Usage
 from tests.support.cli import Cli
+from tests.support.terminal import Terminal
 
 
 def at(second: int) -> str:
@@ -72,3 +75,22 @@ def test_the_command_prints_a_line_for_each_agent_and_the_sum(beam: Cli) -> None
     assert text[0].split("\t")[:3] == ["AGENT", "MODEL", "TURNS"]
     assert text[-1].split("\t")[0] == "total"
     assert beam("report", "--since", "1h", "--json").lines[-1]["turns"] == 1
+
+
+@pytest.mark.acceptance
+@pytest.mark.parametrize("command", [("report",), ("status", "--usage")])
+def test_a_terminal_of_80_columns_has_whole_names_and_bars(beam: Cli, command: tuple[str, ...]) -> None:
+    (beam.project / "s.yaml").write_text(
+        "default: [{usage: {input_tokens: 1000, output_tokens: 200}}, {cost_usd: 0.25}, Done.]\n"
+    )
+    beam.config("agents:\n  reviewer-of-docs: {adapter: scripted, script: s.yaml}\n")
+    for _ in range(2):
+        assert beam("send", "reviewer-of-docs", "go").code == 0
+    terminal = Terminal(beam, *command)
+    assert terminal.end() == 0
+    lines = re.sub(r"\x1b\[\d*m", "", terminal.seen).splitlines()
+    (line,) = [line for line in lines if line.startswith("reviewer-of-docs")]
+    assert "$0.5000" in line
+    assert "██████████" in line
+    assert all(len(line) <= 80 for line in lines)
+    assert "…" not in "".join(lines)

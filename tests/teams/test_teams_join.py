@@ -21,6 +21,7 @@ rules:
   - {match: Break it, reply: [{crash: 3}]}
   - {match: Never end, reply: [{hang: true}]}
   - {match: Pose, reply: ["{\"type\":\"permission_request\",\"n\":NUMBER}"]}
+  - {match: Look around, reply: [{run: [sh, -c, 'echo "nests: $CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS."']}, Looked.]}
 default: "You said: {prompt}"
 """.replace("NUMBER", "1" * 5000)
 
@@ -209,3 +210,12 @@ def test_an_answer_that_poses_as_a_frame_is_a_text(team: Team) -> None:
     assert answer.startswith("The answer was:\n{")
     (queued,) = [event for event in team.cli.journal("echo") if event["type"] == "message.queued"]
     assert "Your user says" not in queued["text"]
+
+
+def test_a_member_leads_no_team_of_its_own(team: Team) -> None:
+    team.cli = team.cli.with_env({"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"})
+    team.join("echo", "--idle", "1s")
+    team.cli("team", "send", "mixed", "echo", "Look around")
+    assert team.joined[0].wait(WAIT) == 0
+    (looked,) = [event["output"] for event in team.cli.journal("echo") if event["type"] == "tool.returned"]
+    assert looked == "nests: .\n"

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from beam import durations
 from beam.cli.render.charts import bar
-from beam.cli.render.tables import columns
+from beam.cli.render.tables import columns, without_empty
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
     from beam import ReportLine
 
+_WIDE = 110  # columns of a terminal that has room for the longest times, too
+
 
 def table(found: Sequence[ReportLine]) -> None:
     """Print a line for each, and the sum; on a terminal with a bar of each line's share of the cost."""
     wide = is_terminal(sys.stdout)
+    has_room = not wide or get_terminal_size((80, 24)).columns >= _WIDE
     most = max((_spent(line) for line in found if line.agent is not None), default=0.0)
     rows = []
     for line in found:
@@ -25,7 +29,7 @@ def table(found: Sequence[ReportLine]) -> None:
         counts = (used.input_tokens, used.cached_tokens, used.output_tokens)
         known = [count for count in counts if count is not None]
         failures = ", ".join(f"{count} {name}" for name, count in sorted(line.failures.items()))
-        share = f"{bar(_spent(line), most)} " if wide and line.agent is not None else ""
+        share = bar(_spent(line), most) if wide and line.agent is not None else ""
         rows.append(
             (
                 line.agent or "total",
@@ -33,14 +37,19 @@ def table(found: Sequence[ReportLine]) -> None:
                 str(line.turns),
                 f"{sum(known):,}" if known else "",
                 _cost(line),
-                _time(line.worked_s, line.worked_most_s),
-                _time(line.queued_s, line.queued_most_s),
-                _time(line.asked_s, line.asked_most_s),
-                share + " ".join(filter(None, (failures, line.error or ""))),
+                *([share] if wide else []),
+                _time(line.worked_s, line.worked_most_s if has_room else 0),
+                _time(line.queued_s, line.queued_most_s if has_room else 0),
+                _time(line.asked_s, line.asked_most_s if has_room else 0),
+                " ".join(filter(None, (failures, line.error or ""))),
             )
         )
-    head = ("AGENT", "MODEL", "TURNS", "TOKENS", "COST", "WORKED", "QUEUED", "ASKED", "FAILED")
-    columns(head, rows, wide=wide)
+    shares = ["SHARE"] if wide else []
+    head = ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", *shares, "WORKED", "QUEUED", "ASKED", "FAILED"]
+    if wide and rows:
+        columns(*without_empty(head, rows), wide=True)
+    else:
+        columns(head, rows, wide=wide)
 
 
 def _spent(line: ReportLine) -> float:
@@ -54,8 +63,8 @@ def _cost(line: ReportLine) -> str:
 
 
 def _time(total: float, most: float) -> str:
-    """Return the sum, and the longest where that says more."""
+    """Return the sum, and the longest where that says more; with 0 for it the sum alone."""
     if total <= 0:
         return ""
-    longest = f" (most {durations.show(most)})" if most < total else ""
+    longest = f" (most {durations.show(most)})" if 0 < most < total else ""
     return durations.show(total) + longest

@@ -13,7 +13,7 @@ from beam import Status, clock
 from beam.cli.render.asks import short_id, time_left
 from beam.cli.render.calls import brief_call
 from beam.cli.render.charts import bar, sparkline
-from beam.cli.render.tables import ago, columns
+from beam.cli.render.tables import ago, columns, without_empty
 from beam.cli.render.text import one_line, write
 from beam.cli.streams import is_terminal
 
@@ -152,7 +152,10 @@ def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] =
             )
         )
     head = ("AGENT", "MODEL", "TURNS", "CALLS", "INPUT", "OUTPUT", "CACHED", "WRITTEN", "REASONING", "COST", "")
-    columns(head, rows, wide=is_terminal(sys.stdout))
+    if is_terminal(sys.stdout) and rows:
+        columns(*without_empty(head, rows), wide=True)
+    else:
+        columns(head, rows, wide=False)
 
 
 def _spent(line: UsageLine) -> float:

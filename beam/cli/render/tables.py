@@ -33,6 +33,12 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -
     console.print(table)
 
 
+def without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """Return the table without the columns that have no value in any row."""
+    kept = [place for place in range(len(head)) if any(row[place].strip() for row in rows)]
+    return [head[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max((len(name) for name, _ in rows), default=0)
