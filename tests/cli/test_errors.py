@@ -86,3 +86,12 @@ def test_a_bug_on_a_full_disk_is_still_said(
     except ValueError as error:
         assert errors.handle(error, []) == 70
     assert "could not be written" in capsys.readouterr().err
+
+
+def test_no_message_is_a_command_of_githubs_runner(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value, marked in (("true", False), ("", True)):
+        monkeypatch.setenv("GITHUB_ACTIONS", value)
+        errors.complain("unknown key ##[stop-commands]x", ["##[error]y"])
+        assert ("##[" in capsys.readouterr().err) == marked
