@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from beam import Beam, UsageError
 from tests.support.cli import Cli, Ended, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
@@ -173,6 +174,10 @@ def test_a_budget_that_would_limit_nothing_is_refused(place: Cli, number: str) -
         done = place(*words)
         assert (done.code, done.out) == (2, ""), done
     assert place("send", "a", "x", "--budget", number).code == 2
+    python = Beam(cwd=place.project, environ=place.env)
+    for options in ({"budget_usd": float(number)}, {"pass_rate": float(number)}):
+        with pytest.raises(UsageError):
+            python.run("s.yaml", **options)
     assert place.home.agents() == []
 
 

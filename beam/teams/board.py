@@ -20,9 +20,9 @@ Word = Literal["live", "starting", "stale", "orphan", "tasks"]
 class TeamLine(Struct, frozen=True, kw_only=True):
     """One line of `beam team list`.
 
-    `state`: live; starting (its lead was not seen yet); stale (files without a living lead); orphan (inboxes without a
-    team); tasks (a task list without one). `members` is None if no configuration names any, `working` until any
-    member's activity was seen. `tasks` counts them by status.
+    `state`: live (its lead lives, or no Claude Code leads it); starting (its lead was not seen yet); stale (files
+    without a living lead); orphan (inboxes without a team); tasks (a task list without one). `members` is None if no
+    configuration names any, `working` until any member's activity was seen. `tasks` counts them by status.
     """
 
     team: str
@@ -155,7 +155,7 @@ def _state(team: Team) -> Word:
         return "orphan" if team.post.inboxes() else "tasks"
     if team.is_stale:
         return "stale"
-    return "live" if team.lead_pid is not None else "starting"
+    return "live" if team.lead_pid is not None or team.roster.made_by else "starting"
 
 
 def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> list[MemberLine]:

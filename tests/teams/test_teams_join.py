@@ -63,6 +63,7 @@ def team(beam: Cli) -> Iterator[Team]:
     (beam.project / "script.yaml").write_text(SCRIPT)
     beam.config("agents:\n  echo: {adapter: scripted, script: script.yaml}\n  slow: {adapter: scripted}\n")
     made = Team(beam)
+    assert [line["state"] for line in beam("team", "list", "--json").lines] == ["live"]
     yield made
     for process in made.joined:
         process.kill()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from beam.api.both import coroutine_verb
 from beam.api.verbs.opened import OpenedRoot
+from beam.base.errors import UsageError
 
 if TYPE_CHECKING:
     from beam.conversations.machine import PlanStep
@@ -107,6 +108,9 @@ class RunVerbs(OpenedRoot):
         from beam.root import discovery
 
         self.check_person("runs a scenario")
+        for name, number in (("budget_usd", budget_usd), ("pass_rate", pass_rate)):
+            if number is not None and not 0 <= number < float("inf"):
+                raise UsageError(f"{name} is {number}", "give a number from 0", subject=name)
         if isinstance(scenario, (str, Path)):
             scenario = self.scenario(scenario, variables=variables)
         discovery.check_folder(self.home, self.environ)
