@@ -73,7 +73,7 @@ class Chat(Terminal):
 
 @pytest.fixture
 def chat(place: Cli) -> Iterator[Chat]:
-    shown = Chat(place, "ann")
+    shown = Chat(place, "ann", "--via", "dialogue")
     shown.until("chat with ann")
     yield shown
     if shown.process.poll() is None:

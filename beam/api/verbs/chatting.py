@@ -3,7 +3,8 @@ conversation of several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from beam.agents import registry
@@ -11,7 +12,10 @@ from beam.api.verbs.opened import OpenedRoot
 from beam.base.errors import UsageError
 
 if TYPE_CHECKING:
+    from signal import Signals
+
     from beam.conversations.live_chat import LiveChat
+    from beam.turns.stop import Reason
 
 _LONGEST_RECALLED = 20_000  # characters
 
@@ -26,6 +30,20 @@ class ChatVerbs(OpenedRoot):
         if via is not None or "dialogue" not in card.faces or "dialogue" in card.never_auto:
             return via
         return "dialogue"
+
+    @contextlib.contextmanager
+    def ending_signals(self, end: Callable[[], None]) -> Iterator[list[Signals]]:
+        """Call `end` at each INT, TERM and HUP inside the context, between turns as well as in them; yield the list of
+        those that came. Needs a running event loop."""
+        from beam.turns.signals import stopping
+        from beam.turns.stop import Stop
+
+        class End(Stop):
+            def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
+                end()
+
+        with stopping(End(), by="human (signal)") as came:
+            yield came
 
     def recalled(self, agent: str, limit: int = 200) -> list[str]:
         """Return the last texts that people sent to the agent, oldest first, each once."""

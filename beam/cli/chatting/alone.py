@@ -14,7 +14,6 @@ from beam import BeamError, Options, SignalledError
 from beam.cli import prompt
 from beam.cli.chatting import completing
 from beam.cli.chatting.composer import Composer
-from beam.cli.chatting.signals import Signals
 from beam.cli.chatting.transcript import Style, cost_of, money
 from beam.cli.chatting.turns import Turns, Unread, typed
 from beam.cli.chatting.words import ALONE, Command, Said, Slash, Wrong, help_lines, meant
@@ -63,7 +62,6 @@ class AloneChat:
             leave=self._leave,
         )
         self._turns = Turns(self._beam, self._style, self._composer.say, self._composer.ask)
-        self._signals = Signals(self._composer.close)
 
     async def run(self) -> None:
         """Talk until the person leaves. Raises SignalledError after a signal, once the turn is over."""
@@ -71,7 +69,7 @@ class AloneChat:
         async with self._beam:
             work = asyncio.ensure_future(self._work())
             work.add_done_callback(lambda _: self._composer.close())
-            with self._signals:
+            with self._beam.ending_signals(self._composer.close) as came:
                 await self._composer.run(
                     self._style.dim(f"chat with {self._agent}; /help lists the commands, ^D leaves")
                 )
@@ -84,8 +82,8 @@ class AloneChat:
                     signalled = error
                 await self._turns.settle()
         sys.stdout.write(f"{self._style.dim(escape_controls(self._summary()))}\n")
-        if signalled is None and self._signals.came:
-            signalled = SignalledError(self._signals.came[0], message="the chat was ended", hint="beam log has it")
+        if signalled is None and came:
+            signalled = SignalledError(came[0], message="the chat was ended", hint="beam log has it")
         if signalled is not None:
             raise signalled
 
@@ -211,7 +209,6 @@ class AloneChat:
             if self._is_leaving:
                 return
             await self._turn(self._waiting.pop(0))
-            self._signals.listen()
 
     async def _turn(self, waiting: Waiting) -> None:
         options = replace(self._options, slash=True if waiting.is_slash else UNSET)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from beam import BeamError, Options, SignalledError, Status
 from beam.cli.chatting import completing
-from beam.cli.chatting.signals import Signals
 from beam.cli.chatting.transcript import Style, money
 from beam.cli.chatting.turns import Turns, Unread, typed
 from beam.cli.chatting.words import SEVERAL, Command, Said, Slash, Wrong, help_lines, meant
@@ -58,7 +57,6 @@ class TogetherChat:
         self._turns = Turns(
             self._beam, self._style, self._say, self._composer.ask if self._composer else None, seen=chat.event
         )
-        self._signals = Signals(self._end)
         self._speaker = ""
 
     def _made(self) -> Composer:
@@ -82,7 +80,7 @@ class TogetherChat:
             self._print([self._style.dim(who)])
         async with self._beam:
             work = asyncio.ensure_future(self._work())
-            with self._signals:
+            with self._beam.ending_signals(self._ended_by_signal) as came:
                 if self._composer is not None:
                     work.add_done_callback(lambda _: self._end())
                     await self._composer.run(self._style.dim(f"{who}; /help lists the commands, ^D ends it"))
@@ -92,8 +90,8 @@ class TogetherChat:
                 except SignalledError as error:
                     signalled = error
                 await self._turns.settle()
-        if signalled is None and self._signals.came:
-            signalled = SignalledError(self._signals.came[0], message="the conversation was ended", hint="beam log")
+        if signalled is None and came:
+            signalled = SignalledError(came[0], message="the conversation was ended", hint="beam log")
         if signalled is not None:
             raise signalled
         self._print([self._style.bold(f"ended: {collapse_to_line(self._chat.why)}") + self._style.dim(self._sum())])
@@ -113,9 +111,6 @@ class TogetherChat:
             if turn is None:
                 return
             await self._turn(turn, began)
-            self._signals.listen()
-            if self._signals.came:
-                return
 
     async def _turn(self, turn: NextTurn, began: float) -> None:
         self._speaker = turn.agent
@@ -233,6 +228,10 @@ class TogetherChat:
         self._chat.stop("a person ended it")
         self._may_go.set()
         self._turns.interrupt()
+
+    def _ended_by_signal(self) -> None:
+        self._chat.stop("a signal ended it")
+        self._end()
 
     def _end(self) -> None:
         self._may_go.set()
