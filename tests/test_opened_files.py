@@ -14,13 +14,14 @@ OPENER = "base/files.py"
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 MODULES = {"os", "io", "posix", "codecs", "fileinput", "mmap"}
 # What has an `open` that opens no file, or opens it so.
-OURS = {"Journal", "TerminalProcess", "cls", "link", "viewers", "webbrowser"}
+OURS = {"Journal", "TerminalProcess", "cls", "link", "opener", "viewers", "webbrowser"}
 
 # (module, call): why it may.
 REASONS = {
     ("api/matrix.py", "read_bytes"): "a file of the package itself",
     ("cli/attach.py", "write_text"): "a person names it in this command, and may mean a pipe",
     ("cli/dev.py", "open"): "a person names it in this command, and may mean a pipe",
+    ("cli/dev.py", "read_text"): "a file of the package itself",
     ("cli/prompt.py", "open"): "a person names it in this command, and may mean a pipe",
     ("cli/queue.py", "read_text"): "what the person's own editor left in a directory made for it",
     ("cli/queue.py", "write_text"): "in a directory made for it a line before",
@@ -42,6 +43,7 @@ REASONS = {
     ("process/guard.py", "posix.open"): "runs alone, without beam's modules: its terminal, and /dev/null",
     ("process/landlock.py", "posix.open"): "runs in the guard, without beam's modules; O_PATH opens no file's content",
     ("process/table.py", "posix.open"): "/proc",
+    ("proxy/doors.py", "open"): "/proc",
     ("teams/hook.py", "posix.open"): "runs alone, without beam's modules; it never waits and follows no link",
     ("testing/fake_model/script.py", "open"): "a person names it in this command, and may mean a pipe",
     ("testing/fake_model/server.py", "open"): "a log that a person names in this command",

@@ -149,7 +149,7 @@ def test_a_worker_is_started_only_where_nobody_holds_the_agent_and_never_for_a_m
 def test_a_worker_that_can_not_be_started_is_said(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch.sys, "executable", str(root.base / "none"))
     before = sorted(Path("/dev/fd").iterdir())
-    with pytest.raises(DiskError, match="can't start a worker"):
+    with pytest.raises(DiskError, match="can't start a process"):
         launch.start(root.context, root.place("worker"))
     assert sorted(Path("/dev/fd").iterdir()) == before
     assert files.names(root.place("worker").dir).count("worker.log") == 1
