@@ -32,7 +32,8 @@ _CUT_OFF = "has hit a token limit!"
 _ERROR = re.compile(r"litellm\.\w+|.*\b(APIConnectionError|AuthenticationError|Model \S+ has hit a token limit!)")
 _SHORTEST_ERROR = len("litellm.x")
 # What broke an answer off stands in the middle of its last line, wrapped, up to the end or to the next try.
-_BROKEN = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): [^\n]*(?:\n[^\n]+){0,4}\n*\Z")
+_BROKEN = re.compile(r"litellm\.\w*(?:Error|Exception|Timeout): ")
+_BROKEN_LINES = 5
 
 
 class Text:
@@ -158,8 +159,7 @@ class Text:
         """Return what went wrong if a line, or the beginning of an answer, says so; else ""."""
         if self._trouble:
             return _one_line(self._trouble)
-        broken = _BROKEN.search("\n".join(self._answer))
-        return "" if broken is None else _one_line(broken[0].split("\n"))
+        return _one_line(_broken_off(self._answer))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict, with the failure that stands between the announcements and the end.
@@ -176,6 +176,23 @@ class Text:
             elif text:
                 summary.failure = Failure(class_of(None, text), text[:500])
         return verdict(self._turn, exit, summary)
+
+
+def _broken_off(answer: Sequence[str]) -> list[str]:
+    """Return the end of an answer from the failure on that broke it off, line by line; none if nothing did.
+
+    Only its last lines are looked at, however long it is: this may be asked for each line.
+    """
+    end = len(answer)
+    while end and not answer[end - 1]:
+        end -= 1
+    begin = end
+    while begin and answer[begin - 1] and end - begin < _BROKEN_LINES:
+        begin -= 1
+    for number in range(begin, end):
+        if found := _BROKEN.search(answer[number]):
+            return [answer[number][found.start() :], *answer[number + 1 : end]]
+    return []
 
 
 def _left_early(exit: Exit) -> str:
