@@ -4,6 +4,7 @@ An adapter starts no processes, reads no files and has no clock. It turns a `Tur
 into events and one `Verdict`. A module satisfies `Adapter` by defining its names; there is no class to inherit from.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -353,22 +354,26 @@ class Native(Struct, frozen=True):
 _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half the time
 
 
+# What the strict decoder refuses and the tolerant one takes; whatever else is refused is no JSON.
+_ODD = re.compile(rb"[^\x00-\x7f]|\\u|NaN|Infinity|\d{16}|[eE][+-]?\d{3}")
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
 def native(line: bytes) -> Native | None:
     """Return the JSON object of a line, None for any other line. Invalid UTF-8 and lone surrogates become U+FFFD."""
-    try:
-        value = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        value = json_object(line)
-    return Native(value, line) if isinstance(value, dict) else None
+    value = json_object(line)
+    return None if value is None else Native(value, line)
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:
     """Return the JSON object of a line, None for any other line, as tolerantly as `native`."""
     try:
         value = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _NOT_JSON:
+        if not (line.lstrip().startswith(b"{") and _ODD.search(line)):
+            return None
         try:
-            value = document(line)
+            value = _decode_odd(line)
         except ValueError:
             return None
     return value if isinstance(value, dict) else None
@@ -378,13 +383,18 @@ def document(data: bytes) -> Any:
     """Return the JSON value in the bytes, as tolerantly as `native`. Raises ValueError."""
     try:
         return _decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            import json  # for odd documents alone
+    except _NOT_JSON:
+        return _decode_odd(data)
 
-            return _scrubbed(json.loads(data.decode("utf-8", "replace")))
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+
+def _decode_odd(data: bytes) -> Any:
+    """Return the JSON value in bytes that the strict decoder refuses. Raises ValueError."""
+    import json  # for odd documents alone
+
+    try:
+        return _scrubbed(json.loads(data.decode("utf-8", "replace")))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def _scrubbed(value: Any) -> Any:
