@@ -114,6 +114,18 @@ def test_a_call_that_was_not_recorded_ends_the_turn_and_why_says_where_it_differ
     assert called["differences"]
 
 
+def test_the_doctor_names_what_is_not_deterministic(beam: Cli, agents_path: str) -> None:
+    command = {"command": "head -c 8 /dev/urandom | od -An -tx1"}
+    with FakeModel() as model:
+        cli = at(beam, "claude", agents_path, model.url)
+        assert cli("agent", "set", "claude", "access=full").code == 0
+        text = f"!tool Bash {json.dumps(command)} !then !say done"
+        found = cli("proxy", "doctor", "claude", text, "--upstream", model.url, timeout=300)
+    assert found.code == 13, found
+    assert found.out.startswith("first completed, second completed: 1 exact, 0 minor, 1 major, 0 unmatched\n"), found
+    assert "body.messages[3].content[0].content: in 1 request" in found.out
+
+
 @pytest.mark.parametrize(
     "name",  # a turn of aider's is one call, which is never cut
     [
