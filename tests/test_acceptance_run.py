@@ -293,6 +293,37 @@ def test_a_replay_needs_no_cli_and_says_that_no_tool_ran(place: Cli) -> None:
     )
 
 
+def test_a_step_is_told_what_another_agent_did_in_this_run_and_a_replay_has_the_same_prompt(place: Cli) -> None:
+    told = (
+        one("crash").replace("id: it", "id: before")
+        + one("hello")
+        + ("- send: c\n  prompt: go on\n  context_from: a\n  context: full\n")
+    )
+    scenario(place, told, "agents: {c: {command: [cat]}}\n")
+    assert "sends 5 characters and what a did (full)" in place("run", "s.yaml", "--dry-run").out
+    assert place("run", "s.yaml", "--fail-fast").out.count("skip") >= 1
+    for words in (("--record", "rec"), ("--replay", "rec"), ("--replay", "rec")):
+        done = place("run", "s.yaml", *words, "--json")
+        (turn,) = done.json["steps"][-1]["turns"]
+        quoted = turn["outcome"]["reply"].splitlines()
+        assert quoted[0] == "go on"
+        assert [line for line in quoted if line.endswith("asked:")] == ["| human asked:"] * 2
+        assert {"|     crash", "|     hello", "|     You said: hello"} <= set(quoted)
+        assert any(line.startswith("| this turn of a was failed: ") for line in quoted)
+        assert not any("again" in line for line in quoted)
+
+
+def test_a_step_whose_agent_had_no_turn_to_quote_is_skipped(place: Cli) -> None:
+    scenario(
+        place,
+        "- {send: b, id: gone, prompt: empty}\n- {send: a, prompt: {reply: gone}}\n"
+        "- {send: b, prompt: go on, context_from: a}\n",
+    )
+    result = place("run", "s.yaml", "--json").json
+    assert [step["verdict"] for step in result["steps"]] == ["passed", "skipped", "skipped"]
+    assert result["steps"][-1]["why"] == "a had no turn before"
+
+
 def test_one_message_is_recorded_and_replayed_and_what_is_missing_is_filled_in(place: Cli) -> None:
     assert place("send", "a", "hello", "--record", "rec").out == "You said: hello\n"
     place.config("agents: {a: {adapter: scripted, script: script.yaml}}\n")

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, field
 
 from beam.base.errors import NotFoundError, UsageError
 from beam.model import events
-from beam.model.events import AnyEvent
+from beam.model.events import Event
 
 ContextMode = Literal["recent", "full", "summary"]
 
@@ -54,11 +54,15 @@ def mode_of(word: str | None) -> ContextMode:
     raise UsageError(f"--context {word[:40]!r} is not recent, full or summary", "beam send --help")
 
 
-def quote(agent: str, found: Iterable[AnyEvent], mode: ContextMode) -> str:
-    """Return the quote of the session that the agent is in, or was in last. Raises NotFoundError if there is none."""
+def quote(agent: str, found: Iterable[Event], mode: ContextMode, *, has_times: bool = True) -> str:
+    """Return the quote of the session that the agent is in, or was in last; with `has_times` it says when each prompt
+    was sent. Raises NotFoundError if there is none."""
     exchanges, plan = _read(found)
     if not exchanges:
         raise NotFoundError(f"{agent} has no history yet", f"beam log {agent}", subject=agent)
+    if not has_times:
+        for one in exchanges:
+            one.at = ""
     shown = [_lines(agent, one, mode, is_last=number == 0) for number, one in enumerate(reversed(exchanges))]
     ends = _summary(exchanges, plan) if mode == "summary" else []
     room = _BYTES[mode] - _size(ends)
@@ -82,7 +86,7 @@ def quote(agent: str, found: Iterable[AnyEvent], mode: ContextMode) -> str:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _read(found: Iterable[AnyEvent]) -> tuple[list[Exchange], Sequence[events.PlanStep]]:
+def _read(found: Iterable[Event]) -> tuple[list[Exchange], Sequence[events.PlanStep]]:
     """Return the exchanges of the last session, in order, and its plan."""
     exchanges: list[Exchange] = []
     queued: dict[str, tuple[str, str]] = {}
@@ -127,7 +131,7 @@ def _read(found: Iterable[AnyEvent]) -> tuple[list[Exchange], Sequence[events.Pl
     return [one for one in exchanges if one.session_id == current], plan
 
 
-def _take(now: Exchange, event: AnyEvent) -> None:
+def _take(now: Exchange, event: Event) -> None:
     match event:
         case events.Text(parent=None):
             now.texts.append(event.text)
@@ -147,7 +151,7 @@ def _take(now: Exchange, event: AnyEvent) -> None:
 
 def _lines(agent: str, one: Exchange, mode: ContextMode, *, is_last: bool) -> list[str]:
     is_short = mode == "summary"
-    lines = [f"{one.at[:16].replace('T', ' ')} {_line(one.sender, 64)} asked:"]
+    lines = [f"{one.at[:16].replace('T', ' ')} {_line(one.sender, 64)} asked:".lstrip()]
     lines += _text(one.prompt, _PROMPT[mode], is_short=is_short)
     if mode != "summary":
         calls = one.calls if mode == "full" else []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from beam.conversations.hand_over import ContextMode
 from beam.conversations.shape import (
     Cases,
     Either,
@@ -103,8 +106,17 @@ _SHAPES["step"] = Cases(
     "step",
     {
         "send": Table(
-            {"send": Many(AGENT), "prompt": _PROMPT, "schema": _SCHEMA, **_TURN, **_ANY_STEP},
+            {
+                "send": Many(AGENT),
+                "prompt": _PROMPT,
+                "context_from": AGENT,
+                "context": Word(get_args(ContextMode)),
+                "schema": _SCHEMA,
+                **_TURN,
+                **_ANY_STEP,
+            },
             required=("send", "prompt"),
+            needs={"context": "context_from"},
             description="Sends a prompt to one agent, or to several at the same time.",
         ),
         "chat": Table(

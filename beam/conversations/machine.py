@@ -199,7 +199,9 @@ def _does(step: Step) -> str:
             size = sum(len(part.value) for part in step.prompt if part.kind == "text")
             parts = [f"{part.kind} {part.value}" for part in step.prompt if part.kind not in ("text", "diff")]
             parts += ["the diff" for part in step.prompt if part.kind == "diff"]
-            return f"sends {' and '.join([f'{size} characters' if size else '', *parts]).strip(' and') or 'a prompt'}"
+            if step.context_from is not None:
+                parts.append(f"what {step.context_from} did ({step.context})")
+            return f"sends {' and '.join(filter(None, [f'{size} characters' if size else '', *parts])) or 'a prompt'}"
         case Chat():
             return f"talk {step.order.replace('_', ' ')}, at most {step.until.turns} turns"
         case Judge():

@@ -33,6 +33,7 @@ from beam.conversations.scenario import (
     TurnOptions,
     Until,
     Worktree,
+    agents_of,
 )
 from beam.model.message import PLAIN
 
@@ -100,6 +101,7 @@ class _Reading:
         self._variables = self._values(given)
         self._speaks: dict[str, bool] = {}  # id of a step -> whether it has a reply
         self._last = ""  # id of the last step with a reply
+        self._took_part: set[str] = set()  # the agents of the steps before this one
         self._defaults = _options(top.get("defaults", {}))
 
     def scenario(self, digest: str) -> Scenario:
@@ -172,6 +174,8 @@ class _Reading:
             if prefix:
                 self._last = before  # those at the same time don't know each other
             found.append(self._step(kind, table, place, name))
+            if not prefix:
+                self._took_part.update(agent for agent, _ in agents_of(found[-1]))
             spoken[name] = kind in ("send", "chat", "judge", "run")
             if not prefix:
                 self._speaks |= spoken
@@ -180,6 +184,7 @@ class _Reading:
                     self._last = name
         if prefix:
             self._speaks |= spoken
+            self._took_part.update(agent for step in found for agent, _ in agents_of(step))
             self._last = next((name for name in reversed(spoken) if spoken[name]), before)
         return found
 
@@ -200,6 +205,8 @@ class _Reading:
                 return Send(
                     agents=given["send"],
                     prompt=self._prompt(given["prompt"], (*at, "prompt")),
+                    context_from=self._handed_over(given, at),
+                    context=given.get("context", "recent"),
                     options=options,
                     schema=None if schema is None else self._schema(schema, (*at, "schema")),
                     **any_step,
@@ -252,6 +259,20 @@ class _Reading:
         for number, name in enumerate(agents):
             if name in agents[:number]:
                 raise self._source.error((*at, str(number)), f"{name} is named twice", "name each agent once")
+
+    def _handed_over(self, given: Given, at: At) -> str | None:
+        """Return the agent whose turns so far are quoted in the prompt; it must have had one."""
+        agent: str | None = given.get("context_from")
+        if agent is None:
+            return None
+        at = (*at, "context_from")
+        if agent in given["send"]:
+            raise self._source.error(at, f"{agent} knows what it did itself", "name another agent, or leave it out")
+        if agent not in self._took_part:
+            known = tuple(sorted(self._took_part))
+            hint = nearest(agent, known) if known else "put a step before it that sends to the agent"
+            raise self._source.error(at, f"{agent} takes part in no step before this one", hint)
+        return agent
 
     def _of(self, given: Given, at: At, *, needed: bool = True) -> str:
         if "of" in given:

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.config.source import Source
+from beam.conversations.hand_over import ContextMode
 from beam.model.message import Access
 
 At = tuple[str, ...]
@@ -66,10 +67,15 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Send(Step, frozen=True, kw_only=True):
-    """Sends one prompt to each of these agents, at the same time. `schema` is a JSON Schema as text."""
+    """Sends one prompt to each of these agents, at the same time. `schema` is a JSON Schema as text.
+
+    `context_from` is the agent whose turns of this run so far are quoted below the prompt, `context` how much of them.
+    """
 
     agents: tuple[str, ...]
     prompt: tuple[Part, ...]
+    context_from: str | None = None
+    context: ContextMode = "recent"
     options: TurnOptions = TurnOptions()
     schema: str | None = None
 
@@ -161,6 +167,12 @@ class Scenario(Struct, frozen=True, kw_only=True):
     def all_steps(self) -> Iterator[Step]:
         """Yield each step in the order of the file, and those inside of a parallel one after it."""
         return _each(self.steps)
+
+    def handed_over(self) -> frozenset[str]:
+        """Return the agents whose turns a later step quotes for another agent."""
+        return frozenset(
+            step.context_from for step in self.all_steps() if isinstance(step, Send) and step.context_from is not None
+        )
 
     def speakers(self) -> dict[str, At]:
         """Return each agent that takes part, and where the file names it first."""

@@ -196,11 +196,13 @@ class Many(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Keys and values, each key at most once. `required` keys must be there; of `one_of` exactly one."""
+    """Keys and values, each key at most once. `required` keys must be there; of `one_of` exactly one. `needs` has
+    keys that mean nothing without another."""
 
     fields: Mapping[str, Shape]
     required: tuple[str, ...] = ()
     one_of: tuple[str, ...] = ()
+    needs: Mapping[str, str] = {}
     description: str = ""
 
     def read(self, value: object, at: At, source: Source) -> dict[str, object]:
@@ -212,6 +214,9 @@ class Table(Struct, frozen=True):
         for key in self.required:
             if key not in value:
                 raise source.error(at, f"has no `{key}`", f"write `{key}:`")
+        for key, other in self.needs.items():
+            if key in value and other not in value:
+                raise source.error((*at, key), f"means nothing without `{other}`", f"write `{other}:` beside it")
         if self.one_of:
             there = [key for key in self.one_of if key in value]
             if len(there) != 1:
@@ -226,6 +231,8 @@ class Table(Struct, frozen=True):
         made["properties"] = {key: shape.schema() for key, shape in self.fields.items()}
         if self.required:
             made["required"] = list(self.required)
+        if self.needs:
+            made["dependentRequired"] = {key: [other] for key, other in self.needs.items()}
         if self.one_of:
             made["oneOf"] = [{"required": [key]} for key in self.one_of]
         return made

@@ -10,7 +10,7 @@ import msgspec
 
 from beam.agents import registry
 from beam.base import files
-from beam.base.errors import BeamError, DiskError, ExitCode, UsageError
+from beam.base.errors import BeamError, DiskError, ExitCode, NotFoundError, UsageError
 from beam.broker.compose import replace_surrogates
 from beam.conversations import chat as chats
 from beam.conversations.budget import Meter
@@ -18,6 +18,7 @@ from beam.conversations.changes import Repository
 from beam.conversations.commands import Ran, run_command
 from beam.conversations.expect import Changes, Subject, check, ci_failures, value_text
 from beam.conversations.facts import TurnFacts
+from beam.conversations.hand_over import ContextMode, quote
 from beam.conversations.held import HeldAgents
 from beam.conversations.judge import SCHEMA, Score, prompt_of, score_in
 from beam.conversations.model_calls import ModelFolders
@@ -85,6 +86,7 @@ class StepRunner:
         self.is_parallel = False  # steps run at the same time: nobody knows whose change a change is
         self._results: dict[str, StepResult] = {}
         self._turns: dict[str, list[TurnFacts]] = {}
+        self._told: dict[str, list[Event]] = {agent: [] for agent in scenario.handed_over()}  # of whom a step is told
         self._clock = agents.context.clock
 
     async def begin(self) -> None:
@@ -138,6 +140,8 @@ class StepRunner:
 
     async def _send(self, step: Send, facts: list[TurnFacts]) -> StepResult:
         prompt = await self._prompt(step.prompt)
+        if step.context_from is not None:
+            prompt = f"{prompt}\n\n{self._handed_over(step.context_from, step.context)}"
         options = _asked(step.options, step.schema)
         facts += [TurnFacts(agent, prompt) for agent in step.agents]
         said = await asyncio.gather(*(self._say(step.id, each, options) for each in facts), return_exceptions=True)
@@ -217,8 +221,12 @@ class StepRunner:
             self._recorder.check()  # no turn is begun that could not be recorded
         self._meter.add(turn)
 
+        told = self._told.get(turn.agent)
+
         def seen(event: Event) -> None:
             turn.take(event)
+            if told is not None:
+                told.append(event)
             with_recorder(self._recorder, event)
             self._meter.look()
 
@@ -279,6 +287,13 @@ class StepRunner:
         if not result.reply.strip():
             raise _SkipError(f"step {step} said nothing")
         return result.reply
+
+    def _handed_over(self, agent: str, mode: ContextMode) -> str:
+        """Return the quote of that agent's turns in this run. It says no times, so that a replay has the same."""
+        try:
+            return quote(agent, self._told[agent], mode, has_times=False)
+        except NotFoundError:
+            raise _SkipError(f"{agent} had no turn before") from None
 
     async def _diff(self) -> str:
         if not self.before:

@@ -106,6 +106,13 @@ MALFORMED = [
     step("a number in a command", "- run: [sleep, 3]\n", 3, 16, "in quotes"),
     step("a parallel step in another", "- parallel:\n  - parallel:\n    - send: a\n      prompt: x\n", 3, 3, "inside of one"),
     step("parallel steps that know each other", "- parallel:\n  - send: a\n    id: x\n    prompt: x\n  - send: b\n    prompt: {reply: x}\n", 8, 14, "no step before"),
+    step("a context of nobody", "- send: a\n  prompt: x\n  context: full\n", 5, 3, "means nothing without `context_from`"),
+    step("an unknown context", f"{SEND}- send: b\n  prompt: x\n  context_from: a\n  context: ful\n", 8, 3, "did you mean full"),
+    step("a context of an agent that takes no part", "- send: b\n  prompt: x\n  context_from: a\n", 5, 3, "put a step before it"),
+    step("a context of a mistyped agent", "- send: boss\n  prompt: x\n- send: b\n  prompt: x\n  context_from: bos\n", 7, 3, "did you mean boss"),
+    step("a context of the agent itself", f"{SEND}- send: a\n  prompt: x\n  context_from: a\n", 7, 3, "knows what it did itself"),
+    step("a context of one at the same time", "- parallel:\n  - send: a\n    prompt: x\n  - send: b\n    prompt: x\n    context_from: a\n", 8, 5, "in no step before"),
+    step("a context for a chat", f"{SEND}- chat: [b, c]\n  prompt: x\n  context_from: a\n", 7, 3, "unknown key"),
     step("a NUL", '- send: a\n  prompt: "a\\0b"\n', 4, 3, "NUL"),
 ]  # fmt: skip
 
@@ -131,5 +138,9 @@ ONLY_BEAM = frozenset(
         "a parallel step in another",
         "parallel steps that know each other",
         "a NUL",
+        "a context of an agent that takes no part",
+        "a context of a mistyped agent",
+        "a context of the agent itself",
+        "a context of one at the same time",
     }
 )

@@ -41,6 +41,15 @@ def inside(text: str) -> list[str]:
     return lines
 
 
+def test_a_quote_without_times_is_the_same_at_any_time() -> None:
+    found = turn(1, "look", "seen")
+    later = [replace(event, ts="2030-01-01T00:00:00.000000Z") for event in found]
+    for mode in MODES:
+        text = quote("boss", found, mode, has_times=False)
+        assert text == quote("boss", later, mode, has_times=False)
+        assert inside(text)[0] == "| human asked:"
+
+
 def test_a_recent_history_has_prompts_answers_and_changed_files_in_order() -> None:
     call = events.ToolCalled(call_id="c", name="Bash", input=Raw(b'{"command":"ls"}'))
     found = [*turn(1, "look", "seen", call), *turn(2, "write", "done", events.FileChanged(path="a.py"))]

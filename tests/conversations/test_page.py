@@ -25,6 +25,7 @@ SCRIPT = """
 rules:
   - {match: Plan a, reply: 1. Draw it. 2. Build it. 3. Test it.}
   - {match: What is missing, reply: COMPLETE}
+  - {match: What is left, reply: COMPLETE}
   - {match: Agree on, reply: AGREED}
   - match: Score the work
     reply:

@@ -113,6 +113,16 @@ def test_options_of_a_step_are_over_those_of_all() -> None:
     assert (first.options.model, first.options.timeout) == ("large", 120.0)
 
 
+def test_a_step_may_quote_an_agent_of_an_earlier_step_also_of_one_that_ran_at_the_same_time() -> None:
+    scenario = read(
+        "beam: 1\nsteps:\n- parallel:\n  - send: a\n    prompt: x\n  - chat: [b, c]\n    prompt: x\n"
+        "- send: d\n  prompt: x\n  context_from: c\n  context: summary\n- send: e\n  prompt: x\n  context_from: d\n"
+    )
+    asked = [(step.context_from, step.context) for step in scenario.steps if isinstance(step, Send)]
+    assert asked == [("c", "summary"), ("d", "recent")]
+    assert scenario.handed_over() == {"c", "d"}
+
+
 def test_a_variable_that_is_not_declared_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean topic"):
         read("beam: 1\nvariables: {topic: x}\nsteps: [{send: a, prompt: x}]\n", topik="y")
