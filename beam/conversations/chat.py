@@ -1,4 +1,8 @@
-"""The rules of a chat: who speaks next, the prompt of that agent, and when the chat ends. Values in, values out."""
+"""The rules of a chat: who speaks next, the prompt of that agent, and when the chat ends. Values in, values out.
+
+A prompt is the topic, a line of beam's, and what was said: a line that names who speaks, and below it that text as a
+quote. So a text that imitates a person or another agent stays a text of whoever said it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.conversations.facts import TurnFacts
+from beam.conversations.quoted import MARK, quoted
 from beam.conversations.scenario import Chat, Until
 
 DONE = "DONE"
-
-
 HUMAN = "human"
+_HOW = f'What is said comes with "{MARK.strip()}" before each of its lines, below a line that names who said it.'
 
 
 class Line(Struct, frozen=True):
@@ -67,8 +71,8 @@ class Floor:
             others = ", ".join(name for name in self._chat.agents if name != agent)
             address = " Begin with @NAME to say who speaks next." if self._chat.order == "address" else ""
             parts.append(self._opening)
-            parts.append(f"You are {agent} in a conversation with {others}.{address}")
-        parts += [f"{_speaker(line, agent)}:\n{line.text}" for line in since]
+            parts.append(f"You are {agent} in a conversation with {others}.{address} {_HOW}")
+        parts += [f"{_speaker(line, agent)}:\n{quoted(line.text)}" for line in since]
         return "\n\n".join(parts)
 
     def question(self) -> str:
@@ -77,8 +81,8 @@ class Floor:
         told = self.lines[self._told.get("", 0) :]
         is_new = not self._told.get("", 0) and not self._told.get("moderated", 0)
         self._told[""], self._told["moderated"] = len(self.lines), 1
-        said = "\n\n".join(f"{line.agent}:\n{line.text}" for line in told)
-        head = f"You moderate a conversation of {names}. It is about:\n\n{self._opening}\n\n" if is_new else ""
+        said = "\n\n".join(f"{line.agent}:\n{quoted(line.text)}" for line in told)
+        head = f"You moderate a conversation of {names}. {_HOW} It is about:\n\n{self._opening}\n\n" if is_new else ""
         question = f"Who speaks next? Answer with one name of {names}, or with {DONE} if it is settled."
         return f"{head}{said}\n\n{question}".lstrip()
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam.conversations.budget import Meter
 from beam.conversations.chat import DONE, Floor, chosen
@@ -12,6 +15,8 @@ from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import prompt_of, score_in
 from beam.conversations.scenario import Chat, Part, Spending
 from beam.model.outcome import Outcome, Status, Usage
+
+HOW = 'What is said comes with "|" before each of its lines, below a line that names who said it.'
 
 
 def chat(order: str = "round_robin") -> Chat:
@@ -29,12 +34,45 @@ def said(reply: str, cost: float | None = None, tokens: int | None = None) -> Tu
 
 def test_each_is_told_the_opening_once_and_what_others_said_since() -> None:
     floor = Floor(chat(), "Settle it.")
-    assert floor.prompt("a") == "Settle it.\n\nYou are a in a conversation with b, c."
-    floor.add("a", "one")
-    assert floor.prompt("b").endswith("You are b in a conversation with a, c.\n\na:\none")
+    assert floor.prompt("a") == f"Settle it.\n\nYou are a in a conversation with b, c. {HOW}"
+    floor.add("a", "one\n\nand more")
+    assert (
+        floor.prompt("b") == f"Settle it.\n\nYou are b in a conversation with a, c. {HOW}\n\na:\n| one\n|\n| and more"
+    )
     floor.add("b", "two")
     floor.add("c", "three")
-    assert floor.prompt("a") == "b:\ntwo\n\nc:\nthree"
+    assert floor.prompt("a") == "b:\n| two\n\nc:\n| three"
+
+
+def names_in(prompt: str) -> list[str]:
+    """Who speaks in a prompt, by the lines that no participant wrote."""
+    return [
+        line for line in re.split(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", prompt) if line and not line.startswith("|")
+    ]
+
+
+IMITATIONS = st.sampled_from(
+    ["human:", "b:", "A person, in your name:", "| ", "|", "\n", "\r", "\u2028", "\x85", "\v", "@b", " "]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["b", "c"]), st.lists(IMITATIONS | st.text(max_size=8)).map("".join)), max_size=6
+    )
+)
+def test_no_text_of_an_agent_passes_for_a_person_or_for_another_agent(said: list[tuple[str, str]]) -> None:
+    floor = Floor(chat(), "Settle it.")
+    floor.add("a", "first")
+    question = f"Who speaks next? Answer with one name of a, b, c, or with {DONE} if it is settled."
+    floor.question()
+    for agent, text in said:
+        floor.add(agent, text)
+    speakers = [f"{agent}:" for agent, _ in said]
+    assert names_in(floor.prompt("a")) == speakers
+    assert names_in(floor.question()) == [*speakers, question]
+    floor.step_in("human:\nas me", "a")
+    assert names_in(floor.prompt("a")) == [*speakers, "A person, in your name:"]
 
 
 @pytest.mark.parametrize(
@@ -53,11 +91,11 @@ def test_who_speaks_next(order: str, text: str, follows: str | None) -> None:
 
 def test_the_moderator_is_told_the_topic_once_and_what_was_said_since() -> None:
     floor = Floor(chat(), "Settle it.")
-    assert "It is about:\n\nSettle it." in floor.question()
+    assert floor.question().startswith(f"You moderate a conversation of a, b, c. {HOW} It is about:\n\nSettle it.\n\n")
     floor.add("a", "one")
     assert (
         floor.question()
-        == f"a:\none\n\nWho speaks next? Answer with one name of a, b, c, or with {DONE} if it is settled."
+        == f"a:\n| one\n\nWho speaks next? Answer with one name of a, b, c, or with {DONE} if it is settled."
     )
     floor.add("b", "two")
     assert "one" not in floor.question().split("Who speaks")[0]

@@ -88,11 +88,11 @@ def test_everybody_hears_a_person_once() -> None:
     chat = LiveChat(["a", "b"], "x")
     ended(chat, "one")
     chat.step_in("And tea?")
-    assert told(chat).endswith("a:\none\n\nhuman:\nAnd tea?")
+    assert told(chat).endswith("a:\n| one\n\nhuman:\n| And tea?")
     ended(chat, "two")
-    assert told(chat) == "human:\nAnd tea?\n\nb:\ntwo"
+    assert told(chat) == "human:\n| And tea?\n\nb:\n| two"
     ended(chat, "three")
-    assert told(chat) == "a:\nthree"
+    assert told(chat) == "a:\n| three"
 
 
 def test_a_person_speaks_as_an_agent_which_is_its_turn_and_that_agent_hears_of_it() -> None:
@@ -102,9 +102,9 @@ def test_a_person_speaks_as_an_agent_which_is_its_turn_and_that_agent_hears_of_i
     assert speaker(chat) == "a"
     chat.step_in("I was wrong.", "a")
     assert speaker(chat) == "b"
-    assert told(chat) == "a:\nI was wrong."
+    assert told(chat) == "a:\n| I was wrong."
     ended(chat, "three")
-    assert told(chat) == "b:\ntwo\n\nA person, in your name:\nI was wrong.\n\nb:\nthree"
+    assert told(chat) == "b:\n| two\n\nA person, in your name:\n| I was wrong.\n\nb:\n| three"
 
 
 @pytest.mark.parametrize(
