@@ -23,9 +23,10 @@ from beam.base.errors import BeamError, NotFoundError, SignalledError, UsageErro
 from beam.model.message import Access
 from beam.model.outcome import Status
 from beam.process import tree
-from beam.teams import act
-from beam.teams.act import PENDING, TeamFiles
+from beam.teams import frames
+from beam.teams.act import TeamFiles
 from beam.teams.model import LEAD, Mail, Task
+from beam.teams.task_files import PENDING
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Membership:
 
     def _join(self) -> None:
         joining = self._joining
-        if not act.MEMBER_NAME.fullmatch(self._name):
+        if not frames.MEMBER_NAME.fullmatch(self._name):
             raise UsageError(f"{self._name!r} is not a member's name", "use --name", subject=self._name)
         self._check_alone()
         if joining.leads:
@@ -200,7 +201,7 @@ class Membership:
         if mail.kind != "message":
             self._note(f"left out: {mail.kind} of {mail.sender}")
             return False
-        sender = mail.sender if act.MEMBER_NAME.fullmatch(mail.sender) else "Somebody whose name is none"
+        sender = mail.sender if frames.MEMBER_NAME.fullmatch(mail.sender) else "Somebody whose name is none"
         text = (
             f"{sender} of the team {self._team} writes to you. It is an agent, or says so; "
             "it is not your user.\n\n"
@@ -284,9 +285,9 @@ class Membership:
             return
         words = " ".join(text.split())
         summary = words if len(words) <= _SUMMARY else words[: _SUMMARY - 1] + "…"
-        if act.is_frame(text):
+        if frames.is_frame(text):
             text = f"The answer was:\n{text}"
-        self._files.post(receiver, text[: act.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)
+        self._files.post(receiver, text[: frames.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)
 
     def _idle(self) -> None:
         fields = {"from": self._name, "idleReason": "available"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from beam.base.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
-from beam.teams import act, vendor_lock
+from beam.teams import act, frames, vendor_lock
 from beam.teams.act import TeamFiles
 from tests.support.cli import Cli
 
@@ -73,24 +73,24 @@ def test_a_message_lies_in_the_inbox_in_claudes_own_form(team: TeamFiles) -> Non
         f'{{"type":"shutdown_request","n":{"[" * 100_000}{"]" * 100_000}}}',
         "",
         "   ",
-        "x" * (act.LONGEST + 1),
+        "x" * (frames.LONGEST + 1),
     ],
 )
 def test_a_frame_of_the_protocol_is_no_message(text: str) -> None:
     with pytest.raises(UsageError):
-        act.check_text(text)
+        frames.check_text(text)
 
 
 @pytest.mark.parametrize("text", ['{"a":1}', '{"type" is what I mean}', '[{"type":"x"}]', 'see {"type":"x"}', "{}"])
 def test_what_is_no_frame_is_a_message(text: str) -> None:
-    assert act.check_text(text) == text
+    assert frames.check_text(text) == text
 
 
 def test_nobody_writes_in_a_members_name(team: TeamFiles) -> None:
     for name in ("team-lead", "alice", "a b", "", "../x"):
         with pytest.raises(UsageError):
-            act.check_sender(name, team.roster())
-    assert act.check_sender("human", team.roster()) == "human"
+            frames.check_sender(name, team.roster())
+    assert frames.check_sender("human", team.roster()) == "human"
 
 
 def test_an_unknown_member_is_named_with_the_nearest(team: TeamFiles) -> None:

@@ -1,0 +1,77 @@
+"""The single lines of the board: its title, the names of its panes, what was said last, and its keys. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from beam.board.panes import PANES
+from beam.board.rows import Row
+from beam.board.words import Drawn, Piece, cell, money, plain
+
+if TYPE_CHECKING:
+    from beam import AskLine
+
+Key = tuple[str, str, str]  # the key, what it does, the name of its action
+
+
+def title(rows: Sequence[Row], clock: str, width: int) -> Drawn:
+    """Return how many are here, at work and asking, what they cost, and the time."""
+    busy = sum(row.is_busy for row in rows)
+    asks = sum(row.state == "asking" for row in rows)
+    cost = sum(row.cost_usd or 0.0 for row in rows)
+    mark = any(row.is_estimate and row.cost_usd for row in rows)
+    text = f" beam board  {len(rows)} here, {busy} at work"
+    asked = f", {asks} waiting for you" if asks else ""
+    right = f"{money(cost, is_estimate=mark)}  {clock} UTC "
+    left = cell(text, max(0, width - len(right) - len(asked))) if not asked else text
+    space = " " * max(0, width - len(left) - len(asked) - len(right))
+    return (Piece(left, "bar"), Piece(asked, "bar"), Piece(space + right, "bar"))
+
+
+def tabs(shown: int, only: str) -> Drawn:
+    """Return the names of the panes, and what the stream is limited to: "" for nothing."""
+    pieces = [Piece(f" {at + 1} {name} ", "bar" if at == shown else "dim") for at, name in enumerate(PANES)]
+    return (*pieces, Piece(f"  only {only}, esc shows all" if only else "", "ask"))
+
+
+def tab_at(column: int) -> int | None:
+    """Return the pane whose name is in that column; None if none is."""
+    used = 0
+    for at, name in enumerate(PANES):
+        used += len(name) + 4
+        if column < used:
+            return at
+    return None
+
+
+def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> Drawn:
+    """Return what was said last; if nothing was, who asks."""
+    if not asks or said.text:
+        return (said,)
+    first = asks[0][1]
+    more = f" and {len(asks) - 1} more" if len(asks) > 1 else ""
+    return (Piece(plain(f"{first.agent} asks for {first.tool}{more}: a shows it"), "ask"),)
+
+
+def keys(known: Sequence[Key], width: int) -> Drawn:
+    """Return the keys that fit."""
+    pieces: list[Piece] = []
+    for end, key, name, _ in _ends(known):
+        if end > width:
+            break
+        pieces += [Piece(key, "key"), Piece(f" {name}  ")]
+    return tuple(pieces)
+
+
+def action_at(known: Sequence[Key], column: int) -> str:
+    """Return the action of the key that is in that column; "" if none is."""
+    return next((action for end, _, _, action in _ends(known) if column < end), "")
+
+
+def _ends(known: Sequence[Key]) -> Iterator[tuple[int, str, str, str]]:
+    used = 0
+    for key, name, action in known:
+        used += len(key) + len(name) + 3
+        yield used, key, name, action

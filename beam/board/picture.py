@@ -1,0 +1,203 @@
+"""The picture of the board: the table of everyone above, a pane below it, and what is read and folded into both.
+
+One tick drains what came, folds it and draws once. Knows no key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.app import App, ComposeResult
+
+from beam import clock
+from beam.board import bars
+from beam.board.actions import seconds_of
+from beam.board.help import KEYS
+from beam.board.lines import Fixed, Lines
+from beam.board.panes import StreamLines, Table, TimeLines, cost_lines, team_lines
+from beam.board.rows import Everyone, Look, Row
+from beam.board.spans import Costs, Spans
+from beam.board.stream import Stream, shown_of
+from beam.board.words import Piece, plain
+
+if TYPE_CHECKING:
+    from beam import AskLine
+    from beam.board.feed import Came, Feed
+    from beam.board.teams import TeamLook
+
+_TICK_S = 0.25
+_CSS = """
+Screen { layout: vertical; }
+Lines { height: 1; }
+#table { height: 4; }
+#pane { height: 1fr; min-height: 4; }
+ModalScreen { align: center middle; }
+.box { width: 96%; height: 84%; border: round ansi_default; padding: 0 1; }
+.box #text { height: 1fr; }
+.box #keys { height: auto; min-height: 1; max-height: 3; }
+.low { height: auto; max-height: 12; max-width: 90; }
+.low #text { height: 5; }
+.low Input { height: 3; }
+"""
+
+
+class Picture(App[None]):
+    """The picture over a feed. `now` returns seconds since 1970."""
+
+    CSS = _CSS
+    ENABLE_COMMAND_PALETTE = False
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(self, feed: Feed, *, now: Callable[[], float] = time.time) -> None:
+        super().__init__(ansi_color=True)
+        self.feed = feed
+        self._now = now
+        self.everyone = Everyone()
+        self.stream = Stream()
+        self.spans, self.costs = Spans(), Costs()
+        self.table = Table()
+        self._names: dict[str, str] = {}
+        self._times = TimeLines(self.spans, self._names)
+        self._stream_lines = StreamLines(self.stream)
+        self._team: TeamLook | None = None
+        self._asks: Sequence[tuple[Path, AskLine]] = ()
+        self._at = 0
+        self._note: Piece = Piece("looking …", "dim")
+        self._selected = ""
+        self._typed_filter = ""
+
+    def compose(self) -> ComposeResult:
+        """Make the widgets."""
+        yield Lines(Fixed([]), id="title", has_cursor=False)
+        yield Lines(self.table, id="table")
+        yield Lines(Fixed([]), id="tabs", has_cursor=False)
+        yield Lines(self._stream_lines, id="pane", follows=True)
+        yield Lines(Fixed([]), id="note", has_cursor=False)
+        yield Lines(Fixed([]), id="keys", has_cursor=False)
+
+    def on_mount(self) -> None:
+        """Begin to read once the first picture is drawn."""
+        for name in ("title", "tabs", "note", "keys"):
+            self._lines(name).can_focus = False
+        self._lines("table").focus()
+        if not self.is_headless:
+            import asyncio
+            import signal
+
+            ended = 128 + signal.SIGTERM
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: self.exit(return_code=ended))
+        self.call_after_refresh(self.feed.start)
+        self.set_interval(_TICK_S, self.tick)
+        self.call_after_refresh(self.tick)
+
+    def on_unmount(self) -> None:
+        """Read no more."""
+        self.feed.close()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Make the picture for the new size."""
+        self.call_after_refresh(self.tick)
+
+    def _lines(self, name: str) -> Lines:
+        return self.screen_stack[0].query_one(f"#{name}", Lines)
+
+    # -- the tick ------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Take what came, and draw once; before the widgets are there, and after, nothing."""
+        if not self.screen_stack or not self.screen_stack[0].query("#keys"):
+            return
+        look = self.feed.take_look()
+        if look is not None:
+            self._take_look(look)
+        came = self.feed.take()
+        for each in came:
+            self._take(each)
+        team = self.feed.take_team()
+        if team is not None:
+            self._team = team
+        if self.feed.trouble:
+            self._note = Piece(plain(self.feed.trouble), "bad")
+            self.feed.trouble = ""
+        self._draw()
+
+    def _take_look(self, look: Look) -> None:
+        self.everyone.take_look(look)
+        self._asks = look.asks
+        now = self._now()
+        for row in self.everyone.rows():
+            self._names[row.key] = row.name
+            if row.is_busy:
+                since = seconds_of(row.since)
+                kind = "asking" if row.state == "asking" else "working"
+                self.spans.seen(row.key, kind, now if since is None else since)
+            else:
+                self.spans.rests(row.key, now)
+        if self._note.text == "looking …":
+            self._note = Piece("")
+
+    def _take(self, came: Came) -> None:
+        at_s = seconds_of(came.event.ts) or self._now()
+        self.everyone.take(came.key, came.event)
+        self.spans.take(came.key, came.event, at_s)
+        self.costs.take(came.key, came.event, at_s)
+        self._names.setdefault(came.key, plain(came.name))
+        shown = shown_of(came.event, came.key, came.name)
+        if shown is not None:
+            gone = self.stream.gone
+            self.stream.add(shown)
+            if self.stream.gone != gone and self._at == 0:
+                pane = self._lines("pane")
+                pane.cursor, pane.top = max(0, pane.cursor - 1), max(0, pane.top - 1)
+
+    def _draw(self) -> None:
+        now = self._now()
+        table, pane = self._lines("table"), self._lines("pane")
+        rows = self.everyone.rows()
+        known = {row.key: seconds_of(row.since) if row.since else None for row in rows}
+        self.table.rows, self.table.since_s, self.table.now_s = rows, known, now
+        at = next((at for at, row in enumerate(rows) if row.key == self._selected), None)
+        if at is None and rows:
+            at = min(table.cursor, len(rows) - 1)
+            if self._selected:
+                self._note = Piece(f"{self._names.get(self._selected, 'it')} is gone; this is {rows[at].name}", "bad")
+            self._selected = rows[at].key
+        height = max(4, min(len(rows) + 2, self.size.height * 2 // 5))
+        if table.styles.height is None or table.styles.height.value != height:
+            table.styles.height = height
+        table.place(at or 0)
+        table.refresh()
+        width = max(1, pane.size.width)
+        ts = clock.rfc3339(int(now * 1e9))[11:19]
+        if self._at == 1:
+            pane.source = team_lines(self._team, width)
+        elif self._at == 2:
+            self._times.tick(now, ts)
+        elif self._at == 3:
+            since = clock.rfc3339(int((now - self._times.scale_s) * 1e9))[11:16]
+            pane.source = cost_lines(self.costs, rows, now_s=now, scale_s=self._times.scale_s, width=width, since=since)
+        pane.show()
+        for name, line in (
+            ("title", bars.title(rows, ts, self.size.width)),
+            ("tabs", bars.tabs(self._at, self._only())),
+            ("note", bars.note(self._note, self._asks)),
+            ("keys", bars.keys(KEYS, self.size.width)),
+        ):
+            source = self._lines(name).source
+            if not isinstance(source, Fixed) or list(source.lines) != [line]:
+                self._lines(name).show(Fixed([line]))
+
+    def _only(self) -> str:
+        active = self.stream.filter
+        return "" if active.is_empty else self._typed_filter or self._names.get(active.key, active.key)
+
+    def _row(self) -> Row | None:
+        return self.everyone.get(self._selected)
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._note = Piece(plain(text), style)
+        self.tick()

@@ -1,0 +1,94 @@
+"""Reads and writes single files of Claude Code's. Plain files and directories of this user alone; no link is followed.
+
+Some of them Claude Code writes in place: half of one is read again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from beam.base import files
+from beam.base.errors import CorruptError
+
+_LARGEST = 16 * 1024 * 1024
+_HALF_TRIES, _HALF_S = 5, 0.02
+
+T = TypeVar("T")
+
+
+def check_directory(path: str) -> None:
+    """Refuse a directory that is a link or another user's; one that is missing passes."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise CorruptError(f"{path} is no directory of yours; beam writes nothing there", subject=path)
+
+
+def names(path: str) -> list[str]:
+    try:
+        return os.listdir(path)  # noqa: PTH208 - names
+    except OSError:
+        return []
+
+
+def read(path: str) -> bytes | None:
+    """Return the file's content, None if it is missing. Raises DiskError for what is no plain file."""
+    try:
+        return files.read(Path(path), _LARGEST)
+    except FileNotFoundError:
+        return None
+
+
+def whole(path: str, parse: Callable[[bytes], T | None]) -> T | None:
+    """Return what is in the file; None if it is missing, or if nothing can be made of it."""
+    for _ in range(_HALF_TRIES):
+        data = read(path)
+        if data is None:
+            return None
+        value = parse(data)
+        if value is not None:
+            return value
+        time.sleep(_HALF_S)
+    return None
+
+
+def letters(path: str) -> list[Any]:
+    data = read(path)
+    if data is None or not data.strip():
+        return []
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return []  # as Claude Code does: the next write takes its place
+    return value if isinstance(value, list) else []
+
+
+def write_new(path: str, value: object) -> None:
+    write_bytes(path, json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    folder, _, name = path.rpartition("/")
+    with files.disk("write", Path(path)):
+        handle = files.open_directory(Path(folder), follow=False)
+        try:
+            files.write_at(handle, name, data)
+            os.chmod(name, 0o644, dir_fd=handle)
+        finally:
+            os.close(handle)
+
+
+def replace(path: str, value: object) -> None:
+    temporary = f"{path}.tmp.{secrets.token_hex(4)}"
+    write_new(temporary, value)
+    with files.disk("write", Path(path)):
+        os.replace(temporary, path)  # noqa: PTH105 - texts

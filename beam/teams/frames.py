@@ -1,0 +1,50 @@
+"""What may be sent to a member as a text, and in whose name: no frame of the team's own protocol, no member's name."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from beam.base.errors import UsageError
+from beam.teams.model import LEAD, Roster
+
+MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+LONGEST = 256 * 1024  # characters of a message
+_AROUND = re.compile(r"\A[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+|[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+\Z")
+
+
+def check_text(text: str) -> str:
+    """Return the text of a message. Raises UsageError for a frame of the team's own protocol."""
+    if not text.strip():
+        raise UsageError("there is nothing to send")
+    if len(text) > LONGEST:
+        raise UsageError(f"a message of {len(text):,} characters is too long", f"at most {LONGEST:,}")
+    if is_frame(text):
+        raise UsageError(
+            "the text is a frame of the team's own protocol, and beam sends none", "write it as a sentence"
+        )
+    return text
+
+
+def is_frame(text: str) -> bool:
+    """Return whether any reader of JSON may take the text for a frame of the team's own protocol: an object with a
+    `type`, whatever is around it that somebody may strip, however deep it is and however long its numbers are."""
+    bare = _AROUND.sub("", text)
+    if not bare.startswith("{"):
+        return False
+    try:
+        value = json.loads(bare, parse_int=str, parse_float=str)
+    except RecursionError:
+        return True
+    except ValueError:
+        return False
+    return isinstance(value, dict) and "type" in value
+
+
+def check_sender(name: str, roster: Roster) -> str:
+    """Return the name of a sender. Raises UsageError for one that is a member's."""
+    if not MEMBER_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a name", "use letters, digits, _ and -", subject=name)
+    if name == LEAD or roster.member(name) is not None:
+        raise UsageError(f"{name} is a member of the team", "use a name of your own", subject=name)
+    return name

@@ -1,0 +1,189 @@
+"""The tasks of one Claude team, changed under Claude Code's own locks and id rules."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from beam.base.errors import CorruptError, NotFoundError, UsageError
+from beam.teams import claude_files, model
+from beam.teams.model import Task, inbox_name
+from beam.teams.tasks import COMPLETED, IN_PROGRESS
+from beam.teams.vendor_lock import held
+
+PENDING = "pending"
+_TASK_ID = re.compile(r"[0-9]{1,9}")
+
+
+class TaskFiles:
+    """The tasks of the team whose directory in that home of Claude Code's is `folder`."""
+
+    def __init__(self, home: str, folder: str) -> None:
+        self.home = home
+        self.folder = folder
+        claude_files.check_directory(self._task_dir())
+
+    def tasks(self) -> dict[str, Task]:
+        """Return the tasks by id. A file whose task has another id than its name says is none."""
+        found = {}
+        for task_id in self._task_ids():
+            task = claude_files.whole(self._task_path(task_id), model.task)
+            if task is not None and task.id == task_id:
+                found[task_id] = task
+        return found
+
+    def waits_for(self, task: Task, tasks: Mapping[str, Task]) -> list[str]:
+        """Return the ids of the tasks that it waits for. One that can't be read counts; one that is gone does not."""
+        return [
+            one for one in task.blocked_by if (tasks[one].status != COMPLETED if one in tasks else self._has_task(one))
+        ]
+
+    def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> str:
+        """Create a task that waits for those of `after`, and return its id."""
+        folder = self._task_dir()
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a text
+        with self._list_lock():
+            tasks = self.tasks()
+            for other in after:
+                self._known(tasks, other)
+            task_id = str(max([self._highest(), *map(int, self._task_ids())]) + 1)
+            value = {
+                "id": task_id,
+                "subject": subject,
+                "description": description,
+                "status": PENDING,
+                "blocks": [],
+                "blockedBy": list(dict.fromkeys(after)),
+            }
+            claude_files.write_new(f"{folder}/{task_id}.json", value)
+            for other in dict.fromkeys(after):
+                self._change(other, lambda found: found["blocks"].append(task_id))
+        return task_id
+
+    def block_task(self, task_id: str, by: str) -> None:
+        """Make a task wait for another. Raises UsageError where each would wait for the other."""
+        with self._list_lock():
+            tasks = self.tasks()
+            for one in (task_id, by):
+                self._known(tasks, one)
+            path = _way(tasks, task_id, by)
+            if path:
+                way = " → ".join(path)
+                raise UsageError(f"task {task_id} can't wait for {by}: that waits for it ({way})", "beam team tasks")
+            self._change(task_id, lambda found: _add(found["blockedBy"], by))
+            self._change(by, lambda found: _add(found["blocks"], task_id))
+
+    def claim_task(self, task_id: str, owner: str) -> Task:
+        """Make somebody the owner of a free task. Raises UsageError if it has one, is over, or waits for another."""
+
+        def take(found: dict[str, Any]) -> None:
+            if found.get("owner"):
+                raise UsageError(f"task {task_id} is {found['owner']}'s", "beam team tasks", subject=task_id)
+            if found.get("status") != PENDING:
+                raise UsageError(f"task {task_id} is {found.get('status')}", "beam team tasks", subject=task_id)
+            waits = self.waits_for(Task(id=task_id, blocked_by=tuple(found["blockedBy"])), self.tasks())
+            if waits:
+                raise UsageError(f"task {task_id} waits for {', '.join(waits)}", "beam team tasks", subject=task_id)
+            found["owner"] = owner
+
+        return self._change(task_id, take)
+
+    def move_task(self, task_id: str, status: str, owner: str = "") -> Task:
+        """Give a task another status; `owner`, if given, must be its owner. A free task becomes that owner's."""
+
+        def move(found: dict[str, Any]) -> None:
+            if owner and found.get("owner") not in (None, "", owner):
+                raise UsageError(f"task {task_id} is {found['owner']}'s", "beam team tasks", subject=task_id)
+            if status == IN_PROGRESS and found.get("status") == COMPLETED:
+                raise UsageError(f"task {task_id} is completed", "beam team tasks", subject=task_id)
+            found["status"] = status
+            if owner:
+                found["owner"] = owner
+
+        return self._change(task_id, move)
+
+    def release_task(self, task_id: str) -> None:
+        """Make a task free again."""
+
+        def free(value: dict[str, Any]) -> None:
+            value["status"] = PENDING
+            value.pop("owner", None)
+
+        self._change(task_id, free)
+
+    def release_tasks(self, owner: str) -> list[str]:
+        """Give back the tasks that somebody did not finish, and return their ids."""
+        found = [one.id for one in self.tasks().values() if one.owner == owner and one.status != COMPLETED]
+        for task_id in found:
+            self.release_task(task_id)
+        return found
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _task_dir(self) -> str:
+        return f"{self.home}/tasks/{inbox_name(self.folder)}"
+
+    def _task_path(self, task_id: str) -> str:
+        return f"{self._task_dir()}/{task_id}.json"
+
+    def _task_ids(self) -> list[str]:
+        names = claude_files.names(self._task_dir())
+        return [name[:-5] for name in names if name.endswith(".json") and _TASK_ID.fullmatch(name[:-5])]
+
+    def _has_task(self, task_id: str) -> bool:
+        return _TASK_ID.fullmatch(task_id) is not None and os.path.lexists(self._task_path(task_id))
+
+    def _list_lock(self) -> Any:
+        path = f"{self._task_dir()}/.lock"
+        os.makedirs(self._task_dir(), exist_ok=True)  # noqa: PTH103 - a text
+        if not os.path.lexists(path):
+            claude_files.write_bytes(path, b"")
+        return held(path)
+
+    def _highest(self) -> int:
+        data = (claude_files.read(f"{self._task_dir()}/.highwatermark") or b"").strip()
+        return int(data) if _TASK_ID.fullmatch(data.decode("ascii", "replace")) else 0
+
+    def _known(self, tasks: Mapping[str, Task], task_id: str) -> None:
+        if task_id not in tasks:
+            raise NotFoundError(f"{self.folder} has no task {task_id!r}", "beam team tasks TEAM", subject=task_id)
+
+    def _change(self, task_id: str, change: Callable[[dict[str, Any]], None]) -> Task:
+        path = self._task_path(task_id)
+        if not self._has_task(task_id):
+            raise NotFoundError(f"{self.folder} has no task {task_id!r}", "beam team tasks TEAM", subject=task_id)
+        with held(path):
+            value = claude_files.whole(path, model.object_in)
+            if value is None:
+                raise CorruptError(f"{path} is no task", subject=path)
+            for key in ("blocks", "blockedBy"):
+                value[key] = [one for one in value.get(key) or [] if isinstance(one, str)]
+            change(value)
+            claude_files.replace(path, value)
+        task = model.task(json.dumps(value).encode())
+        assert task is not None
+        return task
+
+
+def _way(tasks: Mapping[str, Task], start: str, end: str) -> list[str]:
+    """Return the tasks from `end` back to `start` by what each waits for; [] if there is no such way."""
+    ways = [[end]]
+    seen = set()
+    while ways:
+        way = ways.pop()
+        if way[-1] == start:
+            return way
+        if way[-1] not in seen:
+            seen.add(way[-1])
+            task = tasks.get(way[-1])
+            ways += [[*way, one] for one in (task.blocked_by if task is not None else ())]
+            ways += [[*way, one.id] for one in tasks.values() if way[-1] in one.blocks]
+    return []
+
+
+def _add(ids: list[str], new: str) -> None:
+    if new not in ids:
+        ids.append(new)
