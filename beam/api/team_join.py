@@ -287,7 +287,9 @@ class Membership:
         summary = words if len(words) <= _SUMMARY else words[: _SUMMARY - 1] + "…"
         if frames.is_frame(text):
             text = f"The answer was:\n{text}"
-        self._files.post(receiver, text[: frames.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None)
+        self._files.post(
+            receiver, text[: frames.LONGEST], sender=self._name, summary=summary, reply_to=reply_to or None
+        )
 
     def _idle(self) -> None:
         fields = {"from": self._name, "idleReason": "available"}

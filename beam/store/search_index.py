@@ -1,7 +1,7 @@
 """A full-text index over journals, in one SQLite file: a cache that can be deleted at any time.
 
-It is caught up with the journals before each search, by one process at a time. The id of an entry is its time, so the
-newest are found first and a span of time is a span of ids. Does not depend on agents or roots.
+It is caught up with the journals before each search, by one process at a time. The id of an entry is the time when its
+event happened, so the newest are found first and a span of time is a span of ids. Does not depend on agents or roots.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.base import files
-from beam.base.clock import recorded_ns
+from beam.base.clock import parse_rfc3339, recorded_ns
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.model import events
 from beam.model.events import AnyEvent
 from beam.store.segment import Segment, segments
 
-_VERSION = 1
+_VERSION = 2
 _SLOTS = 1024  # entries of one microsecond
 _MOST_CHARS = 64 << 10  # of one entry
 _WAIT_S = 30.0  # for another process that catches up
@@ -177,7 +177,7 @@ class SearchIndex:
             return
         kind, text = said
         values = (text[:_MOST_CHARS], f"j{number}", event.seq, event.turn, event.message_id, kind)
-        free = _id_at(recorded_ns(event.ts))
+        free = _id_at(_happened_ns(event))
         while True:
             try:
                 self._db.execute(
@@ -256,6 +256,17 @@ def _query(text: str) -> str:
 
 def _id_at(ns: int) -> int:
     return max(0, ns // 1000) * _SLOTS
+
+
+def _happened_ns(event: AnyEvent) -> int:
+    """Return when the event happened: of one from a CLI's own files what they say, and never later than it was read."""
+    written = recorded_ns(event.ts)
+    if not isinstance(event.imported, str):
+        return written
+    try:
+        return min(written, parse_rfc3339(event.imported))
+    except ValueError:
+        return written
 
 
 def _last_id(ns: int | None) -> int:

@@ -220,3 +220,26 @@ def test_events_of_the_same_moment_are_all_found(tmp_path: Path) -> None:
     index.update({"worker": tmp_path / "journal"})
     assert len(found(index, "moment")) == 5
     assert [path.name for path in tmp_path.iterdir()] == ["journal"], "in memory there is no file"
+
+
+@pytest.mark.parametrize(
+    ("imported", "ts_ns"),
+    [
+        ("2023-01-02T03:04:05.000006Z", 1_672_628_645_000_006_000),
+        ("", 1_700_000_001 * SECOND),  # the files do not say
+        ("2099-01-01T00:00:00Z", 1_700_000_001 * SECOND),  # nothing happened after it was read
+        ("9999-12-31T23:59:59Z", 1_700_000_001 * SECOND),
+        ("soon", 1_700_000_001 * SECOND),
+    ],
+)
+def test_an_imported_event_is_found_at_the_time_when_it_happened(tmp_path: Path, imported: str, ts_ns: int) -> None:
+    clock = Clock()
+    (tmp_path / "journal").mkdir()
+    journal = Journal.open(tmp_path / "journal", "worker", clock, DEFAULT)
+    clock.at_ns = 1_700_000_000 * SECOND
+    journal.append(events.Text(text="an old disk", imported=imported))
+    journal.close()
+    index = SearchIndex(tmp_path / "index")
+    assert index.update({"worker": tmp_path / "journal"}) == []
+    assert [entry.ts_ns for entry in index.find("disk", limit=5)] == [ts_ns]
+    assert found(index, "disk", begin_ns=ts_ns, end_ns=ts_ns) == ["an old disk"]
