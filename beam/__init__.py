@@ -106,6 +106,7 @@ _LAZY = {
     "beam.rules.rule": "Behavior",
     "beam.secrets.redact": "redact",
     "beam.teams.board": "MailLine MemberLine TaskLine TeamLine TeamShown",
+    "beam.teams.model": "Task",
     "beam.teams.stuck": "Wait",
     "beam.teams.watch": "Teams",
 }
@@ -259,6 +260,7 @@ if TYPE_CHECKING:
     from beam.teams.board import TaskLine as TaskLine
     from beam.teams.board import TeamLine as TeamLine
     from beam.teams.board import TeamShown as TeamShown
+    from beam.teams.model import Task as Task
     from beam.teams.stuck import Wait as Wait
     from beam.teams.watch import Teams as Teams
     from beam.testing import fake_model as fake_model

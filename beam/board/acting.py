@@ -10,6 +10,7 @@ from textual import work
 
 from beam.board.actions import Actions, said
 from beam.board.dialogs import Deciding, Question, Reader, Typed
+from beam.board.panes import TEAM
 from beam.board.picture import Picture
 from beam.board.words import Piece, plain
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from beam.board.asking import Answer
     from beam.board.feed import Feed
     from beam.board.rows import Row
+
+PERSON = "human"  # whose mail and tasks are, as beam team has it
 
 
 class Acting(Picture):
@@ -46,7 +49,12 @@ class Acting(Picture):
         self.tick()
 
     def action_send(self) -> None:
-        """Ask for a message and send it."""
+        """Ask for a message and send it: to the member under the cursor of a team, else to the selected row."""
+        look, member = self._team, self._team_lines.member
+        if look is not None and member and self._at == TEAM and self._lines("pane").has_focus:
+            team = look.shown.team
+            self._typed(f"Send to {member} of team {team.team}", lambda text: self._actions.mail(team, member, text))
+            return
         row = self._row()
         if row is not None:
             where = f" of team {row.place}" if row.kind == "member" else ""
@@ -62,12 +70,21 @@ class Acting(Picture):
         if row.kind == "session":
             self._do("", lambda: action(""))
             return
+        self._typed(title, action)
 
+    def _typed(self, title: str, action: Callable[[str], str], value: str = "") -> None:
         def typed(text: str | None) -> None:
             if text:
                 self._do("sending …", lambda: action(text))
 
-        self.push_screen(Typed(title), typed)
+        self.push_screen(Typed(title, value), typed)
+
+    def _asked(self, question: str, action: Callable[[], str]) -> None:
+        def answered(is_yes: bool | None) -> None:
+            if is_yes:
+                self._do("doing it …", action)
+
+        self.push_screen(Question(question), answered)
 
     def action_interrupt(self) -> None:
         """Ask, then end the turn that runs."""
@@ -81,12 +98,8 @@ class Acting(Picture):
         if row.project is None or message_id is None:
             self._do("", lambda: self._actions.interrupt(row, ""))
             return
-
-        def answered(is_yes: bool | None) -> None:
-            if is_yes:
-                self._do("interrupting …", lambda: self._actions.interrupt(row, message_id))
-
-        self.push_screen(Question(f"End the turn of {row.name} ({message_id})?"), answered)
+        question = f"End the turn of {row.name} ({message_id})?"
+        self._asked(question, lambda: self._actions.interrupt(row, message_id))
 
     def action_pause(self) -> None:
         """Stop the agent's queue, or resume it."""
@@ -116,3 +129,29 @@ class Acting(Picture):
                 self._do("answering …", lambda: self._actions.decide(project, ask, answer))
 
         self.push_screen(Deciding(ask), answered)
+
+    def action_task(self, verb: str) -> None:
+        """Change the team's task that is under the cursor, or add one."""
+        look = self._team if self._at == TEAM else None
+        if look is None:
+            self._say("tasks are those of the team in the pane Team: 2", "bad")
+            return
+        team, task, does = look.shown.team, self._team_lines.task, self._actions
+        if verb == "add":
+            self._typed(f"A new task of {team.team}", lambda text: does.add_task(team, text))
+            return
+        if task is None:
+            self._say("no task is selected: tab gives the pane the keys, up and down select", "bad")
+            return
+        number, name = task.id, f"#{task.id} {task.subject}"
+        match verb:
+            case "claim":
+                title = f"Whose is {name}? A member, or {PERSON}"
+                self._typed(title, lambda text: does.claim_task(team, number, text.strip()), PERSON)
+            case "start":
+                self._asked(f"Begin {name}?", lambda: does.start_task(team, number))
+            case "done":
+                self._asked(f"Is {name} done?", lambda: does.finish_task(team, number))
+            case _:
+                title = f"{name} waits for which task? Its number"
+                self._typed(title, lambda text: does.block_task(team, number, text.strip().removeprefix("#")))

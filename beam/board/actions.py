@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from beam import Beam, BeamError, NotFoundError, Options, UnsupportedError, clock
 from beam.board.asking import Answer
+from beam.cli.render.team import changed
 
 if TYPE_CHECKING:
-    from beam import AskLine
+    from beam import AskLine, TeamActions, TeamLine
     from beam.board.rows import Row
 
 
@@ -33,22 +34,13 @@ class Actions:
     def send(self, row: Row, text: str) -> str:
         """Send the agent a message, or a team's member mail; what it answers comes in the stream."""
         if row.kind == "member":
-            return self._mail(row, text)
+            member, _, team = row.key.rpartition("@")
+            return _mailed(self._team(team, self._homes), member, text)
         beam = self._of(row, "be sent messages")
         agent = _agent(row)
         access = beam.default_access(agent, None)
         options = Options() if access is None else Options(access=access)
         return f"sent {beam.put(beam.message(agent, text, wait=False, options=options))}"
-
-    def _mail(self, row: Row, text: str) -> str:
-        from beam import TeamActions
-
-        member, _, team = row.key.rpartition("@")
-        actions = TeamActions(self._beam.environ, team, claude_homes=self._homes)
-        if actions.team != team:
-            raise NotFoundError(f"team {team} is gone", "beam team list", subject=team)
-        sent = actions.send(member, text)
-        return f"in the inbox of {sent.to}; that it comes from {sent.sender}, nothing there proves"
 
     def steer(self, row: Row, text: str) -> str:
         """Pass a text to the turn that runs."""
@@ -78,10 +70,47 @@ class Actions:
             return beam.deny(ask.id)
         return beam.approve(ask.id, always=answer == "always")
 
+    def mail(self, team: TeamLine, member: str, text: str) -> str:
+        """Put mail into the inbox of a team's member."""
+        return _mailed(self._team(team.team, [team.home]), member, text)
+
+    def add_task(self, team: TeamLine, subject: str) -> str:
+        """Add a task."""
+        return changed(self._team(team.team, [team.home]).add_task(subject))
+
+    def claim_task(self, team: TeamLine, number: str, owner: str) -> str:
+        """Make somebody the owner of a free task."""
+        return changed(self._team(team.team, [team.home]).claim_task(number, owner))
+
+    def start_task(self, team: TeamLine, number: str) -> str:
+        """Set a task to in progress."""
+        return changed(self._team(team.team, [team.home]).start_task(number))
+
+    def finish_task(self, team: TeamLine, number: str) -> str:
+        """Set a task to completed."""
+        return changed(self._team(team.team, [team.home]).finish_task(number))
+
+    def block_task(self, team: TeamLine, number: str, by: str) -> str:
+        """Make a task wait for another."""
+        return changed(self._team(team.team, [team.home]).block_task(number, by))
+
+    def _team(self, name: str, homes: Sequence[str]) -> TeamActions:
+        from beam import TeamActions
+
+        actions = TeamActions(self._beam.environ, name, claude_homes=homes)
+        if actions.team != name:
+            raise NotFoundError(f"team {name} is gone", "beam team list", subject=name)
+        return actions
+
     def _of(self, row: Row, what: str) -> Beam:
         if row.project is None:
             raise UnsupportedError(f"{row.name} was not started by beam, and can't {what} from here")
         return self.beam_of(row.project)
+
+
+def _mailed(team: TeamActions, member: str, text: str) -> str:
+    sent = team.send(member, text)
+    return f"in the inbox of {sent.to}; that it comes from {sent.sender}, nothing there proves"
 
 
 def said(action: Callable[[], str]) -> tuple[bool, str]:

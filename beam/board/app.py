@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from beam.board import bars
 from beam.board.acting import Acting
 from beam.board.dialogs import Reader, Typed
-from beam.board.help import HELP, KEYS
+from beam.board.help import HELP, TASK_KEYS, keys_of
 from beam.board.lines import Fixed, Lines
-from beam.board.panes import PANES
+from beam.board.panes import PANES, TEAM
 from beam.board.spans import SCALES_S
 from beam.board.stream import parse_filter, whole
 from beam.board.words import Piece, as_text, plain
@@ -35,6 +35,7 @@ class Board(Acting):
         Binding("escape", "no_filter", show=False),
         Binding("o", "only", show=False),
         Binding("t", "next_team", show=False),
+        *(Binding(key, f"task('{does}')", show=False) for key, does in TASK_KEYS.items()),
         Binding("plus,equals_sign", "scale(1)", show=False),
         Binding("minus", "scale(-1)", show=False),
         Binding("question_mark,f1", "help", show=False),
@@ -48,6 +49,9 @@ class Board(Acting):
         """Remember which row is selected."""
         if event.lines.id == "table" and self.table.rows:
             self._selected = self.table.rows[event.at].key
+            self._note = Piece("")
+        elif event.lines.id == "pane" and self._at == TEAM:
+            self._team_lines.select(event.at)
             self._note = Piece("")
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
@@ -70,7 +74,7 @@ class Board(Acting):
             if at is not None:
                 self.action_pane(at)
         elif event.widget.id == "keys":
-            action = bars.action_at(KEYS, event.x)
+            action = bars.action_at(keys_of(self._at), event.x)
             if action:
                 self.run_worker(self.run_action(action))
 
@@ -84,12 +88,12 @@ class Board(Acting):
     def action_pane(self, at: int) -> None:
         """Show another pane."""
         self._at = at
-        self.feed.wanted_team = (self.feed.wanted_team or "") if at == 1 else None
-        if at == 1:
+        self.feed.wanted_team = (self.feed.wanted_team or "") if at == TEAM else None
+        if at == TEAM:
             self.feed.look_soon()
         pane = self._lines("pane")
         pane.follows, pane.has_cursor = at == 0, True
-        pane.show({0: self._stream_lines, 2: self._times}.get(at, Fixed([])))
+        pane.show({0: self._stream_lines, TEAM: self._team_lines, 2: self._times}.get(at, Fixed([])))
         self.tick()
 
     def action_scale(self, by: int) -> None:
@@ -102,7 +106,7 @@ class Board(Acting):
         names = [line.team for line in self.feed.teams]
         now = self._team.shown.team.team if self._team is not None else ""
         wanted = names[(names.index(now) + 1) % len(names)] if now in names else ""
-        self.action_pane(1)
+        self.action_pane(TEAM)
         self.feed.wanted_team = wanted
 
     def action_only(self) -> None:
@@ -140,6 +144,6 @@ class Board(Acting):
 _OF_THE_BOARD = frozenset(
     {
         "quit", "pane", "asks", "send", "steer", "interrupt", "pause", "diff", "filter", "no_filter", "only",
-        "next_team", "scale", "help",
+        "next_team", "scale", "help", "task",
     }
 )  # fmt: skip

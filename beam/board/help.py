@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from beam.board.panes import TEAM
+
 # key, what it does, the action that a click on it runs; the most needed first
 KEYS = (
     ("m", "send", "send"),
@@ -17,6 +21,26 @@ KEYS = (
     ("o", "only this one", "only"),
     ("t", "next team", "next_team"),
 )
+
+TASK_KEYS = {"n": "add", "c": "claim", "b": "start", "d": "done", "w": "block"}
+TEAM_KEYS = (
+    ("m", "mail", "send"),
+    ("n", "new", "task('add')"),
+    ("c", "claim", "task('claim')"),
+    ("b", "begin", "task('start')"),
+    ("d", "done", "task('done')"),
+    ("w", "waits", "task('block')"),
+    ("t", "next team", "next_team"),
+    ("?", "keys", "help"),
+    ("q", "quit", "quit"),
+    ("tab", "other half", "other_half"),
+)
+
+
+def keys_of(pane: int) -> Sequence[tuple[str, str, str]]:
+    """Return the keys that the line at the bottom shows beside that pane."""
+    return TEAM_KEYS if pane == TEAM else KEYS
+
 
 HELP = """\
 Moving
@@ -44,6 +68,13 @@ Acting on the selected agent
   a          an open ask: all that would run is shown;
              a then y allows it once, A then y from now on,
              d then y denies it, any other key goes back
+
+Acting on the team of the pane 2, on the line that has the cursor
+  m          mail to the member, while the pane has the keys
+  n          a new task
+  c          give the task to a member, who is told, or take it
+  b d        begin the task; it is done; each after a question
+  w          the task waits for another
 
 A session that beam did not start can be seen, not changed.
 

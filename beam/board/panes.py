@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from beam.board import rows, spans, stream, teams
 from beam.board.lines import Fixed, Source
 from beam.board.rows import Row
 from beam.board.words import Drawn, Piece, cell, money
 
+if TYPE_CHECKING:
+    from beam import TaskLine
+
 PANES = ("Stream", "Team", "Time", "Cost")
+TEAM = 1
 
 
 class Table(Source):
@@ -45,6 +50,57 @@ class StreamLines(Source):
     def line(self, at: int, width: int) -> Drawn:
         """Return the event as a line."""
         return stream.drawn(self.kept[at], width)
+
+
+_NO_TEAM = teams.Entry((Piece("no team is here; beam team list names those of Claude Code", "dim"),))
+
+
+class TeamLines(Source):
+    """A team. What is selected stays selected when its line moves."""
+
+    def __init__(self) -> None:
+        self.look: teams.TeamLook | None = None
+        self._selected = ("", "")
+        self._entries: Sequence[teams.Entry] = [_NO_TEAM]
+
+    def take(self, look: teams.TeamLook | None, width: int) -> None:
+        """Make the lines of that look at a team."""
+        self.look = look
+        self._entries = [_NO_TEAM] if look is None else list(teams.entries(look, width))
+
+    def select(self, at: int) -> None:
+        """Take that line as the selected one."""
+        found = self._entries[at] if at < len(self._entries) else _NO_TEAM
+        self._selected = (found.kind, found.id)
+
+    def place_of(self, at: int) -> int:
+        """Return where the selected member or task is now; `at` if none is selected, or it is gone."""
+        kind, _ = self._selected
+        places = (place for place, each in enumerate(self._entries) if (each.kind, each.id) == self._selected)
+        found = next(places, None) if kind else at
+        if found is None:
+            self._selected = ("", "")
+        return at if found is None else found
+
+    @property
+    def task(self) -> TaskLine | None:
+        """Return the selected task."""
+        kind, number = self._selected
+        known = self.look.tasks if self.look is not None and kind == "task" else ()
+        return next((each for each in known if each.id == number), None)
+
+    @property
+    def member(self) -> str:
+        """Return the name of the selected member, "" if none is selected."""
+        kind, name = self._selected
+        return name if kind == "member" else ""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def line(self, at: int, width: int) -> Drawn:
+        """Return the line."""
+        return self._entries[at].line
 
 
 class TimeLines(Source):
@@ -112,10 +168,3 @@ def cost_lines(
     if not known:
         shown.append((Piece("no cost is known yet", "dim"),))
     return Fixed(shown)
-
-
-def team_lines(look: teams.TeamLook | None, width: int) -> Fixed:
-    """Return the lines of a team, or that there is none."""
-    if look is None:
-        return Fixed([(Piece("no team is here; beam team list names those of Claude Code", "dim"),)])
-    return Fixed(list(teams.lines(look, width)))

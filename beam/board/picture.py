@@ -16,9 +16,9 @@ from textual.app import App, ComposeResult
 from beam import clock
 from beam.board import bars
 from beam.board.actions import seconds_of
-from beam.board.help import KEYS
+from beam.board.help import keys_of
 from beam.board.lines import Fixed, Lines
-from beam.board.panes import StreamLines, Table, TimeLines, cost_lines, team_lines
+from beam.board.panes import TEAM, StreamLines, Table, TeamLines, TimeLines, cost_lines
 from beam.board.rows import Everyone, Look, Row
 from beam.board.spans import Costs, Spans
 from beam.board.stream import Stream, shown_of
@@ -63,6 +63,7 @@ class Picture(App[None]):
         self._names: dict[str, str] = {}
         self._times = TimeLines(self.spans, self._names)
         self._stream_lines = StreamLines(self.stream)
+        self._team_lines = TeamLines()
         self._team: TeamLook | None = None
         self._asks: Sequence[tuple[Path, AskLine]] = ()
         self._at = 0
@@ -173,8 +174,9 @@ class Picture(App[None]):
         table.refresh()
         width = max(1, pane.size.width)
         ts = clock.rfc3339(int(now * 1e9))[11:19]
-        if self._at == 1:
-            pane.source = team_lines(self._team, width)
+        if self._at == TEAM:
+            self._team_lines.take(self._team, width)
+            pane.cursor = self._team_lines.place_of(pane.cursor)
         elif self._at == 2:
             self._times.tick(now, ts)
         elif self._at == 3:
@@ -185,7 +187,7 @@ class Picture(App[None]):
             ("title", bars.title(rows, ts, self.size.width)),
             ("tabs", bars.tabs(self._at, self._only())),
             ("note", bars.note(self._note, self._asks)),
-            ("keys", bars.keys(KEYS, self.size.width)),
+            ("keys", bars.keys(keys_of(self._at), self.size.width)),
         ):
             source = self._lines(name).source
             if not isinstance(source, Fixed) or list(source.lines) != [line]:

@@ -1,9 +1,12 @@
-"""A team as lines: its members, its tasks with what they wait for, and its mail by conversation. Pure."""
+"""A team as lines: its members, its tasks with what they wait for, and its mail by conversation. Pure.
+
+A line knows which member or task it shows, for the keys that act on it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -25,44 +28,53 @@ class TeamLook(Struct, frozen=True, kw_only=True):
     mail: Sequence[MailLine] = ()
 
 
+class Entry(NamedTuple):
+    """A line, and the member or the task that it shows: `id` is the name or the number."""
+
+    line: Drawn
+    kind: Literal["", "member", "task"] = ""
+    id: str = ""
+
+
 def title(line: TeamLine) -> str:
     """Return the team's name, its state and its counts."""
     tasks = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
     return plain(f"{line.team} ({line.state})" + (f", tasks: {tasks}" if tasks else ""))
 
 
-def lines(look: TeamLook, width: int) -> Iterator[Drawn]:
+def entries(look: TeamLook, width: int) -> Iterator[Entry]:
     """Yield the lines of the team."""
-    yield (Piece(cell(title(look.shown.team), width), "head"),)
+    yield Entry((Piece(cell(title(look.shown.team), width), "head"),))
     for member in look.shown.members:
         does = brief(member.doing) or member.last_words
-        yield (
+        line = (
             Piece(cell(plain(member.member), 16) + " ", "name"),
             Piece(cell(member.state or "?", 9), "good" if member.state == "working" else "dim"),
             Piece(cell(count(member.tokens), 8, right=True) + cell(money(member.cost_usd), 9, right=True) + "  "),
             Piece(cell(plain(does), max(0, width - 45)), "dim"),
         )
+        yield Entry(line, "member", member.member)
     for wait in look.shown.waits:
         on = f" for {wait.on}" if wait.on else ""
         text = f"{wait.who} waits{on}: {wait.what} ({elapsed(wait.seconds)})"
-        yield (Piece(cell("! " + plain(text), width), "ask"),)
+        yield Entry((Piece(cell("! " + plain(text), width), "ask"),))
     if look.tasks:
-        yield ()
-        yield (Piece(cell("TASKS", width), "head"),)
+        yield Entry(())
+        yield Entry((Piece(cell("TASKS", width), "head"),))
     for task in look.tasks:
-        yield _task(task, width)
+        yield Entry(_task(task, width), "task", task.id)
     if look.mail:
-        yield ()
-        yield (Piece(cell("MAIL, by conversation", width), "head"),)
+        yield Entry(())
+        yield Entry((Piece(cell("MAIL, by conversation", width), "head"),))
     thread = ""
     for letter in look.mail[-_NEWEST_MAIL:]:
         if letter.thread != thread:
             thread = letter.thread
-            yield (Piece(cell(plain(thread), width), "name"),)
+            yield Entry((Piece(cell(plain(thread), width), "name"),))
         waits = "" if letter.state != "waiting" else "(unread) "
         who = f"  {plain(letter.at[11:19])} {plain(letter.sender)} → {plain(letter.to)}: "
         text = f"{who}{waits}{plain(letter.summary or letter.text)}"
-        yield (Piece(cell(text, width), "ask" if waits else ""),)
+        yield Entry((Piece(cell(text, width), "ask" if waits else ""),))
 
 
 def _task(task: TaskLine, width: int) -> Drawn:

@@ -148,9 +148,9 @@ def task(
     if as_json:
         _json([changed])
     else:
-        owner = f", {changed.owner}'s" if changed.owner else ""
-        waits = f", waits for {', '.join(changed.blocked_by)}" if changed.blocked_by else ""
-        write_line(f"#{changed.id} {changed.subject}: {changed.status}{owner}{waits}")
+        from beam.cli.render import team as render
+
+        write_line(render.changed(changed))
 
 
 @app.verb()

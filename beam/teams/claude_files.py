@@ -73,10 +73,10 @@ def letters(path: str) -> list[Any]:
 
 
 def write_new(path: str, value: object) -> None:
-    write_bytes(path, json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
+    write(path, json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8", "replace"))
 
 
-def write_bytes(path: str, data: bytes) -> None:
+def write(path: str, data: bytes) -> None:
     folder, _, name = path.rpartition("/")
     with files.disk("write", Path(path)):
         handle = files.open_directory(Path(folder), follow=False)

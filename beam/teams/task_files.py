@@ -140,7 +140,7 @@ class TaskFiles:
         path = f"{self._task_dir()}/.lock"
         os.makedirs(self._task_dir(), exist_ok=True)  # noqa: PTH103 - a text
         if not os.path.lexists(path):
-            claude_files.write_bytes(path, b"")
+            claude_files.write(path, b"")
         return held(path)
 
     def _highest(self) -> int:

@@ -211,7 +211,14 @@ class FakeActions:
 
     def __getattr__(self, name: str) -> Any:
         def action(*given: object) -> str:
-            self.did.append((name, *(getattr(each, "name", getattr(each, "id", each)) for each in given)))
+            self.did.append((name, *(_name(each) for each in given)))
             return f"{name} done"
 
         return action
+
+
+def _name(given: object) -> object:
+    for field in ("name", "id", "team"):
+        if hasattr(given, field):
+            return getattr(given, field)
+    return given

@@ -97,6 +97,27 @@ def test_a_member_of_a_team_gets_mail_and_nobody_of_a_team_with_another_name(mon
     assert sent == [("al@ice", "hello")]
 
 
+def test_tasks_and_mail_of_a_team_are_changed_in_its_own_home_as_beam_team_does(tmp_path: Path) -> None:
+    from beam import TeamsHere, create_team
+
+    environ = {"HOME": str(tmp_path)}
+    for home in ("one", "two"):  # of the same name in both
+        create_team(environ, "docs", claude_homes=[str(tmp_path / home)])
+    line, other = (TeamsHere(environ, claude_homes=[str(tmp_path / home)]).teams()[0] for home in ("one", "two"))
+    _, does = fake()
+    assert does.add_task(line, "Write it") == "#1 Write it: pending"
+    assert does.add_task(line, "Test it") == "#2 Test it: pending"
+    assert does.block_task(line, "2", "1") == "#2 Test it: pending, waits for 1"
+    assert said(lambda: does.claim_task(line, "2", "human")) == (False, "task 2 waits for 1; beam team tasks")
+    assert does.claim_task(line, "1", "human") == "#1 Write it: pending, human's"
+    assert does.start_task(line, "1") == "#1 Write it: in_progress, human's"
+    assert does.finish_task(line, "1") == "#1 Write it: completed, human's"
+    is_done, text = said(lambda: does.mail(line, "team-lead", "well done"))
+    assert is_done and text.startswith("in the inbox of team-lead; that it comes from human")
+    assert said(lambda: does.mail(line, "team-lead", '{"type":"shutdown_request"}'))[0] is False
+    assert TeamsHere(environ, claude_homes=[other.home]).tasks("docs") == []
+
+
 def test_another_folder_has_a_root_of_its_own_whatever_beam_root_says(tmp_path: Path) -> None:
     _, does = fake()
     other = does.beam_of(tmp_path)

@@ -19,6 +19,7 @@ from textual.pilot import Pilot
 from beam.board.app import Board
 from beam.board.dialogs import Deciding, Reader
 from beam.board.lines import Lines
+from beam.board.words import as_text
 from tests.board.made import ASK, HOSTILE, NOW_S, PROJECT, FakeActions, FakeFeed, agent, came, head, look
 
 pytestmark = pytest.mark.slow
@@ -145,6 +146,69 @@ def test_keys_act_on_the_selected_agent_through_the_actions() -> None:
         ("pause", "builder"),
         ("diff", "builder"),
     ]
+
+
+async def _at_task(pilot: Pilot[None], board: Board, words: str) -> None:
+    """Shows the team, and puts the cursor of its pane on the line with these words."""
+    await pilot.press("2", "tab")
+    await settle(pilot, board)
+    lines = board.query_one("#pane", Lines).source
+    at = next(at for at in range(len(lines)) if words in as_text(lines.line(at, 80)))
+    await pilot.press("home", *["down"] * at)
+    await settle(pilot, board)
+
+
+def test_keys_change_the_task_under_the_cursor_of_the_teams_pane() -> None:
+    async def story(pilot: Pilot[None], board: Board) -> None:
+        await _at_task(pilot, board, "Test the parser")
+        for keys in (
+            ["c", "enter"],
+            ["c", *["backspace"] * 5, *"alice", "enter"],
+            ["b", "y"],
+            ["d", "y"],
+            ["w", *"#1", "enter"],
+        ):
+            await pilot.press(*keys)
+            await settle(pilot, board)
+        await pilot.press("n", *"Ship it", "enter")
+        await settle(pilot, board)
+
+    assert did(drive(story)) == [
+        ("claim_task", "docs", "2", "human"),
+        ("claim_task", "docs", "2", "alice"),
+        ("start_task", "docs", "2"),
+        ("finish_task", "docs", "2"),
+        ("block_task", "docs", "2", "1"),
+        ("add_task", "docs", "Ship it"),
+    ]
+
+
+def test_no_task_is_changed_by_one_stray_key_or_from_a_line_that_is_none() -> None:
+    async def story(pilot: Pilot[None], board: Board) -> None:
+        await pilot.press("d", "b", "c", "n")
+        await settle(pilot, board)
+        assert "the pane Team: 2" in screen(board)
+        await _at_task(pilot, board, "MAIL")
+        await pilot.press("d")
+        await settle(pilot, board)
+        assert "no task is selected" in screen(board)
+        await _at_task(pilot, board, "Test the parser")
+        for keys in (["b", "enter"], ["d", "d"], ["c", "escape"], ["w", "escape"]):
+            await pilot.press(*keys)
+            await settle(pilot, board)
+
+    assert did(drive(story)) == []
+
+
+def test_mail_goes_to_the_member_under_the_cursor_of_the_teams_pane_while_it_has_the_keys() -> None:
+    async def story(pilot: Pilot[None], board: Board) -> None:
+        await _at_task(pilot, board, "bob  ")
+        await pilot.press("m", *"hello", "enter")
+        await settle(pilot, board)
+        await pilot.press("tab", "m", *"hi", "enter")
+        await settle(pilot, board)
+
+    assert did(drive(story)) == [("mail", "docs", "bob", "hello"), ("send", "asker", "hi")]
 
 
 def test_an_interrupt_takes_a_yes_and_a_text_can_be_left() -> None:

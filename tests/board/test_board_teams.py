@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from beam.board.teams import lines
+from beam.board.panes import TeamLines
+from beam.board.teams import entries
 from beam.board.words import as_text
 from tests.board.made import HOSTILE, team
 
 
 def test_a_team_has_members_waits_tasks_with_what_they_wait_for_and_mail() -> None:
-    assert [as_text(line) for line in lines(team(), 80)] == [
+    assert [as_text(each.line) for each in entries(team(), 80)] == [
         "docs (live), tasks: 1 in progress, 1 pending",
         "alice            working      4.2k  $0.0200  Bash make parser",
         "bob              idle         4.2k  $0.0200",
@@ -33,5 +34,28 @@ def test_hostile_mail_and_tasks_are_drawn() -> None:
         tasks=[structs.replace(task, subject=HOSTILE, owner=HOSTILE) for task in look.tasks],
         mail=[structs.replace(mail, sender=HOSTILE, summary=HOSTILE, at=HOSTILE) for mail in look.mail],
     )
-    text = "\n".join(as_text(line) for line in lines(look, 60))
+    text = "\n".join(as_text(each.line) for each in entries(look, 60))
     assert "\x1b" not in text and "\u202e" not in text and "\x9b" not in text
+
+
+def test_the_selected_task_stays_selected_when_its_line_moves_and_nothing_is_when_it_is_gone() -> None:
+    look, shown = team(), TeamLines()
+    shown.take(look, 80)
+    at = next(at for at in range(len(shown)) if "Test the parser" in as_text(shown.line(at, 80)))
+    shown.select(at)
+    shown.take(structs.replace(look, tasks=look.tasks[::-1]), 80)
+    assert shown.place_of(at) == at - 1 and shown.task is not None and shown.task.id == "2"
+    shown.take(structs.replace(look, tasks=look.tasks[:1]), 80)
+    assert shown.place_of(at) == at and shown.task is None and shown.member == ""
+
+
+def test_a_line_of_mail_is_neither_a_task_nor_a_member() -> None:
+    shown = TeamLines()
+    shown.take(team(), 80)
+    kinds = []
+    for at in range(len(shown)):
+        shown.select(at)
+        kinds.append((shown.member, shown.task.id if shown.task is not None else ""))
+    assert [kind for kind in kinds if any(kind)] == [("alice", ""), ("bob", ""), ("", "1"), ("", "2")]
+    shown.take(None, 80)
+    assert len(shown) == 1 and shown.task is None

@@ -15,7 +15,7 @@ from beam.cli.render.text import collapse_to_line, one_line, safe, write
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
-    from beam import MailLine, MemberLine, TaskLine, TeamLine, TeamShown, Wait
+    from beam import MailLine, MemberLine, Task, TaskLine, TeamLine, TeamShown, Wait
 
 
 def teams(lines: Sequence[TeamLine]) -> None:
@@ -50,6 +50,13 @@ def shown(team: TeamShown) -> None:
     if team.waits:
         write(sys.stdout, "\n")
         waits(team.waits)
+
+
+def changed(task: Task) -> str:
+    """Return a task as it is after a change, on one line."""
+    owner = f", {task.owner}'s" if task.owner else ""
+    waits = f", waits for {', '.join(task.blocked_by)}" if task.blocked_by else ""
+    return f"#{task.id} {task.subject}: {task.status}{owner}{waits}"
 
 
 def _member(member: MemberLine) -> tuple[str, ...]:
