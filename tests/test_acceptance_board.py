@@ -114,3 +114,10 @@ def test_what_reads_teams_and_sessions_is_loaded_after_the_first_picture() -> No
 def test_without_a_terminal_the_command_says_what_to_use(beam: Cli) -> None:
     done = beam("board")
     assert done.code == 2 and "beam board needs a terminal; beam watch --all" in done.err
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_that_only_prints_lines_is_refused_with_what_to_use(beam: Cli, term: str) -> None:
+    terminal = Terminal(beam, "board", env={"TERM": term})
+    said = terminal.until("beam watch --all prints the same, line by line")
+    assert terminal.end() == 2 and "can't draw" in said and "\x1b" not in said

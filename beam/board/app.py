@@ -74,7 +74,7 @@ class Board(Acting):
             if at is not None:
                 self.action_pane(at)
         elif event.widget.id == "keys":
-            action = bars.action_at(keys_of(self._at), event.x)
+            action = bars.action_at(keys_of(PANES[self._at]), event.x)
             if action:
                 self.run_worker(self.run_action(action))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from beam import UnsupportedError
@@ -34,6 +35,12 @@ def board(
         raise UnsupportedError("beam board needs Textual, which is not installed", "pip install 'beam-agents[board]'")
     if not all(map(is_terminal, (sys.stdin, sys.stdout, sys.stderr))):  # Textual draws on stderr
         raise UsageError("beam board needs a terminal", "beam watch --all prints the same to a pipe")
+    term = os.environ.get("TERM", "")  # that of the terminal, whatever a configuration says
+    if term in ("", "dumb", "unknown"):
+        raise UsageError(
+            f"beam board can't draw on a terminal that is {term or 'not named'}, as TERM says",
+            "beam watch --all prints the same, line by line",
+        )
     call.beam.check_person("uses the board")
     begin = since_time(durations.parse(since)) if since is not None else ""
 

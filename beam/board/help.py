@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.board.panes import TEAM
-
 # key, what it does, the action that a click on it runs; the most needed first
 KEYS = (
     ("m", "send", "send"),
@@ -37,9 +35,9 @@ TEAM_KEYS = (
 )
 
 
-def keys_of(pane: int) -> Sequence[tuple[str, str, str]]:
+def keys_of(pane: str) -> Sequence[tuple[str, str, str]]:
     """Return the keys that the line at the bottom shows beside that pane."""
-    return TEAM_KEYS if pane == TEAM else KEYS
+    return TEAM_KEYS if pane == "Team" else KEYS
 
 
 HELP = """\

@@ -18,7 +18,7 @@ from beam.board import bars
 from beam.board.actions import seconds_of
 from beam.board.help import keys_of
 from beam.board.lines import Fixed, Lines
-from beam.board.panes import TEAM, StreamLines, Table, TeamLines, TimeLines, cost_lines
+from beam.board.panes import PANES, TEAM, StreamLines, Table, TeamLines, TimeLines, cost_lines
 from beam.board.rows import Everyone, Look, Row
 from beam.board.spans import Costs, Spans
 from beam.board.stream import Stream, shown_of
@@ -187,7 +187,7 @@ class Picture(App[None]):
             ("title", bars.title(rows, ts, self.size.width)),
             ("tabs", bars.tabs(self._at, self._only())),
             ("note", bars.note(self._note, self._asks)),
-            ("keys", bars.keys(keys_of(self._at), self.size.width)),
+            ("keys", bars.keys(keys_of(PANES[self._at]), self.size.width)),
         ):
             source = self._lines(name).source
             if not isinstance(source, Fixed) or list(source.lines) != [line]:
