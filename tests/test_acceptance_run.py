@@ -447,6 +447,57 @@ def test_git_runs_no_program_of_a_repository_that_nobody_trusted(beam: Cli) -> N
     assert marker.exists()  # git alone runs it
 
 
+AGENT = {  # what an agent with `edit` could write in its folder
+    "a filter in the repository": "git config filter.x.clean 'touch {ran}; cat'; echo '* filter=x' > .gitattributes",
+    "a repository in the folder": (
+        "mkdir -p sub/.git/objects sub/.git/refs/heads; cd sub/.git; echo 'ref: refs/heads/main' > HEAD; "
+        "printf %040d 1 > refs/heads/main; git config -f config core.repositoryformatversion 1; "
+        "git config -f config extensions.partialClone x; git config -f config remote.x.url /; "
+        "git config -f config remote.x.uploadpack 'touch {ran}; false'"
+    ),
+    "another repository in the place of its own": (
+        "[ -f .git ] || exit 0; git init -q other; git -C other config filter.x.clean 'touch {ran}; cat'; "
+        "echo '* filter=x' > .gitattributes; echo gitdir: other/.git > .git"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", AGENT)
+@pytest.mark.parametrize("head", ["", "worktree: true\n"])
+def test_git_runs_no_program_that_was_configured_during_the_run(place: Cli, head: str, way: str) -> None:
+    git(place, "init", "-q")
+    git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-q", "--allow-empty", "-m", "first")
+    ran = place.base / "ran"
+    (place.project / "evil.sh").write_text(AGENT[way].format(ran=ran))
+    checked = "- check: {files_changed: true}\n"
+    scenario(place, f"- run: [sh, {place.project}/evil.sh]\n- run: date +%N > made.txt\n{checked}{checked}", head)
+    del place.env["BEAM_TRUST"]
+    assert place("trust", "s.yaml").code == 0
+    for env in ({"BEAM_TRUST": "1"}, {}):
+        done = place("run", "s.yaml", "--json", env=env)
+        assert not ran.exists(), done
+        is_kept = head and way == "another repository in the place of its own"
+        assert (done.code, "stays in" in done.json["why"]) == ((1, True) if is_kept else (0, False)), done
+
+
+def test_a_filter_of_a_trusted_repository_keeps_its_secret_out_of_the_commit_of_a_work_tree(place: Cli) -> None:
+    git(place, "init", "-q")
+    git(place, "config", "filter.crypt.clean", "tr a-z b-za")
+    git(place, "config", "filter.crypt.smudge", "tr b-za a-z")
+    git(place, "config", "filter.crypt.required", "true")
+    (place.project / ".gitattributes").write_text("secret filter=crypt\n")
+    (place.project / "secret").write_text("abc\n")
+    git(place, "add", ".gitattributes", "secret")
+    git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-qm", "first")
+    scenario(place, "- run: cat secret; echo abd > secret\n", "worktree: {branch: made}\n")
+    del place.env["BEAM_TRUST"]
+    assert place("trust").code == 0
+    assert place("trust", "s.yaml").code == 0
+    done = place("run", "s.yaml", "--json")
+    assert done.json["steps"][0]["output"] == "abc\n", done
+    assert git(place, "cat-file", "blob", "made:secret") == "bce\n", done
+
+
 def git(place: Cli, *words: str) -> str:
     done = subprocess.run(["git", *words], cwd=place.project, env=place.env, capture_output=True, text=True, check=True)
     return done.stdout

@@ -14,9 +14,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from msgspec import structs
-
-from beam.base.errors import UsageError
+from beam.base import files
+from beam.base.errors import BeamError, UsageError
 from beam.conversations.expect import Changes
 from beam.conversations.result import WorktreeResult
 from beam.conversations.scenario import Worktree
@@ -25,20 +24,28 @@ from beam.process import tree
 from beam.root.user_dirs import user_home
 from beam.secrets.redact import redact
 from beam.trust import git_config, ledger
-from beam.turns.snapshot import passed_over
+from beam.turns.snapshot import FORGET, FROM_STDIN, NO_FETCH, passed_over, repositories_in
 
 MOST_DIFF = 1 << 20
+_LARGEST_INDEX = 256 << 20
+_LARGEST_LINK = 4096
+_ONLY_LOOKS = frozenset({"rev-parse", "ls-files"})
 _TIMEOUT_S = 120.0
 _SAFE = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
+    *("-c", "core.untrackedCache=false"),
+    *("-c", "core.splitIndex=false"),
     *("-c", "commit.gpgSign=false"),
+    *("-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false"),
     *("-c", "user.name=beam"),
     *("-c", "user.email=beam@localhost"),
     *("-c", "core.quotePath=false"),
 )
 
 
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--submodule=short")
 _OWNED = "beam run"
 
 
@@ -63,17 +70,23 @@ def _owner_in(reason: str) -> Owner | None:
 
 
 class Repository:
-    """The git work tree around a folder."""
+    """The git work tree around a folder. Snapshots are kept below `store`, where no agent may write.
 
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+    What git is configured to run there counts only if the folder is trusted, and as it was when this was made.
+    """
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], *, store: Path, project: Path | None = None) -> None:
         self.folder = folder
+        self._store = store
+        self._project = project or folder  # whose trust counts
+        self._given = environ
         self._environ = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
         self._environ |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
-        self._environ |= _without_programs(folder, environ)
-        self._environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-        self._objects: Path | None = None
+        self._environ |= {**NO_FETCH, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        self._at_first = frozenset((each.name, each.digest) for each in self._look().found)
+        self._apart: dict[str, str] | None = None
+        self._index = Path()
         self._left_out: list[str] = []
-        self._sparse: frozenset[bytes] | None = None
         self._one = threading.Lock()  # parallel steps take snapshots, and there is one index for them
 
     def leave_out(self, paths: Sequence[Path]) -> None:
@@ -97,42 +110,47 @@ class Repository:
 
     def close(self) -> None:
         """Remove the objects of snapshots."""
-        if self._objects is not None:
-            shutil.rmtree(self._objects, ignore_errors=True)
-            self._objects = None
+        if self._apart is not None:
+            shutil.rmtree(self._apart["GIT_DIR"], ignore_errors=True)
+            self._apart = None
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> str:
         """Return the id of a git tree with the folder's current files, without ignored ones."""
         with self._one:
-            env = self._apart()
-            index = Path(env["GIT_INDEX_FILE"])
-            real = Path(self._said("rev-parse", "--git-path", "index"))
-            real = real if real.is_absolute() else self.folder / real
-            if real.is_file():
-                shutil.copyfile(real, index)
-            else:
-                index.unlink(missing_ok=True)
-            self._watch_every_file(env)
-            self._said("add", "-A", "--", ".", *self._left_out, env=env)
+            env = self._own()
+            self._forget_repositories(env)
+            words = ("add", "-A", "--", ".", *self._left_out)
+            if self._git(*words, env=env).returncode:  # as where a repository without a commit is in the folder
+                self._said(
+                    "add", "-A", *FROM_STDIN, env=env, stdin=b"\0".join([b".", *self._without_repositories(env)])
+                )
             return self._said("write-tree", env=env)
 
-    def _watch_every_file(self, env: Mapping[str, str]) -> None:
-        """Take the marks out of the copied index by which git would not look at a file.
+    def _without_repositories(self, env: Mapping[str, str]) -> list[bytes]:
+        found = self._git("ls-files", "--others", "-z", env=env).stdout.split(b"\0")
+        inside = [b":(exclude,literal)" + path for path in found if path.endswith(b"/")]
+        return [*map(os.fsencode, self._left_out), *inside]
 
-        Files that a sparse checkout leaves out at the first snapshot keep theirs.
+    def _forget_repositories(self, env: Mapping[str, str]) -> dict[bytes, bytes]:
+        """Take repositories in the folder out of the index, so that git does not look into them; return them."""
+        found = repositories_in(self._git("ls-files", "-s", "-z", env=env).stdout)
+        if found:
+            self._said(*FORGET, env=env, stdin=b"\0".join(found))
+        return found
+
+    def _watch_every_file(self, env: Mapping[str, str]) -> None:
+        """Take the marks out of an index by which git would not look at a file.
+
+        Files that a sparse checkout leaves out keep theirs.
         """
-        marks = passed_over(self._git("ls-files", "-v", "-z", env=env).stdout, self.folder)
-        if self._sparse is None:
-            self._sparse = marks.absent
-        marks = structs.replace(marks, skipped=marks.skipped | (marks.absent - self._sparse))
-        for words, paths in marks.unmark():
+        for words, paths in passed_over(self._git("ls-files", "-v", "-z", env=env).stdout, self.folder).unmark():
             self._git("update-index", *words, env=env, stdin=paths)
 
     def changes(self, before: str, after: str) -> Changes:
         """Return what is different between two snapshots. Paths are relative to the folder."""
-        text = self._said("diff", "--numstat", "-z", "--no-renames", "--relative", before, after, env=self._apart())
+        text = self._said(*_DIFF, "--numstat", "-z", "--no-renames", "--relative", before, after, env=self._own())
         paths, added, removed = [], 0, 0
         for entry in text.split("\0"):
             plus, _, rest = entry.partition("\t")
@@ -145,12 +163,12 @@ class Repository:
 
     def diff(self, before: str, after: str) -> str:
         """Return the differences as a patch, without secrets, at most a mebibyte."""
-        text = self._said("diff", "--no-ext-diff", "--no-textconv", "--no-color", before, after, env=self._apart())
+        text = self._said(*_DIFF, "--no-color", before, after, env=self._own())
         return redact(text[:MOST_DIFF])[0]
 
     def patch(self, before: str, after: str) -> bytes:
         """Return the differences as a patch for `apply`."""
-        done = self._git("diff", "--binary", "--no-ext-diff", "--no-textconv", before, after, env=self._apart())
+        done = self._git(*_DIFF, "--binary", before, after, env=self._own())
         return done.stdout
 
     def apply(self, patch: bytes) -> str:
@@ -170,7 +188,7 @@ class Repository:
         self._said("worktree", "add", "-q", "-b", branch, str(path), start)
         self._said("worktree", "lock", "--reason", _owned(tree.this_process()), str(path))
         inside = self._said("rev-parse", "--show-prefix").rstrip("/")
-        return Repository(path / inside if inside else path, self._environ)
+        return Repository(path / inside if inside else path, self._given, store=self._store, project=self._project)
 
     def end_worktree(self, made: Repository, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
         """Commit the changes to the branch and remove the work tree, unless it has to be kept.
@@ -180,6 +198,7 @@ class Repository:
         after = made.snapshot()
         found = made.changes(before, after)
         diff = made.diff(before, after) if found.paths else ""
+        self._check_link(path)
         made._commit()
         is_same = not found.paths and self._said("rev-parse", branch) == self._said("rev-parse", wanted.start)
         made.close()
@@ -193,8 +212,12 @@ class Repository:
 
     def abandon_worktree(self, path: Path) -> None:
         """Remove the work tree of a failed run; its branch stays."""
-        self._git("worktree", "unlock", str(path))
+        self.unlock(path)
         self._git("worktree", "remove", "--force", str(path))
+
+    def unlock(self, path: Path) -> None:
+        """Unlock the work tree, so that no later run removes it."""
+        self._git("worktree", "unlock", str(path))
 
     def remove_leftovers(self, folder: Path) -> list[str]:
         """Remove the work trees below that folder whose runs were killed; return the branches that keep their changes.
@@ -209,33 +232,87 @@ class Repository:
                 continue
             with contextlib.suppress(UsageError):
                 if path.is_dir():
-                    Repository(path, self._environ)._commit()
+                    self._check_link(path)
+                    Repository(path, self._given, store=self._store, project=self._project)._commit()
                 self.abandon_worktree(path)
                 found.append(given.get("branch", "").removeprefix("refs/heads/"))
         return found
 
+    def _check_link(self, path: Path) -> None:
+        """Raise UsageError unless the work tree's `.git` leads to this repository: an agent could write another one."""
+        common = Path(os.path.realpath(self.folder / self._said("rev-parse", "--git-common-dir")))
+        place = Path(_text(path / ".git").removeprefix("gitdir: "))
+        if place.parent != common / "worktrees" or _text(place / "gitdir") != str(path / ".git"):
+            raise UsageError(
+                f"{path}/.git was changed: it does not lead to {common} any more, and nothing is committed",
+                f"look at what is in {path}, then remove it",
+                subject=str(path),
+            )
+
     def _commit(self) -> None:
-        if self._said("status", "--porcelain"):
-            self._said("add", "-A")
+        """Commit all changes. Raises UsageError."""
+        self._watch_every_file({})
+        before = self._forget_repositories({})
+        if self._git("add", "-A").returncode:
+            self._said("add", "-A", *FROM_STDIN, stdin=b"\0".join([b".", *self._without_repositories({})]))
+        empty = [path for path in before if os.path.isdir(self.folder / os.fsdecode(path))]  # noqa: PTH112
+        there = repositories_in(self._git("ls-files", "-s", "-z").stdout)
+        back = [b"160000 " + before[path] + b"\t" + path for path in empty if path not in there]
+        if back:
+            self._said("update-index", "-z", "--add", "--index-info", stdin=b"\0".join(back))
+        if self._git("diff", "--cached", "--quiet", "HEAD").returncode:
             self._said("commit", "-q", "--no-verify", "-m", "What the run changed")
 
     # -- git -----------------------------------------------------------------------------------------------------------
 
-    def _apart(self) -> dict[str, str]:
-        """Return an environment in which git writes objects and an index beside the repository."""
-        if self._objects is None:
-            self._objects = Path(tempfile.mkdtemp(prefix="beam-changes-"))
-            self._repository_objects = self._said("rev-parse", "--git-path", "objects")
-        there = Path(self._repository_objects)
-        there = there if there.is_absolute() else self.folder / there
-        return {
-            "GIT_INDEX_FILE": str(self._objects / "index"),
-            "GIT_OBJECT_DIRECTORY": str(self._objects),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{there}"',
-        }
+    def _own(self) -> dict[str, str]:
+        """Return the variables with which git has a directory of beam's own for its configuration, index and objects.
 
-    def _said(self, *words: str, env: Mapping[str, str] = {}) -> str:
-        done = self._git(*words, env=env)
+        It begins with the repository's index; what becomes of that later hides no change.
+        """
+        if self._apart is not None:
+            return self._apart
+        objects, index, exclude = (self._path(name) for name in ("objects", "index", "info/exclude"))
+        top = self._said("rev-parse", "--show-toplevel")
+        files.make_directory(self._store)
+        own = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=self._store))
+        for name in ("objects", "refs", "info"):
+            (own / name).mkdir()
+        (own / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
+        (own / "HEAD").write_text("ref: refs/heads/none\n")
+        escaped = str(objects).replace("\\", "\\\\").replace('"', '\\"')
+        self._apart = {
+            "GIT_DIR": str(own),
+            "GIT_WORK_TREE": top,
+            "GIT_INDEX_FILE": str(own / "index"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{escaped}"',
+        }
+        for source, name in ((index, "index"), (exclude, "info/exclude")):
+            with contextlib.suppress(OSError, BeamError):
+                (own / name).write_bytes(files.read(source, _LARGEST_INDEX, follow=True))
+        if self._git("ls-files", "-v", "-z", env=self._apart).returncode:  # an index of another kind
+            (own / "index").unlink(missing_ok=True)
+        self._watch_every_file(self._apart)
+        return self._apart
+
+    def _path(self, name: str) -> Path:
+        path = Path(self._said("rev-parse", "--git-path", name))
+        return path if path.is_absolute() else self.folder / path
+
+    def _look(self) -> git_config.Git:
+        return git_config.look(self._project, self.folder, access="read", home=user_home(self._given))
+
+    def _without_programs(self) -> dict[str, str]:
+        """Return the variables that keep git from programs of the repository's own configuration, unless it is trusted
+        and was so before."""
+        now = self._look()
+        is_as_before = {(each.name, each.digest) for each in now.found} <= self._at_first
+        if is_as_before and ledger.stands(self._project, now.found, self._given).trusted:
+            return {}
+        return git_config.variables(now.off, self._environ)
+
+    def _said(self, *words: str, env: Mapping[str, str] = {}, stdin: bytes | None = None) -> str:
+        done = self._git(*words, env=env, stdin=stdin)
         if done.returncode != 0:
             why = _last_line(done.stderr)
             raise UsageError(f"git {words[0]} failed: {why}", "look at it with git status", subject=str(self.folder))
@@ -244,11 +321,12 @@ class Repository:
     def _git(
         self, *words: str, env: Mapping[str, str] = {}, stdin: bytes | None = None
     ) -> subprocess.CompletedProcess[bytes]:
+        own = env or ({} if words[0] in _ONLY_LOOKS else self._without_programs())
         try:
             return subprocess.run(
                 ["git", *_SAFE, *words],
                 cwd=self.folder,
-                env={**self._environ, **env},
+                env={**self._environ, **own},
                 input=stdin,
                 stdin=subprocess.DEVNULL if stdin is None else None,
                 capture_output=True,
@@ -261,12 +339,12 @@ class Repository:
             raise UsageError(f"git {words[0]} took longer than {_TIMEOUT_S:g} s", "look at the repository") from error
 
 
-def _without_programs(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that keep git from programs of the repository's own configuration, unless it is trusted."""
-    git = git_config.look(folder, folder, access="read", home=user_home(environ))
-    if not git.found or ledger.stands(folder, git.found, environ).trusted:
-        return {}
-    return git_config.variables(git.off, environ)
+def _text(path: Path) -> str:
+    """Return the text of a short file of git's; "" where it is no plain file."""
+    try:
+        return files.read(path, _LARGEST_LINK).decode(errors="surrogateescape").strip()
+    except (OSError, BeamError):
+        return ""
 
 
 def _last_line(text: bytes) -> str:

@@ -133,7 +133,7 @@ def _check_proxied(context: RootContext, name: str) -> None:
 def _check_git(scenario: Scenario, context: RootContext) -> None:
     if scenario.worktree is None:
         return
-    repository = Repository(context.home.project, context.environ)
+    repository = Repository(context.home.project, context.environ, store=context.home.root)
     if not repository.is_there():
         raise scenario.source.error(
             ("worktree",),

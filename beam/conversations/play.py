@@ -106,6 +106,7 @@ class _Run:
         self.steps: list[StepResult] = []
         self.counts = ReplayCounts()
         self.worktrees: list[WorktreeResult] = []
+        self.lost = ""  # why the changes of a work tree could not be committed
 
     def _reached(self, why: str) -> None:
         self.meter.reached = self.meter.reached or why
@@ -165,6 +166,8 @@ class _Run:
         if is_good and least is not None and calls.exact < least:
             is_good, code = False, int(ExitCode.CHECK_FAILED)
             why = f"{calls.exact} model calls were replayed exactly, and at least {least} must be"
+        if is_good and self.lost:
+            is_good, code, why = False, int(ExitCode.FAILED), self.lost
         is_replay = self.options.replay is not None
         note = _NOTE_FILLED if self.counts.live else _NOTE
         return RunResult(
@@ -196,7 +199,7 @@ class _Run:
             folder = record / str(number) if times > 1 else record
             recorder = Recorder(folder, adds=replay is not None)
         context = msgspec.structs.replace(self.context, recordings=replay)
-        project = Repository(context.home.project, context.environ)
+        project = Repository(context.home.project, context.environ, store=context.home.root)
         tree = await self._worktree(project, number, times)
         folder = tree.repository.folder if tree is not None else context.home.project
         repository = tree.repository if tree is not None else project
@@ -226,6 +229,7 @@ class _Run:
             await self.agents.close()
             if tree is not None:
                 self.worktrees.append(await asyncio.to_thread(tree.end, runner.before))
+                self.lost = self.lost or tree.lost
             await asyncio.to_thread(project.close)
             if replay is not None:
                 self.counts = _sum_of(self.counts, replay.counts)
@@ -248,7 +252,7 @@ class _Run:
         wanted = self.scenario.worktree
         if wanted is None:
             return
-        project = Repository(self.context.home.project, self.context.environ)
+        project = Repository(self.context.home.project, self.context.environ, store=self.context.home.root)
         for branch in await asyncio.to_thread(project.remove_leftovers, self._trees()):
             self.watch(Warned(f"a run was killed before; what it changed is in the branch {branch}"))
         names = [_branch_of(wanted, number, times) for number in range(1, times + 1)] if wanted.branch else []
@@ -324,6 +328,7 @@ class _Tree:
         self._path = path
         self._branch = branch
         self._scenario = scenario
+        self.lost = ""  # why the changes could not be committed
 
     def end(self, before: str) -> WorktreeResult:
         """Take the changes over into the branch, and remove the folder."""
@@ -335,6 +340,8 @@ class _Tree:
         try:
             return self._project.end_worktree(self.repository, self._path, self._branch, wanted, before)
         except BeamError as error:
+            self._project.unlock(self._path)
+            self.lost = f"what the run changed stays in {self._path}: {error.message}"
             return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")
 
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,6 +28,11 @@ _LARGEST_INDEX = 64 << 20
 _LARGEST_FILE_KIB = 64 << 10  # a larger file in the work tree makes the snapshot fail
 _TIME_S = 5.0
 _COMPARE_S = 60.0
+_GITLINK = b"160000 "  # how `ls-files -s` begins the entry of a repository in the work tree
+# A repository may name a program that git runs to fetch what is missing: nothing is fetched (the second is git 2.45's).
+FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
+FORGET = ("update-index", "-z", "--force-remove", "--stdin")
+NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 _CONFIG = {
     "core.fsmonitor": "false",
     "core.untrackedCache": "false",
@@ -85,6 +91,16 @@ def passed_over(listing: bytes, folder: Path) -> PassedOver:
     absent = frozenset(path for path in skipped if not os.path.lexists(folder / os.fsdecode(path)))
     assumed = frozenset(path for tag, path in entries if tag.islower())
     return PassedOver(assumed=assumed, skipped=skipped - absent, absent=absent)
+
+
+def repositories_in(listing: bytes) -> dict[bytes, bytes]:
+    """Return the path and the commit of each repository in the work tree that `git ls-files -s -z` printed.
+
+    `git add` runs `git status` in each that is in the index, with that one's own configuration; one that is not in
+    there is only added.
+    """
+    entries = (entry.partition(b"\t") for entry in listing.split(b"\0") if entry.startswith(_GITLINK))
+    return {path: head.split(b" ")[1] for head, _, path in entries}
 
 
 class SnapshotError(BeamError):
@@ -166,12 +182,21 @@ class WorkTree:
             self._seed(index)
             await self._watch_every_file(index)
         try:
+            await self._leave_repositories(index)
             await self._git("add", "--all", "--", ".", index=index)
-        except SnapshotError:  # an index of another kind, or one that a killed git left locked
+        except SnapshotError:  # an index of another kind, one that a killed git left locked, or an empty repository
             for left in (index, index.with_name(f"{index.name}.lock")):
                 left.unlink(missing_ok=True)
-            await self._git("add", "--all", "--", ".", index=index)
+            found = (await self._git("ls-files", "--others", "-z", index=index)).split(b"\0")
+            paths = [b".", *(b":(exclude,literal)" + path for path in found if path.endswith(b"/"))]
+            await self._git("add", "--all", *FROM_STDIN, index=index, stdin=b"\0".join(paths))
         return (await self._git("write-tree", index=index)).decode().strip()
+
+    async def _leave_repositories(self, index: Path) -> None:
+        """Take repositories in the work tree out of the index, so that git does not look into them."""
+        found = repositories_in(await self._git("ls-files", "-s", "-z", index=index))
+        if found:
+            await self._git(*FORGET, index=index, stdin=b"\0".join(found))
 
     async def _watch_every_file(self, index: Path) -> None:
         """Take the marks out of a new index by which git would not look at a file that is there."""
@@ -209,7 +234,7 @@ class WorkTree:
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if process.returncode:
             last = err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
@@ -226,6 +251,7 @@ class WorkTree:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
+            **NO_FETCH,
             "GIT_DIR": str(self._store),
             "GIT_WORK_TREE": str(self._folder),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{escaped}"',

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from beam.conversations.changes import Repository
-from tests.support.repository import make_repository
+from beam.conversations.scenario import Worktree
+from tests.support.repository import make_hostile_repository, make_repository
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def repository(folder: Path, tmp_path: Path) -> Iterator[Repository]:
-    found = Repository(folder, {**os.environ, "HOME": str(tmp_path / "home")})
+    found = Repository(folder, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
     yield found
     found.close()
 
@@ -54,3 +55,60 @@ def test_what_a_sparse_checkout_leaves_out_is_no_change(folder: Path, repository
     (folder / "README.md").unlink()
     mark(folder, "--skip-worktree")
     assert repository.changes(repository.snapshot(), repository.snapshot()).paths == ()
+
+
+@pytest.mark.parametrize("way", ["fetch", "filter"])
+def test_git_runs_nothing_of_a_repository_that_an_agent_made_in_the_folder(
+    folder: Path, repository: Repository, tmp_path: Path, way: str
+) -> None:
+    ran = tmp_path / "ran"
+    before = repository.snapshot()
+    make_hostile_repository(folder / "sub", ran, way)
+    for _ in range(3):
+        assert repository.changes(before, repository.snapshot()).paths == ("sub",)
+    assert not ran.exists()
+
+
+def test_git_runs_nothing_of_what_an_agent_configured_in_the_repository(
+    folder: Path, repository: Repository, tmp_path: Path
+) -> None:
+    ran = tmp_path / "ran"
+    before = repository.snapshot()
+    subprocess.run(["git", "config", "filter.x.clean", f"touch {ran}; cat"], cwd=folder, check=True)
+    (folder / ".gitattributes").write_text("* filter=x\n")
+    (folder / "README.md").write_text("Changed.\n")
+    assert set(repository.changes(before, repository.snapshot()).paths) == {".gitattributes", "README.md"}
+    assert not ran.exists()
+
+
+def test_an_agent_that_forges_gits_index_hides_no_change(folder: Path, repository: Repository) -> None:
+    before = repository.snapshot()
+    (folder / ".git/index").write_bytes(b"nothing")
+    (folder / ".git/info/exclude").write_text("*\n")
+    (folder / "README.md").write_text("Changed.\n")
+    (folder / "new").touch()
+    assert set(repository.changes(before, repository.snapshot()).paths) == {"README.md", "new"}
+
+
+def test_a_repository_without_a_commit_in_the_folder_hides_no_change(folder: Path, repository: Repository) -> None:
+    before = repository.snapshot()
+    subprocess.run(["git", "init", "-q", "deep/sub"], cwd=folder, check=True)
+    (folder / "README.md").write_text("Changed.\n")
+    assert repository.changes(before, repository.snapshot()).paths == ("README.md",)
+
+
+def test_a_work_tree_is_committed_with_the_submodules_that_are_not_there(
+    folder: Path, repository: Repository, tmp_path: Path
+) -> None:
+    words = ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
+    subprocess.run(["git", *words], cwd=folder, check=True)
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *who, "commit", "-qm", "lib"], cwd=folder, check=True)
+    place = tmp_path / "made"
+    made = repository.add_worktree(place, "branch", "HEAD")
+    before = made.snapshot()
+    (place / "new").touch()
+    done = repository.end_worktree(made, place, "branch", Worktree(start="HEAD"), before)
+    assert done.files == ("new",)
+    listed = subprocess.run(["git", "ls-tree", "branch"], cwd=folder, check=True, capture_output=True, text=True)
+    assert [line.split("\t")[1] for line in listed.stdout.splitlines()] == ["README.md", "lib", "new"]

@@ -38,3 +38,34 @@ def files(folder: Path) -> list[str]:
 
 def _git(folder: Path, env: Mapping[str, str], *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *words], env=env, check=True, stdin=subprocess.DEVNULL)
+
+
+def make_hostile_repository(folder: Path, mark: Path, way: str) -> None:
+    """Makes the folder a repository whose configuration has git run a program that makes `mark`, as an agent could.
+
+    `way` is "fetch" (text files alone: git would fetch its commit by a program) or "filter" (git would clean a file).
+    """
+    program = f"touch '{mark}'; {'cat' if way == 'filter' else 'false'}"
+    if way == "filter":
+        env = {"PATH": os.environ["PATH"], "HOME": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        folder.mkdir()
+        (folder / "one").write_text("1\n")
+        for words in (
+            ("init", "-q"),
+            ("add", "one"),
+            (*who, "commit", "-qm", "x"),
+            ("config", "filter.x.clean", program),
+        ):
+            _git(folder, env, *words)
+        (folder / ".gitattributes").write_text("* filter=x\n")
+        os.utime(folder / "one", (1, 1))
+        return
+    for name in ("objects", "refs/heads"):
+        (folder / ".git" / name).mkdir(parents=True)
+    (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (folder / ".git/refs/heads/main").write_text("1" * 40)
+    (folder / ".git/config").write_text(
+        "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tpartialClone = x\n"
+        f'[remote "x"]\n\turl = /\n\tpromisor = true\n\tuploadpack = "{program} #"\n'
+    )

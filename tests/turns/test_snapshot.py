@@ -11,7 +11,7 @@ import pytest
 
 from beam.base.errors import UnsupportedError
 from beam.turns.snapshot import ChangedFile, SnapshotError, WorkTree
-from tests.support.repository import make_repository
+from tests.support.repository import make_hostile_repository, make_repository
 
 pytestmark = pytest.mark.slow
 
@@ -158,3 +158,25 @@ def test_without_git_the_reason_is_told(folder: Path, tmp_path: Path) -> None:
     tree = WorkTree.of(tmp_path / "snapshots", folder, {"PATH": str(tmp_path)})
     with pytest.raises(SnapshotError, match="git is not installed"):
         take(tree)
+
+
+@pytest.mark.parametrize("way", ["fetch", "filter"])
+def test_git_runs_nothing_of_a_repository_that_was_made_in_the_folder(
+    folder: Path, tree: WorkTree, tmp_path: Path, way: str
+) -> None:
+    mark = tmp_path / "ran"
+    make_hostile_repository(folder / "sub", mark, way)
+    before = take(tree)
+    assert take(tree) == before
+    (folder / "README.md").write_text("Changed.\n")
+    assert changed(tree, before) == [("README.md", 1, 1)]
+    assert not mark.exists()
+    subprocess.run(["git", "-C", str(folder / "sub"), "status"], capture_output=True, check=False)
+    assert mark.exists()  # git alone runs it
+
+
+def test_a_repository_without_a_commit_in_the_folder_hides_no_change(folder: Path, tree: WorkTree) -> None:
+    before = take(tree)
+    subprocess.run(["git", "init", "-q", "deep/sub"], cwd=folder, check=True)
+    (folder / "README.md").write_text("Changed.\n")
+    assert changed(tree, before) == [("README.md", 1, 1)]
