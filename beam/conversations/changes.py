@@ -216,7 +216,7 @@ class Repository:
         self._git("worktree", "remove", "--force", str(path))
 
     def unlock(self, path: Path) -> None:
-        """Unlock the work tree, so that no later run removes it."""
+        """Release the lock of the work tree, so that no later run removes it."""
         self._git("worktree", "unlock", str(path))
 
     def remove_leftovers(self, folder: Path) -> list[str]:
@@ -278,8 +278,8 @@ class Repository:
         own = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=self._store))
         for name in ("objects", "refs", "info"):
             (own / name).mkdir()
-        (own / "config").write_text("[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
-        (own / "HEAD").write_text("ref: refs/heads/none\n")
+        files.replace(own / "config", b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
+        files.replace(own / "HEAD", b"ref: refs/heads/none\n")
         escaped = str(objects).replace("\\", "\\\\").replace('"', '\\"')
         self._apart = {
             "GIT_DIR": str(own),
@@ -289,7 +289,7 @@ class Repository:
         }
         for source, name in ((index, "index"), (exclude, "info/exclude")):
             with contextlib.suppress(OSError, BeamError):
-                (own / name).write_bytes(files.read(source, _LARGEST_INDEX, follow=True))
+                files.replace(own / name, files.read(source, _LARGEST_INDEX, follow=True))
         if self._git("ls-files", "-v", "-z", env=self._apart).returncode:  # an index of another kind
             (own / "index").unlink(missing_ok=True)
         self._watch_every_file(self._apart)

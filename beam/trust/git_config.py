@@ -28,12 +28,20 @@ _KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
 _ENDS = frozenset(  # of keys with a name in the middle
     ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
 )
+_FETCHERS = frozenset(  # what runs a program where a partial clone fetches a missing object, which `git status` does
+    (
+        *("core.sshcommand", "core.gitproxy", "core.askpass", "credential.helper"),
+        *("remote.uploadpack", "remote.vcs", "url.insteadof"),
+    )
+)
+_PROTOCOLS = tuple(f"protocol.{name}allow" for name in ("", "file.", "ssh.", "git.", "http.", "https.", "ext."))
 _HOOKS = ("post-index-change", "reference-transaction")
 _MONITOR, _HOOKS_PATH = "core.fsmonitor", "core.hookspath"
 _LFS = frozenset(
     {"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs smudge --skip -- %f", "git-lfs filter-process"}
 )
 _BUILT_IN = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
+_NO = frozenset(("", "false", "no", "off", "0"))
 _LARGEST = 256 << 10
 _DEEPEST = 5  # files that include each other
 _MOST_FILES = 50  # with all that they include, which together are no larger than one may be
@@ -134,6 +142,7 @@ class _Repository:
         self._base, self._home, self._is_full = base, home, is_full
         self._level, self._git_dir = level, git_dir
         hooks = [common / "hooks"]
+        is_partial, fetchers, protocols = False, [], set(_PROTOCOLS)
         for file in (common / "config", git_dir / "config.worktree"):
             self._files, self._bytes = _MOST_FILES, _LARGEST
             try:
@@ -142,8 +151,16 @@ class _Repository:
                         self._add_hooks(hooks, self._path(level, value))
                     elif _runs(key):
                         self._setting(file, key, value)
+                    elif key == "extensions.partialclone" or _end_of(key) == "remote.promisor":
+                        is_partial = is_partial or value.lower() not in _NO
+                    elif _fetches_by_program(key, value):
+                        fetchers.append((file, key, value))
+                    elif _end_of(key) == "protocol.allow":
+                        protocols.add(key)
             except ValueError as error:
                 self._unreadable(file, str(error))
+        if is_partial:
+            self._fetchers(fetchers[:_MOST], protocols)
         for directory in dict.fromkeys(hooks):
             self._look_at_hooks(directory)
         if git_dir == level and self.found:
@@ -189,6 +206,15 @@ class _Repository:
         where = scan.named(file, self._base)
         name = f"{where} has git run {value[:120]!r} ({key[:80]})"
         self._add(Finding(name=name, digest=scan.digest_of(f"{key}={value}"), says=True, ignored=can_do_without))
+
+    def _fetchers(self, found: list[tuple[Path, str, str]], protocols: set[str]) -> None:
+        for file, key, value in found:
+            if not self._is_full:
+                self.off |= dict.fromkeys(sorted(protocols)[:_MOST], "never")
+            where = scan.named(file, self._base)
+            name = f"{where} has git fetch what is missing by {value[:120]!r} ({key[:80]})"
+            digest = scan.digest_of(f"{key}={value}")
+            self._add(Finding(name=name, digest=digest, says=True, ignored=not self._is_full))
 
     def _look_at_hooks(self, directory: Path) -> None:
         for name in _HOOKS:
@@ -243,19 +269,34 @@ class _Repository:
         return relative_to / value
 
 
-def _runs(key: str) -> bool:
+def _end_of(key: str) -> str:
+    """Return the key without the name in its middle; "" if there is none."""
     section, _, rest = key.lower().partition(".")
-    return key in _KEYS or ("." in rest and f"{section}.{rest.rpartition('.')[2]}" in _ENDS)
+    return f"{section}.{rest.rpartition('.')[2]}" if "." in rest else ""
+
+
+def _runs(key: str) -> bool:
+    return key in _KEYS or _end_of(key) in _ENDS
+
+
+def _fetches_by_program(key: str, value: str) -> bool:
+    """Return whether a fetch runs a program for this: one that is named, or what serves another folder's objects."""
+    if _end_of(key) == "remote.url":
+        return _patterns()[2].match(value) is None
+    return bool(value) and (key in _FETCHERS or _end_of(key) in _FETCHERS)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a section's head and of a key, compiled when the first file is found."""
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a section's head, of a key, and of a URL of another machine, compiled when the first file
+    is found."""
     section = r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\[^\n])*)")?\s*\]'
-    return re.compile(section), re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
+    name = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*"
+    url = r"(?:https?|ssh|git)://|(?:[\w.-]+@)?\w[\w.-]*:(?!:|//)"
+    return re.compile(section), re.compile(name), re.compile(url, re.ASCII)
 
 
 def parse(text: str) -> list[tuple[str, str]]:
@@ -266,7 +307,7 @@ def parse(text: str) -> list[tuple[str, str]]:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if "\0" in text:
         raise ValueError("it holds a NUL")
-    head, name = _patterns()
+    head, name, _ = _patterns()
     found: list[tuple[str, str]] = []
     section = ""
     at = 0

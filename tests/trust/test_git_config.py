@@ -211,6 +211,61 @@ def test_git_runs_nothing_of_a_submodule_with_the_variables_and_runs_it_without(
     assert mark.exists(), "git does nothing of it, so this proves nothing"
 
 
+PARTIAL = {
+    "remote.x.uploadpack": ("/", "{}; false"),
+    "core.sshCommand": ("ssh://example.invalid/x", "{}; false"),
+    "core.gitProxy": ("git://example.invalid/x", "{}"),
+    "remote.x.url": ("ext::{}", ""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", PARTIAL)
+@pytest.mark.parametrize("by", ["extensions.partialClone", "remote.x.promisor"])
+def test_git_fetches_what_is_missing_by_no_program_of_a_folder_with_the_variables(
+    work: Path, key: str, by: str
+) -> None:
+    ran = work.parent / "ran"
+    script = work / "run.sh"
+    script.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
+    script.chmod(0o755)
+    url, program = PARTIAL[key]
+    git(work, "config", "core.repositoryformatversion", "1")
+    git(work, "config", "remote.x.url", url.format(script))
+    git(work, "config", "protocol.ext.allow", "always")
+    git(work, "config", by, "x" if by.startswith("ext") else "true")
+    if program:
+        git(work, "config", key, program.format(script))
+    (work / ".git/refs/heads").joinpath(git(work, "branch", "--show-current").strip()).write_text("1" * 40)
+    seen = at(work)
+    assert [each.ignored for each in seen.found] == [True] * len(seen.found) != []
+    assert [each.ignored for each in at(work, "full").found] == [False] * len(seen.found)
+    use(work, variables(seen.off, {}))
+    assert not ran.exists()
+    use(work)
+    assert ran.exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["https://example.org/x.git", "git@example.org:x.git", "ssh://example.org/x"])
+def test_a_partial_clone_as_git_makes_it_has_nothing_to_trust(work: Path, url: str) -> None:
+    for key, value in (
+        ("remote.x.url", url),
+        ("remote.x.promisor", "true"),
+        ("remote.x.partialclonefilter", "blob:none"),
+    ):
+        git(work, "config", key, value)
+    for access in ("read", "full"):
+        assert at(work, access) == Git()
+
+
+@pytest.mark.slow
+def test_a_program_that_only_a_fetch_would_run_is_nothing_to_trust(work: Path) -> None:
+    for key in "core.sshCommand", "credential.helper", "remote.x.uploadpack":
+        git(work, "config", key, "mine")
+    assert at(work) == Git()
+
+
 @pytest.mark.slow
 def test_an_index_that_is_none_needs_trust_and_is_the_same_thing_after_each_commit(work: Path) -> None:
     index = work / ".git/index"
