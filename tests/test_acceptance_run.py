@@ -253,6 +253,38 @@ def test_a_file_from_elsewhere_in_a_prompt_needs_trust(beam: Cli) -> None:
         assert (done.code, "outside of this folder" in done.err) == (2, True), done
 
 
+def test_a_schema_from_elsewhere_needs_trust(beam: Cli) -> None:
+    (beam.base / "key.json").write_text('{"secret": 1}')
+    scenario(beam, "- {send: scripted, prompt: x, expect: {schema: ../key.json}}\n")
+    done = beam("run", "s.yaml")
+    assert (done.code, "outside of this folder" in done.err) == (2, True), done
+
+
+def test_an_agent_that_puts_a_link_in_the_place_of_a_file_gets_nothing_from_elsewhere_into_a_prompt(
+    place: Cli,
+) -> None:
+    (place.base / "key").write_text("secret")
+    (place.project / "notes").mkdir()
+    (place.project / "notes" / "one").write_text("harmless")
+    for there in (
+        "ln -sf ../../key notes/one",
+        "rm -r notes; mkdir ../other; ln ../key ../other/one; ln -s ../other notes",
+    ):
+        scenario(place, f"- run: '{there}'\n- send: a\n  prompt: {{file: notes/one}}\n")
+        done = place("run", "s.yaml", "--json")
+        assert (done.code, "leads elsewhere now" in done.json["why"]) == (2, True), done
+        assert "secret" not in done.out
+        place.shell("rm -r notes; mkdir notes; echo harmless > notes/one")
+
+
+def test_a_person_is_shown_all_of_what_a_scenario_runs_or_how_much_is_left_out(beam: Cli) -> None:
+    end = "; touch hidden"
+    scenario(beam, f"- run: 'true {' ' * 500}{end}'\n")
+    assert end in beam("trust", "s.yaml").err
+    scenario(beam, f"- run: 'true {' ' * 5000}{end}'\n")
+    assert "… and 4021 more characters" in beam("trust", "s.yaml").err
+
+
 def test_an_agent_runs_no_scenario_and_trusts_none(place: Cli) -> None:
     (place.project / "loop.yaml").write_text("replies: [[{run: [sh, -c, 'beam run s.yaml; beam trust s.yaml']}, x]]\n")
     place.config("agents: {loop: {adapter: scripted, script: loop.yaml}}\n")

@@ -64,7 +64,7 @@ class Asking:
 
     def _ask(self, asked: object) -> None:
         from beam import events
-        from beam.cli.render.asks import always_words, question
+        from beam.cli.render.asks import always_words, question, rest
 
         assert isinstance(asked, events.PermissionAsked)
         over = self._over.get(asked.ask_id)
@@ -76,7 +76,8 @@ class Asking:
             if over.is_set():
                 return
             scope = always_words(bytes(asked.suggestions))
-            self._say(f"beam: {question(asked)}\n{f'beam: always: {scope}' + chr(10) if scope else ''}")
+            lines = [f"beam: {question(asked)}", *rest(asked), *([f"beam: always: {scope}"] if scope else [])]
+            self._say("".join(f"{line}\n" for line in lines))
             termios.tcflush(0, termios.TCIFLUSH)  # what was typed before the question is no answer to it
             while not over.is_set():
                 self._say(f"Allow it? [{choices}] ")

@@ -78,7 +78,7 @@ def program(argv0: str) -> list[str]:
     """Return the words that run this beam from anywhere, by the name that it was started with."""
     path = os.path.abspath(argv0)  # noqa: PTH100 - a link stays a link
     is_beam = os.path.basename(path) == "beam" and os.access(path, os.X_OK)  # noqa: PTH119
-    return [path] if is_beam else [sys.executable, "-m", "beam"]
+    return [path] if is_beam else [sys.executable, "-P", "-m", "beam"]  # -P: nothing of the folder is imported
 
 
 def _cron(fields: str, words: Sequence[str], cwd: Path) -> str:

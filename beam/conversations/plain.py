@@ -6,7 +6,7 @@ import re
 
 # C0 but newline and tab, DEL, C1, what turns the direction of text around, and what XML has no place for.
 _UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff\ufffe\uffff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\u206a-\u206f\ud800-\udfff\ufffe\uffff]"
 )
 
 

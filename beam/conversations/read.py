@@ -101,6 +101,7 @@ class _Reading:
         self._variables = self._values(given)
         self._speaks: dict[str, bool] = {}  # id of a step -> whether it has a reply
         self._last = ""  # id of the last step with a reply
+        self._schemas: dict[str, None] = {}  # paths of the files with one
         self._took_part: set[str] = set()  # the agents of the steps before this one
         self._defaults = _options(top.get("defaults", {}))
 
@@ -124,6 +125,7 @@ class _Reading:
             times=repeat.get("times", 1),
             pass_rate=repeat.get("pass_rate", 1.0),
             steps=steps,
+            schemas=tuple(self._schemas),
         )
 
     def _values(self, given: Mapping[str, str]) -> dict[str, str]:
@@ -336,6 +338,7 @@ class _Reading:
         except (ValueError, RecursionError) as error:
             raise self._source.error(at, f"{path.name} is not JSON: {error}", "a schema is a JSON file") from error
         JsonSchema().read(value, at, self._source)
+        self._schemas[str(path)] = None
         return msgspec.json.encode(value).decode()
 
     def _command(self, given: str | tuple[str, ...], at: At) -> Command:

@@ -146,7 +146,7 @@ class Spending(Struct, frozen=True, kw_only=True):
 
 class Scenario(Struct, frozen=True, kw_only=True):
     """What a file says, checked as far as it can be without looking at this machine. `folder` is the file's own: paths
-    in it start there. `agents` are settings that count for this run alone.
+    in it start there. `agents` are settings that count for this run alone, `schemas` the files with one.
     """
 
     name: str
@@ -163,6 +163,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     times: int = 1
     pass_rate: float = 1.0
     steps: tuple[Step, ...] = ()
+    schemas: tuple[str, ...] = ()
 
     def all_steps(self) -> Iterator[Step]:
         """Yield each step in the order of the file, and those inside of a parallel one after it."""

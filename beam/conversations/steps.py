@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -88,6 +89,8 @@ class StepRunner:
         self._turns: dict[str, list[TurnFacts]] = {}
         self._told: dict[str, list[Event]] = {agent: [] for agent in scenario.handed_over()}  # of whom a step is told
         self._clock = agents.context.clock
+        parts = (part for step in scenario.all_steps() for part in getattr(step, "prompt", ()))
+        self._leads = {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
 
     async def begin(self) -> None:
         """Take note of the files as they are before the first step."""
@@ -271,7 +274,7 @@ class StepRunner:
         for part in parts:
             match part.kind:
                 case "file":
-                    texts.append(_file(Path(part.value)))
+                    texts.append(self._file(part.value))
                 case "reply":
                     texts.append(self._said(part.value))
                 case "diff":
@@ -294,6 +297,16 @@ class StepRunner:
             return quote(agent, self._told[agent], mode, has_times=False)
         except NotFoundError:
             raise _SkipError(f"{agent} had no turn before") from None
+
+    def _file(self, path: str) -> str:
+        """Return the text of a file for a prompt. Raises UsageError if a link leads elsewhere since the run began."""
+        if os.path.realpath(path) != self._leads[path]:
+            what = f"{path} led to {self._leads[path]} when the run began, and leads elsewhere now"
+            raise UsageError(what, "an agent may have put a link there", subject=path)
+        try:
+            return files.read(Path(self._leads[path]), _MOST_FILE).decode("utf-8", "replace")
+        except FileNotFoundError as error:
+            raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error
 
     async def _diff(self) -> str:
         if not self.before:
@@ -533,10 +546,3 @@ def _judged(score: Score, judging: Judging, line: int | None) -> CheckResult:
         return CheckResult(name=name, kind="judge", verdict=Verdict.FAILED, detail=score.reason, line=line)
     verdict = Verdict.PASSED if score.score >= judging.score else Verdict.FAILED
     return CheckResult(name=name, kind="judge", verdict=verdict, detail=f"{score.score:g}: {score.reason}", line=line)
-
-
-def _file(path: Path) -> str:
-    try:
-        return files.read(path, _MOST_FILE, follow=True).decode("utf-8", "replace")
-    except FileNotFoundError as error:
-        raise UsageError(f"{path} is gone", "it was there when the run began", subject=str(path)) from error

@@ -31,13 +31,12 @@ from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
 from beam.trust.declarations import AdapterFacts, files_named, of_scenario
 
-_SHOWN = 120
 _NAMED = 3
 
 
 def wants(scenario: Scenario, context: RootContext) -> list[Finding]:
     """Return everything in the scenario that needs trust; nothing if it needs none."""
-    found = [*_of_agents(scenario, context), *_of_steps(scenario, context)]
+    found = [*_of_agents(scenario, context), *_of_steps(scenario, context), *_of_schemas(scenario, context)]
     return list({each.name: each for each in found}.values())
 
 
@@ -96,13 +95,19 @@ def _of_steps(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
                 yield _sentence(f"it gives {_who(step)} {options.access} access")
         for part in getattr(step, "prompt", ()):
             if part.kind == "file" and not _is_inside(Path(part.value), context.home.project):
-                yield _sentence(f"it puts {part.value[:_SHOWN]}, which is outside of this folder, into a prompt")
+                yield _sentence(f"it puts {scan.shown(part.value)}, which is outside of this folder, into a prompt")
+
+
+def _of_schemas(scenario: Scenario, context: RootContext) -> Iterator[Finding]:
+    for path in scenario.schemas:
+        if not _is_inside(Path(path), context.home.project):
+            yield _sentence(f"it shows an agent {scan.shown(path)}, which is outside of this folder, as a schema")
 
 
 def _of_command(command: Command, context: RootContext) -> Iterator[Finding]:
     words = _words(command) if isinstance(command, str) else command
-    shown = command if isinstance(command, str) else " ".join(command)
-    yield _sentence(f"it runs {shown.strip()[:_SHOWN]!r}")
+    text = command if isinstance(command, str) else " ".join(command)
+    yield _sentence(f"it runs {scan.shown(repr(text.strip()))}")
     yield from files_named(words, context.home.project, "the scenario")
 
 

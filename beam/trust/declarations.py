@@ -18,7 +18,6 @@ from beam.model.limits import DEFAULT
 from beam.model.message import PLAIN, base_of
 from beam.trust import scan
 
-_SHOWN = 120  # characters of a value
 _CODE = frozenset(
     (
         *(
@@ -108,16 +107,16 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
 
     if settings.command and (who := says("command")):
         words = [*(word if isinstance(word, str) else " ".join(word) for word in settings.command)]
-        yield _sentence(f"{who} has {agent} run {' '.join(words)[:_SHOWN]!r}", *words)
+        yield _sentence(f"{who} has {agent} run {scan.shown(repr(' '.join(words)))}", *words)
         parts = [part for word in settings.command for part in ([word] if isinstance(word, str) else word)]
         yield from _files(resolved, [part for part in parts[:1] if "/" in part])
         yield from _files(resolved, parts[1:], only_code=True)
     if settings.runner and (who := says("runner")):
-        yield _sentence(f"{who} has {agent} run by {' '.join(settings.runner)[:_SHOWN]!r}", *settings.runner)
+        yield _sentence(f"{who} has {agent} run by {scan.shown(repr(' '.join(settings.runner)))}", *settings.runner)
         yield from _files(resolved, [settings.runner[0]] if "/" in settings.runner[0] else [])
         yield from _files(resolved, settings.runner[1:], only_code=True)
     if settings.executable and (who := says("executable")):
-        yield _sentence(f"{who} has {agent} run {settings.executable[:_SHOWN]!r}", settings.executable)
+        yield _sentence(f"{who} has {agent} run {scan.shown(repr(settings.executable))}", settings.executable)
         if "/" in settings.executable:
             yield from _files(resolved, [settings.executable])
     if renamed := [who for field in _ADAPTER_FIELDS if (who := says(field)) and getattr(settings, field)]:
@@ -134,7 +133,7 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
                 f"{who} sets {variable[:80]} in the environment of {who_has(f'env.{variable}')}", variable, value
             )
     if settings.script and not PLAIN.match(settings.script) and (who := says("script")):  # a name: beam's own script
-        yield _sentence(f"{who} has {agent} play {settings.script[:_SHOWN]!r}", settings.script)
+        yield _sentence(f"{who} has {agent} play {scan.shown(repr(settings.script))}", settings.script)
         yield from _files(resolved, [settings.script])
     if settings.screen and (who := says("screen")):
         yield _sentence(f"{who} says which keys beam types into {who_has('screen')}", repr(settings.screen))
@@ -142,7 +141,7 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
         yield _sentence(f"{who} changes how {who_has('envelope')} is told who speaks", settings.envelope)
     for each in resolved.rules:
         for rule in each.lists.allow if each.whose in foreign else ():
-            yield _sentence(f"{each.whose} allows {agent} {rule[:_SHOWN]}", rule)
+            yield _sentence(f"{each.whose} allows {agent} {scan.shown(rule)}", rule)
     if settings.access not in (None, "read") and (who := says("access")):
         yield _sentence(f"{who} gives {who_has('access')} {settings.access} access")
     yield from _outside(settings.cwd, resolved.base, says("cwd"), who_has("cwd"))
@@ -157,16 +156,16 @@ def _outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> It
     target, named = os.path.realpath(base / cwd), os.path.normpath(os.path.join(real, cwd))  # noqa: PTH118
     words = (cwd,) if target == named else (cwd, target)
     if foreign:
-        yield _sentence(f"{foreign} has {agent} work outside this folder, in {cwd[:_SHOWN]!r}", *words)
+        yield _sentence(f"{foreign} has {agent} work outside this folder, in {scan.shown(repr(cwd))}", *words)
     elif Path(named).is_relative_to(real):
-        yield _sentence(f"a link has {agent} work outside this folder, in {target[:_SHOWN]!r}", *words)
+        yield _sentence(f"a link has {agent} work outside this folder, in {scan.shown(repr(target))}", *words)
 
 
 def _of_policy(config: Config) -> Iterator[Finding]:
     for origin, file in config.files:
         if origin == BEAM_YAML:
             for key, value in file.policy.items():
-                yield _sentence(f"{origin} sets the policy {key}: {str(value)[:_SHOWN]}", repr(value))
+                yield _sentence(f"{origin} sets the policy {key}: {scan.shown(str(value))}", repr(value))
 
 
 def of_notify(config: Config) -> Iterator[Finding]:
@@ -177,13 +176,15 @@ def of_notify(config: Config) -> Iterator[Finding]:
 
         values = repr(target)
         if target.command:
-            yield _sentence(f"{BEAM_YAML} has beam run {' '.join(target.command)[:_SHOWN]!r} to notify", values)
+            yield _sentence(f"{BEAM_YAML} has beam run {scan.shown(repr(' '.join(target.command)))} to notify", values)
             words = [word for word in target.command if "/" in word or word != target.command[0]]
             yield from files_named(words, config.home.project, BEAM_YAML)
         else:
             read = [place for place in (target.webhook, target.secret, target.token) if isinstance(place, FromPlace)]
             given = "".join(f", with {f'${place.env}' if place.env else place.file}" for place in read)
-            yield _sentence(f"{BEAM_YAML} posts what agents do to {target.named()[:_SHOWN]}{given[:_SHOWN]}", values)
+            yield _sentence(
+                f"{BEAM_YAML} posts what agents do to {scan.shown(target.named())}{scan.shown(given)}", values
+            )
 
 
 def _of_limits(config: Config) -> Iterator[Finding]:

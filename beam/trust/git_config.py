@@ -204,7 +204,7 @@ class _Repository:
         if can_do_without:
             self.off[key] = "false" if is_monitor else ""
         where = scan.named(file, self._base)
-        name = f"{where} has git run {value[:120]!r} ({key[:80]})"
+        name = f"{where} has git run {scan.shown(repr(value))} ({key[:80]})"
         self._add(Finding(name=name, digest=scan.digest_of(f"{key}={value}"), says=True, ignored=can_do_without))
 
     def _fetchers(self, found: list[tuple[Path, str, str]], protocols: set[str]) -> None:
@@ -212,7 +212,7 @@ class _Repository:
             if not self._is_full:
                 self.off |= dict.fromkeys(sorted(protocols)[:_MOST], "never")
             where = scan.named(file, self._base)
-            name = f"{where} has git fetch what is missing by {value[:120]!r} ({key[:80]})"
+            name = f"{where} has git fetch what is missing by {scan.shown(repr(value))} ({key[:80]})"
             digest = scan.digest_of(f"{key}={value}")
             self._add(Finding(name=name, digest=digest, says=True, ignored=not self._is_full))
 

@@ -27,6 +27,7 @@ MOST_FILES = 500  # of one declaration
 MOST_BYTES = 16 << 20
 DEEPEST = 12  # directories in each other
 SHORT_BYTES = 16 << 10
+_SHOWN = 1_000  # characters of a value
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _PIECE = 1 << 16
 _AT_FDCWD, _BIRTH = -100, 0x800  # of statx
@@ -182,6 +183,11 @@ def _links_prefix(links: str) -> bytes:
     """Return the links in the form with which a digest begins, which no file's content can imitate."""
     data = links.encode(errors="surrogateescape")
     return b"%d " % len(data) + data
+
+
+def shown(text: str) -> str:
+    """Return the text as far as it is shown; what is left out is said, because a person decides by it."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… and {len(text) - _SHOWN} more characters"
 
 
 def digest_of(text: str) -> str:

@@ -145,4 +145,4 @@ def test_the_words_of_a_command_line_are_those_that_were_given() -> None:
 def test_a_program_that_is_not_called_beam_is_run_as_a_module(tmp_path: Path) -> None:
     (tmp_path / "beam").touch(mode=0o755)
     assert schedule.program(str(tmp_path / "beam")) == [str(tmp_path / "beam")]
-    assert schedule.program("/nowhere/__main__.py")[1:] == ["-m", "beam"]
+    assert schedule.program("/nowhere/__main__.py")[1:] == ["-P", "-m", "beam"]

@@ -92,7 +92,7 @@ def test_all_that_an_agent_asks_for_is_found(folder: Folder) -> None:
 
 def test_a_value_that_is_not_shown_whole_counts_whole(folder: Folder) -> None:
     before, after = (
-        found(folder.yaml(f"agents: {{x: {{command: [sh, -c, {'x' * 200}{end}]}}}}").load())[0] for end in "ab"
+        found(folder.yaml(f"agents: {{x: {{command: [sh, -c, {'x' * 2000}{end}]}}}}").load())[0] for end in "ab"
     )
     assert before.name == after.name
     assert before.digest != after.digest

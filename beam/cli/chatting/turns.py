@@ -134,7 +134,8 @@ class Turns:
             self._ask("")
             return
         scope = asks.always_words(bytes(asked.suggestions))
-        self._say([self._style.bold(f"? {asks.question(asked)}"), *([f"  always: {scope}"] if scope else [])])
+        said = [self._style.bold(f"? {asks.question(asked)}"), *asks.rest(asked)]
+        self._say([*said, *([f"  always: {scope}"] if scope else [])])
         self._ask(f"Allow it? [yes / no, and why /{' always /' if _offers(asked) else ''} stop]")
 
     def answer(self, line: str) -> None:

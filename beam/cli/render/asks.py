@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam import clock, durations
 from beam.cli.render.tables import ago, columns
-from beam.cli.render.text import collapse_to_line, one_line
+from beam.cli.render.text import collapse_to_line, escape_controls, fold, one_line
 from beam.cli.streams import is_terminal
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _SCOPES = {
     "projectSettings": "in this folder for good",
     "userSettings": "for you everywhere",
 }
+_WIDTH = 160  # columns of a question
+_MOST = 20_000  # characters of what would run
 _SHORT = 6  # the letters of an id that were drawn by lot
 
 
@@ -42,10 +44,9 @@ def table(found: Sequence[AskLine]) -> None:
 
 
 def what(description: str, input: bytes) -> str:
-    """Return what is asked for, on one line: as the agent shows it, else the tool's input."""
-    return collapse_to_line(description) or (
-        "" if input == b"null" else collapse_to_line(input.decode("utf-8", "replace"))
-    )
+    """Return what is asked for, on one line: as the agent shows it, else the tool's input. A line break is shown, or a
+    second command would look like a part of the first."""
+    return fold(description) or ("" if input == b"null" else fold(input.decode("utf-8", "replace")))
 
 
 def always_words(suggestions: bytes) -> str:
@@ -91,11 +92,44 @@ def short_id(ask_id: str) -> str:
 
 def question(asked: events.PermissionAsked) -> str:
     """Return who asks for what."""
-    return f"{asked.agent} asks for {asked.tool}: {one_line(what(asked.description, bytes(asked.input)), 160)}"
+    return f"{asked.agent} asks for {asked.tool}: {one_line(what(asked.description, bytes(asked.input)), _WIDTH)}"
+
+
+def rest(asked: events.PermissionAsked) -> list[str]:
+    """Return all that would run, in lines, where `question` shows only its beginning; nothing where that is all.
+
+    A person allows what they saw: what an agent puts behind the first words may be what matters.
+    """
+    said = what(asked.description, bytes(asked.input))
+    if one_line(said, _WIDTH) == said:
+        return []
+    lines = escape_controls(asked.description).split("\n") if asked.description else []
+    lines += [line for line in _fields(bytes(asked.input)) if line.strip() not in {each.strip() for each in lines}]
+    text = "\n".join(lines)
+    if len(text) > _MOST:
+        lines = [*text[:_MOST].split("\n"), f"… and {len(text) - _MOST} more characters, which are not shown"]
+    return [f"  | {line}" for line in lines]
+
+
+def _fields(input: bytes) -> list[str]:
+    """Return the lines of a tool's input, each field under its name."""
+    import msgspec
+
+    try:
+        value = msgspec.json.decode(input)
+    except (ValueError, RecursionError):
+        return escape_controls(input.decode("utf-8", "replace")).split("\n")
+    if not isinstance(value, dict):
+        return [] if value is None else escape_controls(input.decode("utf-8", "replace")).split("\n")
+    lines = []
+    for name, part in value.items():
+        text = part if isinstance(part, str) else msgspec.json.encode(part).decode()
+        lines += [f"{collapse_to_line(name)}:", *(f"  {line}" for line in escape_controls(text).split("\n"))]
+    return lines
 
 
 def line(asked: events.PermissionAsked) -> str:
     """Return who asks for what, and how to answer."""
     short = short_id(asked.ask_id)
-    rest = f" ({time_left(asked.expires)} left)" if asked.expires is not None else ""
-    return f"{question(asked)}; beam approve {short}, or beam deny {short}{rest}"
+    left = f" ({time_left(asked.expires)} left)" if asked.expires is not None else ""
+    return f"{question(asked)}; beam approve {short}, or beam deny {short}{left}"

