@@ -292,12 +292,22 @@ class Remembers(Struct, frozen=True, kw_only=True):
     most: int
 
 
+class BrokenVersion(Struct, frozen=True, kw_only=True):
+    """Versions of a CLI whose protocol was seen broken: from `first` to `last` (both included; "": `first` alone).
+    `what` says what does not work."""
+
+    first: str
+    last: str = ""
+    what: str
+
+
 class Card(Struct, frozen=True, kw_only=True):
     """What users see of an adapter.
 
     `executable` is the program's name on PATH ("" if it has none of its own). `versions` are those that its tests ran
-    with. `runs_code`: it is a program of the person's own, and its settings say what it runs. `runs_text`: it runs the
-    message as code. An agent of either kind in a folder's beam.yaml takes effect only after `beam trust`.
+    with; in those of `broken` its protocol is used only where a message names it. `runs_code`: it is a program of the
+    person's own, and its settings say what it runs. `runs_text`: it runs the message as code. An agent of either kind
+    in a folder's beam.yaml takes effect only after `beam trust`.
     `own_sandbox`: below full access the CLI confines itself, and Landlock would break that. `makes`: the folders (None)
     and files (their first content) that it creates on first use, which it can't do under Landlock; a path begins with
     HOME or with an XDG variable. `writes`: the folders (as in `makes`) that it needs to write besides its own, below
@@ -317,6 +327,7 @@ class Card(Struct, frozen=True, kw_only=True):
     install: str = ""
     version_argv: tuple[str, ...] = ("--version",)
     versions: tuple[str, ...] = ()
+    broken: tuple[BrokenVersion, ...] = ()
     faces: Mapping[Face, Capabilities]
     runs_code: bool = False
     own_sandbox: bool = False

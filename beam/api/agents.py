@@ -7,6 +7,7 @@ from msgspec import Struct
 from beam.agents import registry
 from beam.agents.base import Card
 from beam.agents.features import Features, features
+from beam.api.next_mode import next_mode
 from beam.api.status import AgentStatus, folder_of, status_of
 from beam.base.errors import BeamError, CorruptError, NotFoundError
 from beam.broker.context import RootContext
@@ -31,7 +32,8 @@ class AgentLine(Struct, frozen=True, kw_only=True):
 
 class AgentShown(Struct, frozen=True, kw_only=True):
     """`beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode; `features`: of
-    all modes together), and the agent's state. `environment` says whose environment its turns run in. `fork` is the
+    all modes together), and the agent's state. `face` is the mode of the next message, if it names none, and `why` the
+    reason, null if it is the only one. `environment` says whose environment its turns run in. `fork` is the
     session that its first turn will copy."""
 
     agent: str
@@ -41,6 +43,8 @@ class AgentShown(Struct, frozen=True, kw_only=True):
     origin: dict[str, str]
     card: Card
     features: Features
+    face: str
+    why: str | None
     installed: str | None
     untrusted: str | None
     status: AgentStatus
@@ -94,7 +98,8 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
     adapter = registry.adapter(resolved.settings.adapter)
     from beam.broker import standing
 
-    line = agent_line(context, name)
+    line, status = agent_line(context, name), status_of(context, context.agent_paths(name))
+    mode = next_mode(context, resolved, adapter, status)
     return AgentShown(
         agent=name,
         adapter=resolved.settings.adapter,
@@ -103,9 +108,11 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
         origin=dict(resolved.origin),
         card=adapter.card,
         features=features(adapter.card),
+        face=mode.face,
+        why=mode.why,
         installed=line.installed,
         untrusted=standing.stands(context, resolved).refusal,
-        status=status_of(context, context.agent_paths(name)),
+        status=status,
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=folder_of(context, resolved.settings),
         fork=_fork(context.agent_paths(name)),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
 
 from beam.agents import registry
 from beam.agents.base import Adapter
+from beam.agents.versions import broken, untested
 from beam.api.find import agent_names, all_paths
 from beam.api.last_errors import last_errors
 from beam.api.root import check
@@ -25,7 +25,6 @@ from beam.turns.request import face_of, find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
 _FACES = ("dialogue", "exec", "terminal")  # the best first
-_NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
 _AT_ONCE = 4
 _ERRORS = 10
 
@@ -108,6 +107,8 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         return rank, Check(what=what, result="ok", detail=adapter.card.summary)
     version = _version(executable, adapter.card.version_argv, context)
     other = untested(version, adapter.card.versions)
+    defect = broken(version, adapter.card.broken)
+    other = "; ".join(filter(None, (other, defect and f"its protocol is broken in this version: {defect}")))
     held = held_by(adapter.card)
     confined = f"below full access: {held}" if held else ""
     details = (f"{executable} {version}".rstrip(), _face(adapter), confined, other)
@@ -120,23 +121,6 @@ def _face(adapter: Adapter) -> str:
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
     better = tuple(one for one in better if one not in adapter.card.by_name)
     return f"{face} face" + (f" (beam has no {' and no '.join(better)} face for it)" if better else "")
-
-
-def untested(version: str, tested: Sequence[str]) -> str:
-    """Return a note about a version that beam was not tested with; "" for a tested or an unknown version."""
-    if not tested or not version or any(word in version for word in tested):
-        return ""
-    newest = max(tested, key=_numbers)
-    found = _NUMBERS.search(version)
-    if found is None:
-        return f"its version is not the tested {newest}"
-    than = "newer" if _numbers(found[0]) > _numbers(newest) else "older"
-    return f"{than} than {newest}, which beam was tested with"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = _NUMBERS.search(version)
-    return tuple(int(part) for part in found[0].split(".")) if found else ()
 
 
 def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:

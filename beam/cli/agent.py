@@ -126,6 +126,7 @@ def show(
                 details.installed, details.installed or ""
             ),
         ),
+        ("next mode", f"{details.face or '-'}{f': {details.why}' if details.why else ''}"),
         ("folder", details.cwd),
         ("environment", details.environment),
         ("trust", details.untrusted or "nothing here needs it, or it was given"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from beam.cli.asking import Asking
     from beam.cli.render.live import Live
 
-_LOUD = frozenset({"approved_differs", "reason_not_told", "unknown_screen"})  # codes of notices
+_LOUD = frozenset({"approved_differs", "reason_not_told", "unknown_screen", "untested_version"})  # codes of notices
 _HINTS = {
     "auth": "log in with the agent's own CLI, or set its key",
     "rate_limit": "try again later",

@@ -308,7 +308,8 @@ class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
 
 
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
-    """The outcome (docs/exit-codes.md), on disk before anyone is told. `at_most`, `rules`: as in `turn.started`."""
+    """The outcome (docs/exit-codes.md), on disk before anyone is told. `why`: as in `turn.started`, unless its protocol
+    failed and it ran headless. `at_most`, `rules`: as there."""
 
     attempt: int = 1
     status: Status
@@ -318,6 +319,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     session_id: str | None = None
     session: SessionNote | None = None
     via: str | None = None
+    why: str | None = None
     model: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None

@@ -242,16 +242,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
 
-    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never
-    an error's text: that is `reason`. `exit_code` is beam's own. `redacted` counts secrets that were removed from
-    it. `usage` and `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI
-    does not tell. `api_s` is how long the turn's model calls took together, `lines_added` and `lines_removed` what
-    it changed in files; each is null if the agent's CLI does not tell. `structured` is the JSON value that a schema
-    asked for. `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to
-    the terminal (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if
-    nothing did. `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what
-    the answer leaves undone. `point` is where the turn lies in its session, by the CLI's own ids. `model_calls` is
-    there where a proxy stood between agent and model. Times: seconds.
+    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never an
+    error's text: that is `reason`. `via` is the mode of the turn, and `why` the reason for it, null if it was named or
+    is the only one. `exit_code` is beam's own. `redacted` counts secrets that were removed from it. `usage` and
+    `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI does not tell.
+    `api_s` is how long the turn's model calls took together, `lines_added` and `lines_removed` what it changed in
+    files; each is null if the agent's CLI does not tell. `structured` is the JSON value that a schema asked for.
+    `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to the terminal
+    (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if nothing did.
+    `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what the answer leaves
+    undone. `point` is where the turn lies in its session, by the CLI's own ids. `model_calls` is there where a proxy
+    stood between agent and model. Times: seconds.
     """
 
     v: int = 1
@@ -266,6 +267,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     session: SessionNote | None = None
     via: str | None = None
+    why: str | None = None
     model: str | None = None
     usage: Usage = Usage()
     cost_usd: float | None = None

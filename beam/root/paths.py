@@ -77,6 +77,11 @@ class AgentPaths(Struct, frozen=True, dict=True):
         """Return the file for a detached worker's stderr."""
         return self.dir / "worker.log"
 
+    @cached_property
+    def cli(self) -> Path:
+        """Return the file that says which version the agent's CLI was when it was last looked at."""
+        return self.dir / "cli.json"
+
     def unstarted(self, turn_key: str) -> Path:
         """Return the file by which the guard of that turn reports that it never released the agent.
 

@@ -19,6 +19,8 @@ from beam.rules.rule import Rule
 
 BY_AUTO = (None, "auto")
 KEPT = "its process stays for the next message"
+NOT_KEPT = "its process ends with the turn"
+ASKS = "it asks only over its protocol"
 
 
 def asked_of(options: Options, settings: AgentSettings, *, attaches: bool) -> list[str]:

@@ -27,7 +27,7 @@ from beam.model.outcome import Total
 from beam.model.settings import AgentSettings
 from beam.process.environment import absolute_folders
 from beam.rules.ruleset import Ruleset
-from beam.turns.choice import BY_AUTO, KEPT, asked_of, why_not_kept
+from beam.turns.choice import ASKS, BY_AUTO, KEPT, NOT_KEPT, asked_of, why_not_kept
 from beam.turns.confine import Own
 from beam.turns.envelope import add_envelope
 from beam.turns.replay import RecordedTurn
@@ -51,7 +51,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
     denied, asked about and allowed beside that; `snapshots` is the store for what the work tree contains before the
     turn, null if it is not recorded; `recorded` is the turn that is replayed in its place; `is_proxied`: its
-    model calls go through a proxy, which keeps its budget; `is_kept`: its process may stay for the next turn."""
+    model calls go through a proxy, which keeps its budget; `is_kept`: its process may stay for the next turn;
+    `cli_file` is where it is kept which version the CLI has, null if nobody asks; `unfit` says why the agent's protocol
+    is not used without being named, and `is_broken` that its CLI's version is known for that."""
 
     message: Message
     turn: int
@@ -84,6 +86,9 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     recorded: RecordedTurn | None = None
     is_proxied: bool = False
     is_kept: bool = False
+    cli_file: Path | None = None
+    unfit: str = ""
+    is_broken: bool = False
 
     @property
     def timeout(self) -> float:
@@ -134,16 +139,17 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
 
 
 def why_this_face(order: TurnRequest, face: Face) -> str | None:
-    """Return why `auto` chose this face; None if it has no reason to name, or a face was requested."""
-    if order.message.options.via not in BY_AUTO:
+    """Return why `auto` chose this face; None if it had no choice, or a face was requested."""
+    if order.message.options.via not in BY_AUTO or order.recorded is not None:
         return None
+    faces = order.adapter.card.faces
     if face == "terminal":
         return f"{order.adapter.card.name} has no protocol and no headless mode, only a screen"
-    if not order.is_kept or "dialogue" not in order.adapter.card.faces:
+    if not ("dialogue" in faces and "exec" in faces):
         return None
     if face == "exec":
-        return _why_not_kept(order) or None
-    return KEPT if face_of(order.adapter, None, _granted(order)) == "exec" else None
+        return _why_not_kept(order) if order.is_kept else NOT_KEPT
+    return KEPT if face_of(order.adapter, None, _granted(order)) == "exec" else ASKS
 
 
 def lowest(*bounds: Access | None) -> Access | None:
@@ -198,11 +204,19 @@ def face_for(order: TurnRequest) -> Face:
     """Return the face that runs this turn. Raises UnsupportedError for a face that this agent does not have."""
     via = order.message.options.via
     face = face_of(order.adapter, via, _granted(order))
+    if face == "dialogue" and via in BY_AUTO and order.is_broken:
+        raise UnsupportedError(
+            f"{order.adapter_name} asks only over its protocol: {order.unfit}",
+            "install another version of it, or name another --access",
+            subject=order.adapter_name,
+        )
     may_choose = face == "exec" and via in BY_AUTO and order.is_kept
     return "dialogue" if may_choose and not _why_not_kept(order) else face
 
 
 def _why_not_kept(order: TurnRequest) -> str:
+    if order.unfit:
+        return order.unfit
     can = order.adapter.card.faces.get("dialogue")
     if can is not None and ((order.fork and not can.fork) or (order.upto is not None and not can.rewind)):
         return "its protocol can't make this copy of a session"

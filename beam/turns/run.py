@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -36,6 +37,7 @@ from beam.secrets.redact import redact_event
 from beam.turns import confine, denied
 from beam.turns import exec as exec_face
 from beam.turns.choice import KEPT
+from beam.turns.cli_version import looked_at
 from beam.turns.confine import Confined
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
@@ -72,22 +74,26 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     """
     clock, stop = services.clock, handle.stop
     began = clock.monotonic()
-    face = None
+    face, why = None, None
     record = pieces = Pieces(services.record, clock)
 
     def poll() -> None:
         pieces.look()
         services.poll()
 
+    cli = await looked_at(order, clock)
+    if cli is not None:
+        order = msgspec.structs.replace(order, unfit=cli.unfit, is_broken=cli.is_broken)
     try:
         face = face_for(order)
+        why = why_this_face(order, face)
         started = events.TurnStarted(
             attempt=order.message.attempt,
             owner=order.owner,
             turn_key=order.turn_key,
             adapter=order.adapter_name,
             via=_via(order, face) or face,
-            why=why_this_face(order, face),
+            why=why,
             at_most=most_of(order),
             rules=_rules_told(order),
         )
@@ -107,12 +113,16 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     crash_point("turn.started")
     files.make_directory(order.scratch)
     keeper = services.keeper
-    sent = _Sent(record)
+    sent = _Sent(record, None if cli is None or face != "dialogue" else cli.works)
     try:
         within = msgspec.structs.replace(services, record=sent, poll=poll)
         verdict = await _verdict(order, face, within, handle)
         if order.is_kept and not sent.is_sent and _is_broken(verdict, stop) and started.why == KEPT:
-            record(events.Notice(code="headless", text=f"without its own protocol, which failed: {verdict.reason}"))
+            why = f"without its own protocol, which failed: {verdict.reason}"
+            record(events.Notice(code="headless", text=why))
+            if cli is not None:
+                cli.fails(verdict.reason or "")
+                sent.works = None
             order, face = msgspec.structs.replace(order, is_kept=False), "exec"
             verdict = await _verdict(order, face, within, handle)
         handle.asks.close("the turn is over")
@@ -123,19 +133,25 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             shutil.rmtree(order.scratch, ignore_errors=True)
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
-    return _finish(order, record, verdict, stop, face, clock.monotonic() - began)
+    return _finish(order, record, verdict, stop, face, clock.monotonic() - began, why=why)
 
 
 class _Sent:
-    """Records events; `is_sent`: one of them says that the agent was sent the message."""
+    """Records events; `is_sent`: one of them says that the agent was sent the message. Before that one, `works` is told
+    that the protocol works."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, works: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
         self._record = record
+        self.works = works
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
         """Return the event as it was recorded."""
-        self.is_sent = self.is_sent or isinstance(body, events.PromptSent)
+        if isinstance(body, events.PromptSent) and not self.is_sent:
+            self.is_sent = True
+            notice = self.works() if self.works is not None else None
+            if notice is not None:
+                self._record(notice)
         return self._record(body, sync=sync)
 
 
@@ -298,11 +314,19 @@ def held_to_structured(verdict: Verdict) -> Verdict:
 
 
 def _finish(
-    order: TurnRequest, record: Record, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float
+    order: TurnRequest,
+    record: Record,
+    verdict: Verdict,
+    stop: Stop,
+    face: Face | None,
+    duration_s: float,
+    *,
+    why: str | None = None,
 ) -> TurnFinished:
     if order.message.options.require == "structured" and face == "terminal":
         verdict = held_to_structured(verdict)
-    finished, blanked = redact_event(finished_of(order, verdict, stop, face, duration_s))
+    outcome = msgspec.structs.replace(finished_of(order, verdict, stop, face, duration_s), why=why)
+    finished, blanked = redact_event(outcome)
     finished = msgspec.structs.replace(finished, redacted=blanked)
     crash_point("finish.before")
     written = record(finished, sync=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.api.doctor import checks, untested
+from beam.api.doctor import checks
 from beam.api.verify import damage
 from tests.support.context import Root
 
@@ -97,18 +97,3 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
     (folded,) = [check for check in checks(root.context) if check.what == "unverified"]
     assert folded.result == "note" and "amp, " in folded.detail
     assert "amp" not in names and "agent amp" in [check.what for check in checks(root.context, every=True)]
-
-
-@pytest.mark.parametrize(
-    ("version", "tested", "said"),
-    [
-        ("codex-cli 0.169.0", ("0.169.0",), ""),
-        ("0.170.1", ("0.9.0", "0.169.0"), "newer than 0.169.0, which beam was tested with"),
-        ("v0.9.12", ("0.10.0",), "older than 0.10.0, which beam was tested with"),
-        ("nightly", ("0.10.0",), "its version is not the tested 0.10.0"),
-        ("", ("0.10.0",), ""),
-        ("1.0", (), ""),
-    ],
-)
-def test_a_version_that_was_not_tested_is_said(version: str, tested: tuple[str, ...], said: str) -> None:
-    assert untested(version, tested) == said

@@ -34,6 +34,15 @@ def test_an_agent_is_shown_with_its_settings_and_its_state(inside: Inside) -> No
     assert (shown["agent"], shown["declared in"], shown["folder"]) == ("worker", "beam.yaml", str(inside.project))
     assert shown["state"] == "idle, 0 waiting, 0 dead, 0 turns"
     assert inside("agent", "show", "worker", "--json").json["settings"]["command"] == ["cat"]
+    shown = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in inside("agent", "show", "claude").out.splitlines())
+    assert shown["next mode"] == "exec: its process ends with the turn"
+    as_json = [inside("agent", "show", name, "--json").json for name in ("claude", "worker", "box", "gemini")]
+    assert [(each["face"], each["why"]) for each in as_json] == [
+        ("exec", "its process ends with the turn"),
+        ("exec", None),
+        ("mailbox", None),
+        ("exec", "its process ends with the turn"),
+    ]
     assert inside("agent", "show", "nobody").code == 4
 
 

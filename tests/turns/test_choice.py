@@ -13,7 +13,7 @@ from beam.model.message import Options
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset, combine, rules_of
-from beam.turns.choice import KEPT, why_not_kept
+from beam.turns.choice import ASKS, KEPT, NOT_KEPT, why_not_kept
 from beam.turns.request import TurnRequest, face_for, why_this_face
 from tests.support.context import Root
 
@@ -43,7 +43,7 @@ def test_a_process_that_may_stay_speaks_its_protocol_and_one_for_one_turn_does_n
     order = ordered(root, name)
     assert (face_for(order), why_this_face(order, "dialogue")) == ("dialogue", KEPT)
     alone = structs.replace(order, is_kept=False)
-    assert (face_for(alone), why_this_face(alone, "exec")) == ("exec", None)
+    assert (face_for(alone), why_this_face(alone, "exec")) == ("exec", NOT_KEPT)
 
 
 @pytest.mark.parametrize("name", ["gemini", "scripted"])
@@ -51,6 +51,11 @@ def test_a_protocol_that_is_used_only_where_it_is_named_is_not_chosen(root: Root
     order = ordered(root, name)
     assert face_for(order) == "exec"
     assert why_this_face(order, "exec") == "its protocol is used only where it is named"
+
+
+def test_access_ask_is_for_the_protocol_even_of_a_process_for_one_turn(root: Root) -> None:
+    order = ordered(root, "claude", kept=False, access="ask")
+    assert (face_for(order), why_this_face(order, "dialogue")) == ("dialogue", ASKS)
 
 
 def test_a_mode_that_was_named_is_the_mode(root: Root) -> None:

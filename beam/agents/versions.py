@@ -1,0 +1,50 @@
+"""What beam knows of a version of an agent CLI: did its tests run with it, and is its protocol broken in it.
+
+Pure: a version is the text that the CLI prints. Does not depend on how that was asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from beam.agents.base import BrokenVersion
+
+_NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
+
+
+def untested(version: str, tested: Sequence[str]) -> str:
+    """Return a note about a version that beam was not tested with; "" for a tested or an unknown version."""
+    if (
+        not tested
+        or not version
+        or version in tested
+        or _numbers(version) in [_numbers(each) or None for each in tested]
+    ):
+        return ""
+    newest = max(tested, key=_numbers)
+    found = _NUMBERS.search(version)
+    if found is None:
+        return f"its version is not the tested {newest}"
+    than = "newer" if _numbers(found[0]) > _numbers(newest) else "older"
+    return f"{than} than {newest}, which beam was tested with"
+
+
+def number_of(version: str) -> str:
+    """Return the version number in what a CLI prints, "" if there is none."""
+    found = _NUMBERS.search(version)
+    return found[0] if found else ""
+
+
+def broken(version: str, known: Sequence[BrokenVersion]) -> str:
+    """Return what is broken in the protocol of this version, "" if nothing is known of it."""
+    number = _numbers(version)
+    for each in known:
+        if number and _numbers(each.first) <= number <= _numbers(each.last or each.first):
+            return each.what
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    number = number_of(version)
+    return tuple(int(part) for part in number.split(".")) if number else ()

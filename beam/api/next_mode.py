@@ -1,0 +1,51 @@
+"""In which mode the next message of an agent would run, if it names none, and why.
+
+Starts nothing: of the CLI's version it knows what the last turn found.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from beam.agents.base import Adapter
+from beam.api.status import AgentStatus
+from beam.base.errors import BeamError
+from beam.broker import registry
+from beam.broker.context import RootContext
+from beam.config.resolve import Resolved
+from beam.model.message import Access, Options
+from beam.turns.choice import ASKS, KEPT, NOT_KEPT, why_not_kept
+
+
+class NextMode(Struct, frozen=True, kw_only=True):
+    """The mode (as in `via`), "" if no message would run, and the reason; None if the agent has only that one."""
+
+    face: str
+    why: str | None = None
+
+
+def next_mode(context: RootContext, resolved: Resolved, adapter: Adapter, status: AgentStatus) -> NextMode:
+    """Return the mode of the next message without options."""
+    from beam.turns.request import face_of
+
+    settings, faces = resolved.settings, adapter.card.faces
+    access: Access = settings.access or "read"
+    try:
+        face = face_of(adapter, None, access)
+    except BeamError:
+        return NextMode(face="unverified" if adapter.card.unverified else "")
+    if not ("dialogue" in faces and "exec" in faces):
+        return NextMode(face=face)
+    if face == "dialogue":
+        return NextMode(face=face, why=ASKS)
+    if status.kept is None and registry.running(context.home) is None:
+        return NextMode(face=face, why=NOT_KEPT)
+    why = _unfit(context, resolved.name, adapter) or why_not_kept(adapter, Options(), settings, access)
+    return NextMode(face=face if why else "dialogue", why=why or KEPT)
+
+
+def _unfit(context: RootContext, agent: str, adapter: Adapter) -> str:
+    from beam.turns.cli_version import last_seen
+
+    found = last_seen(context.agent_paths(agent).cli, adapter.card, context.clock)
+    return found.unfit if found is not None else ""

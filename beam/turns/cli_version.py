@@ -1,0 +1,161 @@
+"""Which version the agent's CLI has, and whether its protocol is used in that version without being named.
+
+A version that beam was not tested with gets its protocol if the handshake works, which beam says once; one in which the
+protocol is known to be broken, or in which the handshake failed within a day, is run headless. The CLI is asked for its
+version once; the answer stays in a file beside the agent's journal until the CLI's file changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from beam.agents.base import Card
+from beam.agents.versions import broken, number_of, untested
+from beam.base import files
+from beam.base.clock import Clock, parse_rfc3339, rfc3339
+from beam.base.errors import BeamError
+from beam.model import events
+from beam.process import spawn
+from beam.process.environment import environment
+from beam.secrets.redact import redact
+from beam.turns.choice import BY_AUTO
+from beam.turns.request import TurnRequest, face_for, find_executable
+
+_WITHIN_S = 10.0
+_GRACE_S = 1.0
+_LINES = 20
+_AGAIN_NS = 24 * 3600 * 1_000_000_000  # after which a protocol that did not work is tried again
+_LARGEST = 64 * 1024
+
+
+class SeenCli(Struct, frozen=True, kw_only=True):
+    """The CLI as it was last seen. `stamp` changes with its file; `version` is its number, "" if it names none; `told`:
+    a person was told that beam was not tested with it; `failed`: why its protocol did not work at `failed_at`."""
+
+    v: int = 1
+    stamp: str
+    version: str = ""
+    told: bool = False
+    failed: str = ""
+    failed_at: str = ""
+
+
+class CliVersion:
+    """The version of one turn's CLI, and what is kept of it. `unfit` says why its protocol is not used without being
+    named, "" if it is; `is_broken`: because it is known to be broken."""
+
+    def __init__(self, name: str, card: Card, file: Path, seen: SeenCli, clock: Clock) -> None:
+        self._name = name
+        self._file = file
+        self._clock = clock
+        self._seen = seen
+        self._note = untested(seen.version, card.versions)
+        defect = broken(seen.version, card.broken)
+        self.is_broken = bool(defect)
+        self.unfit = f"its protocol is broken in version {seen.version}: {defect}" if defect else self._failed_lately()
+
+    def _failed_lately(self) -> str:
+        try:
+            since = self._clock.now_ns() - parse_rfc3339(self._seen.failed_at)
+        except ValueError:
+            return ""
+        is_lately = self._note and 0 <= since < _AGAIN_NS
+        return f"its protocol did not work in version {self._seen.version}: {self._seen.failed}" if is_lately else ""
+
+    def works(self) -> events.Notice | None:
+        """Record that the handshake worked; return what a person is told of that, None if there is nothing new."""
+        if not self._note or self._seen.told:
+            return None
+        self._keep(told=True, failed="", failed_at="")
+        text = f"{self._name} {self._seen.version} is {self._note}: its protocol works so far, and is used"
+        return events.Notice(code="untested_version", text=text)
+
+    def fails(self, why: str) -> None:
+        """Record that the handshake failed."""
+        if self._note:
+            self._keep(failed=redact(why)[0], failed_at=rfc3339(self._clock.now_ns()))
+
+    def _keep(self, **changes: str | bool) -> None:
+        self._seen = structs.replace(self._seen, **changes)
+        _write(self._file, self._seen)
+
+
+def last_seen(file: Path, card: Card, clock: Clock) -> CliVersion | None:
+    """Return the version that a turn found last; None if none looked."""
+    seen = _read(file)
+    return None if seen is None else CliVersion(card.name, card, file, seen, clock)
+
+
+async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
+    """Return the version of the CLI of a turn that would use its protocol without being told to; None for any other
+    turn, and if there is nothing to be known of it."""
+    card = order.adapter.card
+    if order.cli_file is None or order.recorded is not None or order.untrusted is not None or order.settings.runner:
+        return None
+    if not card.versions or not card.version_argv or order.message.options.via not in BY_AUTO:
+        return None
+    try:
+        if face_for(order) != "dialogue":
+            return None
+        executable = find_executable(order.adapter, order.settings, order.environ, order.base)
+        stamp = _stamp(executable)
+    except (BeamError, OSError):
+        return None  # the turn says what is wrong
+    seen = _read(order.cli_file)
+    if seen is None or seen.stamp != stamp:
+        said = await asked((executable, *card.version_argv), environment(order.environ, {}), order.turn_key)
+        seen = SeenCli(stamp=stamp, version=number_of(said))
+        _write(order.cli_file, seen)
+    return CliVersion(order.adapter_name, card, order.cli_file, seen, clock)
+
+
+def _stamp(executable: str) -> str:
+    path = os.path.realpath(executable)
+    found = os.stat(path)  # noqa: PTH116 - any text may be a path here
+    return f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+
+
+def _read(file: Path) -> SeenCli | None:
+    try:
+        return msgspec.json.decode(files.read(file, _LARGEST), type=SeenCli)
+    except (OSError, BeamError, msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _write(file: Path, seen: SeenCli) -> None:
+    with contextlib.suppress(OSError, BeamError):  # without it the CLI is asked again
+        files.replace(file, msgspec.json.encode(seen) + b"\n")
+
+
+async def asked(argv: tuple[str, ...], env: Mapping[str, str], turn_key: str) -> str:
+    """Return what the CLI prints of its version, "" if it does not within 10 s. It does not run in the project
+    folder: some CLIs always obey files there."""
+    said: list[bytes] = []
+
+    def line(text: bytes) -> None:
+        if len(said) < _LINES:
+            said.append(text)
+
+    child = None
+    try:
+        child = await spawn.start(
+            argv, env=env, cwd="/", turn_key=turn_key, on_line=line, on_error_line=line, line_bytes=_LARGEST
+        )
+        child.go()
+        async with asyncio.timeout(_WITHIN_S):
+            await child.wait()
+    except (BeamError, TimeoutError):
+        return ""
+    finally:
+        if child is not None:
+            child.end(_GRACE_S)
+            with contextlib.suppress(BeamError):
+                await child.wait()
+    return b"\n".join(said).decode("utf-8", "replace")

@@ -1,0 +1,197 @@
+"""A CLI in a version that beam was not tested with: when its protocol is used without being named."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam.agents.base import BrokenVersion, Capabilities, Card
+from beam.base.clock import SystemClock, rfc3339
+from beam.broker import closing
+from beam.broker.build_request import order_of
+from beam.model import events
+from beam.model.message import Options
+from beam.model.outcome import Class, Status
+from beam.turns.choice import KEPT
+from beam.turns.cli_version import asked, last_seen
+from beam.turns.run import run
+from tests.support.context import FakeClock, Root
+from tests.support.lines import Lines
+from tests.support.turns import handle, services
+from tests.turns.dialogue.test_dialogue import Agent, Headless, Unready
+
+pytestmark = pytest.mark.acceptance
+
+ONE = Card(name="x", summary="", versions=("1.2.0",), faces={})
+BROKEN = (BrokenVersion(first="6.6.6", what="it asks nobody"),)
+
+
+class Updated:
+    """An agent with both modes, whose CLI names the version in a file."""
+
+    def __init__(self, base: Path) -> None:
+        self.root = Root(base)
+        self.root.clock.drawn = os.getpid() << 8  # no turn of another test at the same time has the same key
+        self.program, self.calls = base / "the-cli", base / "calls"
+        self.number = 0
+        self.install("1.9.0")
+
+    def install(self, version: str) -> None:
+        """Puts another version in the CLI's place, as an update does."""
+        new = self.program.with_name("new")
+        new.write_text(f"#!/bin/sh\npwd >> '{self.calls}'\necho 'the cli {version} (stable)'\n")
+        new.chmod(0o755)
+        new.rename(self.program)
+
+    @property
+    def file(self) -> Path:
+        return self.root.place("worker").cli
+
+    @property
+    def times_asked(self) -> int:
+        return len(self.calls.read_text().splitlines()) if self.calls.exists() else 0
+
+    def turn(self, text: str = "say hi", face: Lines | None = None, **options: Any) -> events.TurnFinished:
+        adapter = Agent()
+        adapter.dialogue = face or Lines()
+        adapter.exec = Headless()  # type: ignore[assignment]
+        adapter.card = Card(
+            name="lines",
+            summary="",
+            executable=str(self.program),
+            versions=("1.2.0",),
+            broken=BROKEN,
+            faces={
+                "exec": Capabilities(access=("read",)),
+                "dialogue": Capabilities(access=("read", "ask"), resume=True),
+            },
+            by_name=("dialogue",),
+        )
+        self.number += 1
+        self.root.put("worker", text, options=Options(**options))
+        lease = self.root.hold("worker")
+        (entry,) = lease.waiting.scan()
+        claimed = lease.waiting.claim(entry)
+        assert claimed is not None
+        order = structs.replace(order_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
+
+        def record(body: events.Event, *, sync: bool = False) -> events.Event:
+            return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
+
+        try:
+            finished = asyncio.run(run(order, services(record), handle(record)))
+            closing.close(lease.log, entry, order.message, finished)
+            return finished
+        finally:
+            lease.close()
+
+    def notices(self) -> list[tuple[str, str]]:
+        return [(event.code, event.text) for event in self.root.events("worker") if isinstance(event, events.Notice)]
+
+
+@pytest.fixture
+def updated(tmp_path: Path) -> Updated:
+    return Updated(tmp_path)
+
+
+def test_an_untested_version_gets_its_protocol_after_the_handshake_and_is_named_once(updated: Updated) -> None:
+    assert [updated.turn().via, updated.turn().via] == ["dialogue", "dialogue"]
+    said = "lines 1.9.0 is newer than 1.2.0, which beam was tested with: its protocol works so far, and is used"
+    assert updated.notices() == [("untested_version", said)]
+    assert updated.times_asked == 1
+    updated.install("1.10.0")
+    updated.turn()
+    assert [text.split()[1] for _, text in updated.notices()] == ["1.9.0", "1.10.0"]
+
+
+def test_the_version_is_asked_for_outside_of_the_project_folder(updated: Updated) -> None:
+    updated.turn()
+    assert updated.calls.read_text() == "/\n"
+
+
+def test_a_tested_version_is_not_named(updated: Updated) -> None:
+    updated.install("1.2.0")
+    assert (updated.turn().via, updated.notices()) == ("dialogue", [])
+
+
+def test_an_untested_version_whose_handshake_fails_is_run_headless_for_a_day(updated: Updated) -> None:
+    first = updated.turn(face=Unready())
+    assert (first.via, first.status) == ("exec", Status.COMPLETED)
+    assert first.why is not None and first.why.startswith("without its own protocol, which failed: ")
+    later = updated.turn()
+    assert later.via == "exec" and later.why is not None
+    assert later.why.startswith("its protocol did not work in version 1.9.0: ")
+    assert [code for code, _ in updated.notices()] == ["headless"]
+    now = SystemClock().now_ns()
+    for hours, is_unfit in ((0, True), (23, True), (25, False)):
+        seen = last_seen(updated.file, ONE, FakeClock(now + hours * 3600 * 10**9))
+        assert seen is not None and bool(seen.unfit) == is_unfit, hours
+    updated.install("1.9.1")
+    assert updated.turn().via == "dialogue"
+
+
+def test_a_tested_version_whose_handshake_failed_once_is_tried_again(updated: Updated) -> None:
+    updated.install("1.2.0")
+    assert [updated.turn(face=Unready()).via, updated.turn().via] == ["exec", "dialogue"]
+
+
+def test_a_version_that_is_known_to_be_broken_is_run_headless(updated: Updated) -> None:
+    updated.install("6.6.6")
+    finished = updated.turn()
+    assert (finished.via, finished.why) == ("exec", "its protocol is broken in version 6.6.6: it asks nobody")
+    assert [event.why for event in updated.root.events("worker") if isinstance(event, events.TurnStarted)] == [
+        finished.why
+    ]
+    assert updated.turn(via="dialogue").via == "dialogue"
+
+
+def test_what_only_a_broken_protocol_could_do_is_refused(updated: Updated) -> None:
+    updated.install("6.6.6")
+    finished = updated.turn(access="ask")
+    assert (finished.status, finished.class_, finished.exit_code) == (Status.FAILED, Class.UNSUPPORTED, 10)
+    said = "lines asks only over its protocol: its protocol is broken in version 6.6.6: it asks nobody"
+    assert finished.reason is not None and finished.reason.startswith(said)
+
+
+def test_a_mode_that_was_named_asks_for_no_version(updated: Updated) -> None:
+    finished = updated.turn(via="dialogue")
+    assert (finished.via, finished.why, updated.times_asked) == ("dialogue", None, 0)
+
+
+def test_a_damaged_file_is_a_cli_that_was_never_looked_at(updated: Updated) -> None:
+    for damage in (b"", b"[" * 10_000, b'{"v":1,"stamp":7}', b"\xff"):
+        updated.file.write_bytes(damage)
+        assert updated.turn().why == KEPT
+
+
+def test_a_cli_that_hangs_or_prints_no_version_is_unknown_and_gets_its_protocol(updated: Updated) -> None:
+    updated.program.write_text("#!/bin/sh\necho who knows\n")
+    assert (updated.turn().via, updated.notices()) == ("dialogue", [])
+
+
+def test_a_program_that_never_says_its_version_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beam.turns.cli_version._WITHIN_S", 0.5)
+    left = tmp_path / "left"
+    argv = ("/bin/sh", "-c", f"sleep 60 & echo $! > {left}; wait")
+    assert asyncio.run(asked(argv, os.environ, "0" * 32)) == ""
+    assert not Path(f"/proc/{left.read_text().strip()}").exists()
+
+
+def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
+    argv = ("/bin/sh", "-c", "i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done")
+    assert asyncio.run(asked(argv, os.environ, "0" * 32)).splitlines() == [str(number) for number in range(20)]
+
+
+def test_a_time_that_nobody_can_read_does_not_count(updated: Updated) -> None:
+    clock = FakeClock()
+    for failed_at, is_unfit in (("soon", False), (rfc3339(clock.now), True)):
+        updated.file.write_text(f'{{"v":1,"stamp":"x","version":"9.9","failed":"x","failed_at":"{failed_at}"}}')
+        seen = last_seen(updated.file, ONE, clock)
+        assert seen is not None and bool(seen.unfit) == is_unfit
