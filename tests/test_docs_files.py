@@ -48,6 +48,7 @@ agents:
   fresh: {{adapter: scripted}}
   shell: {{adapter: bash, record: true}}
   editor: {{adapter: claude, executable: {editor}, access: edit}}
+  newer: {{adapter: qwen, executable: "/bin/false"}}
 """
 
 
@@ -137,6 +138,8 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
 
     make_repository(beam.project, beam.base / "home")
     assert beam("send", "editor", "write one").code == beam("diff", "editor").code == 0
+    look()
+    assert beam("send", "newer", "x", "--keep", "1s").code == 1
     look()
 
     assert beam("send", "shell", "true").code == 0
