@@ -139,3 +139,34 @@ def test_the_protocol_is_of_no_other_agent(beam: Cli, field: str) -> None:
     beam.config(f"agents:\n  x: {{{field}}}\n")
     done = beam("send", "x", "hello")
     assert done.code == 2 and "protocol" in done.err, done
+
+
+LOGGED_OUT = """\
+import json, sys
+for line in sys.stdin:
+    frame = json.loads(line)
+    if frame["method"] == "initialize":
+        said = {"result": {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []}}
+    else:
+        said = {"error": {"code": -32000, "message": "Open https://login.example/device\\x1b]0;mine\\x07 and wait"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": frame["id"], **said}), flush=True)
+"""
+
+
+def test_a_link_to_log_in_is_in_the_outcome_and_shown_without_control_characters(place: Cli) -> None:
+    command = json.dumps([sys.executable, "-c", LOGGED_OUT])
+    place.config(f"agents:\n  mine: {{command: {command}, protocol: acp, access: ask}}\n")
+    ended = send(place, "hi")
+    assert (ended.code, ended.json["class"]) == (1, "auth")
+    assert ended.json["login_url"] == "https://login.example/device"
+    shown = place("send", "mine", "hi", timeout=60).err
+    assert "it names https://login.example/device" in shown
+    assert "\x1b" not in shown and "\x07" not in shown
+
+
+def test_an_agent_that_waits_for_a_login_is_one_that_is_not_logged_in(place: Cli) -> None:
+    script = "import sys; print('visit https://a.example/oauth to go on', file=sys.stderr, flush=True); sys.exit(1)"
+    command = json.dumps([sys.executable, "-c", script])
+    place.config(f"agents:\n  mine: {{command: {command}, protocol: acp, access: ask}}\n")
+    outcome = send(place, "hi").json
+    assert (outcome["class"], outcome.get("login_url")) == ("auth", "https://a.example/oauth")

@@ -155,6 +155,12 @@ class Printer:
                 self._piece, self._last = "", event.text
             case events.ToolCalled():
                 self._aside(f"· {event.name} {one_line(bytes(event.input).decode(), 72)}")
+            case events.ImageSeen():
+                from beam.cli.render.event_text import image_text
+
+                self._aside(f"· {image_text(event)}")
+            case events.StatusChanged(state="mode"):
+                self._aside(f"· mode {event.detail}")
             case events.StatusChanged(state="retrying"):
                 delay = f" in {event.delay_s:.1f} s" if event.delay_s is not None else ""
                 self._aside(f"· retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
@@ -266,6 +272,8 @@ def diagnosis(outcome: Outcome) -> str:
         line += f": {', '.join(dict.fromkeys(denial.tool for denial in outcome.denials))}"
     status = "deadline" if outcome.status == "timeout" and outcome.turn is None else str(outcome.status)
     hint = _HINTS.get(outcome.class_ or "") or _HINTS.get(status)
+    if outcome.class_ == "auth" and isinstance(outcome.login_url, str):
+        hint = f"{hint}; it names {outcome.login_url.replace('{', '%7B').replace('}', '%7D')}"
     return (
         f"{line}; {hint.format(agent=outcome.agent, id=outcome.message_id)}"
         if hint

@@ -309,12 +309,15 @@ class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
 
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     """The outcome (docs/exit-codes.md), on disk before anyone is told. `why`: as in `turn.started`, unless its protocol
-    failed and it ran headless. `at_most`, `rules`: as there."""
+    failed and it ran headless. `login_url`: where a person can log in, if nobody is and its CLI named a link.
+    `at_most`, `rules`: as in `turn.started`.
+    """
 
     attempt: int = 1
     status: Status
     class_: Class | None = field(name="class", default=None)
     reason: str | None = None
+    login_url: str | UnsetType = UNSET
     reply: str | None = None
     session_id: str | None = None
     session: SessionNote | None = None
@@ -464,6 +467,20 @@ class FileChanged(_Native, frozen=True, kw_only=True, tag="file.changed"):
     kind: str = "update"
 
 
+class ImageSeen(_Native, frozen=True, kw_only=True, tag="image"):
+    """An image that the agent made, looks at or was given by a tool, without its content.
+
+    `media_type` and `bytes` are its type and size ("" and null: unknown), `at` is the file or link where it lies ("":
+    the CLI names none, and only `raw` has it). `call_id` is the call that returned it, if one did.
+    """
+
+    media_type: str = ""
+    bytes: int | None = None
+    at: str = ""
+    call_id: str | None = None
+    parent: str | None = None
+
+
 class PlanStep(Struct, frozen=True, kw_only=True):
     """One step of an agent's plan. `status`: pending, in_progress, completed."""
 
@@ -485,9 +502,17 @@ class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
     total: Total | None = None
 
 
+class ContextUsed(_Native, frozen=True, kw_only=True, tag="context"):
+    """How full the agent's context is: `used` tokens of `size`; null if its CLI does not tell."""
+
+    used: int | None = None
+    size: int | None = None
+
+
 class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
     """What the agent is busy with: `retrying` (with `attempt` of `of`, `delay_s`, and the failure's class and HTTP
-    status), `compacting`, `requesting`, or the CLI's own word.
+    status), `compacting`, `compacted`, `requesting`, `mode` (`detail` is the one that it is in now, by the CLI's own
+    name), or the CLI's own word.
     """
 
     state: str
@@ -850,8 +875,10 @@ AnyEvent = (
     | ToolProgress
     | ToolReturned
     | FileChanged
+    | ImageSeen
     | PlanUpdated
     | UsageSeen
+    | ContextUsed
     | StatusChanged
     | Notice
     | ModelCalled

@@ -199,6 +199,14 @@ def _read(event: AnyEvent) -> Item | None:
             return Item(kind="tool", text=event.output, is_error=event.is_error, parent=event.parent)
         case events.FileChanged():
             return Item(kind="file", name=event.kind, text=event.path)
+        case events.ImageSeen():
+            size = f"{event.bytes} bytes" if event.bytes is not None else ""
+            return Item(
+                kind="file",
+                name="image",
+                text=" ".join(filter(None, (event.media_type, size, event.at))) or "an image",
+                parent=event.parent,
+            )
         case events.PlanUpdated():
             marks = {"completed": "x", "in_progress": "…"}
             steps = (f"[{marks.get(step.status, ' ')}] {step.text}" for step in event.steps)

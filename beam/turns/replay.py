@@ -31,8 +31,10 @@ SHOWN_AGAIN = (
     events.ToolProgress,
     events.ToolReturned,
     events.FileChanged,
+    events.ImageSeen,
     events.PlanUpdated,
     events.UsageSeen,
+    events.ContextUsed,
     events.StatusChanged,
 )
 

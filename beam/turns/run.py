@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -42,6 +42,7 @@ from beam.turns.confine import Confined
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper
+from beam.turns.login import Heard, link_in
 from beam.turns.pieces import Pieces
 from beam.turns.replay import VIA, replayed
 from beam.turns.request import (
@@ -133,20 +134,23 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             shutil.rmtree(order.scratch, ignore_errors=True)
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
-    return _finish(order, record, verdict, stop, face, clock.monotonic() - began, why=why)
+    took = clock.monotonic() - began
+    return _finish(order, record, verdict, stop, face, took, why=why, heard=sent.heard.texts)
 
 
 class _Sent:
-    """Records events; `is_sent`: one of them says that the agent was sent the message. Before that one, `works` is told
-    that the protocol works."""
+    """Records events; `is_sent`: one of them says that the agent was sent the message; `heard` is what its CLI said.
+    Before that one, `works` is told that the protocol works."""
 
     def __init__(self, record: Record, works: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
+        self.heard = Heard()
         self._record = record
         self.works = works
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
         """Return the event as it was recorded."""
+        self.heard.event(body)
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
             notice = self.works() if self.works is not None else None
@@ -322,10 +326,14 @@ def _finish(
     duration_s: float,
     *,
     why: str | None = None,
+    heard: Sequence[str] = (),
 ) -> TurnFinished:
     if order.message.options.require == "structured" and face == "terminal":
         verdict = held_to_structured(verdict)
     outcome = msgspec.structs.replace(finished_of(order, verdict, stop, face, duration_s), why=why)
+    link = link_in((outcome.reason or "", *reversed(heard))) if outcome.class_ is Class.AUTH else None
+    if link is not None:
+        outcome = msgspec.structs.replace(outcome, login_url=link)
     finished, blanked = redact_event(outcome)
     finished = msgspec.structs.replace(finished, redacted=blanked)
     crash_point("finish.before")

@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from beam.agents.acp.subagents import parent_in
 from beam.agents.acp.wire import Update
 from beam.agents.base import document, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
+from beam.agents.images import images_in, without_content
+from beam.model.events import ImageSeen
 from beam.rules.call import ToolCall, host_of
 
 _NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
@@ -36,6 +39,8 @@ class Call:
         self.text = ""
         self.places: tuple[str, ...] = ()
         self.diffs: list[Object] = []
+        self.images: tuple[ImageSeen, ...] = ()
+        self.parent: str | None = None  # the call that began the subagent which makes this one
         self.is_recorded = self.is_over = self.is_denied = False
         self._name = ""
         self._described = ""  # what might be its name, or else describes it
@@ -55,6 +60,7 @@ class Call:
         if isinstance(update.status, str) and update.status:
             self.status = update.status
         meta = object_of(update.meta)
+        self.parent = parent_in(meta) or self.parent
         meta = {**meta, **object_of(meta.get("claudeCode"))}
         self._name = next((string(meta, key) for key in _META if string(meta, key)), self._name)
         if isinstance(title, str) and title:
@@ -70,6 +76,8 @@ class Call:
         self.diffs = [part for part in parts if part.get("type") == "diff"] or self.diffs
         texts = [string(object_of(part.get("content")), "text") for part in parts if part.get("type") == "content"]
         self.text = "\n".join(text for text in texts if text) or self.text
+        inner = [part.get("content") for part in parts if part.get("type") == "content"]
+        self.images = tuple(images_in(inner, call_id=self.id)) or self.images
 
     @property
     def name(self) -> str:
@@ -131,12 +139,12 @@ class Call:
         if self.text and not (self.arguments is None and self.text == string({"text": found}, "text")):
             return self.text
         if isinstance(found, str) or found is None:
-            return found or ""
+            return found or "\n".join("[image]" for _ in self.images)
         if isinstance(found, Mapping):
             for key in ("output", "stdout", "content", "message"):
                 if isinstance(found.get(key), str):
                     return str(found[key])
-        return bytes(raw_json(found)).decode()
+        return without_content(bytes(raw_json(found)).decode())
 
     @property
     def changes(self) -> list[tuple[str, str]]:

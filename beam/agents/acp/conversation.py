@@ -194,14 +194,29 @@ class AcpLink:
             case "available_commands_update":
                 self._controls.commands = update.available_commands
             case "usage_update":
-                self._counter.context(update)
+                return self._filled(update)
             case "current_mode_update" | "config_option_update":
+                before = self._options.mode
                 self._options.take({"configOptions": update.config_options, "currentModeId": update.current_mode_id})
-                return self._kept_mode()
+                return [*self._changed(before), *self._kept_mode()]
         if reader is None:
             return [Stirred()] if self._is_ready and update.session_update == "tool_call" else []
         known = [] if update.session_update in QUIET else self._begun(reader)
         return [*known, *(Say(event) for event in reader.updated(update, line, now))]
+
+    def _filled(self, update: wire.Update) -> list[Step]:
+        """Return the step that says how full the context is now, if a turn runs and that changed."""
+        before = (self._counter.used, self._counter.size)
+        self._counter.context(update)
+        used, size = self._counter.used, self._counter.size
+        if self._reader is None or used is None or before == (used, size):
+            return []
+        return [Say(events.ContextUsed(used=used, size=size))]
+
+    def _changed(self, before: str) -> list[Step]:
+        """Return the step that says that the session has another mode, if a turn runs."""
+        mode = self._options.mode
+        return [Say(events.StatusChanged(state="mode", detail=mode))] if self._reader and mode != before else []
 
     def _kept_mode(self) -> list[Step]:
         """Return the steps that end the conversation if the session left the mode that beam chose; else none."""

@@ -53,7 +53,7 @@ class Opening:
         if integer(answer, "protocolVersion") != _VERSION:
             version = answer.get("protocolVersion")
             return _broken(f"{name} speaks version {version!r} of the protocol, and beam {_VERSION}", Class.UNSUPPORTED)
-        self._logins = [string(method, "name") for method in objects(answer, "authMethods")]
+        self._logins = [_way_to_log_in(method) for method in objects(answer, "authMethods")]
         can = obj(answer, "agentCapabilities")
         self.takes = obj(can, "promptCapabilities")
         session_id = self._turn.session_id
@@ -162,6 +162,12 @@ class Opening:
     def _login(self, reason: str) -> str:
         ways = ", ".join(name for name in self._logins if name)
         return f"it is not logged in ({reason})" + (f"; its own ways to log in: {ways}" if ways else "")
+
+
+def _way_to_log_in(method: Object) -> str:
+    """Return the name of a method, and what is said of it if that has a link."""
+    name, described = string(method, "name"), string(method, "description")
+    return f"{name} ({described})" if "://" in described else name
 
 
 def _broken(why: str, class_: Class = Class.CRASHED) -> list[Step]:

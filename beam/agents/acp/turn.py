@@ -15,9 +15,11 @@ from beam.agents.acp.calls import OVER, Call
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of
 from beam.agents.acp.figures import Counter
+from beam.agents.acp.subagents import WORDS, Subagents, parent_in
 from beam.agents.acp.wire import Update
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, object_of, objects_of, string
+from beam.agents.images import image_of
 from beam.model import events
 from beam.model.events import Event, PlanStep
 from beam.model.outcome import Denial, Status
@@ -49,6 +51,7 @@ class TurnReader:
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._message_id: object = None
+        self._subagents = Subagents()
         self._is_alive = False  # it said or did something
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
 
@@ -64,6 +67,9 @@ class TurnReader:
     def updated(self, update: Update, line: bytes, now: float) -> list[Event]:
         """Return the events of an update; the first one carries the line, unless it is a delta."""
         kind = update.session_update
+        parent = None if update.meta is None else parent_in(update.meta)
+        if parent is not None and kind in WORDS:
+            return self._subagents.said(parent, kind, _text_of(update.content))
         if kind == "agent_message_chunk":
             return self._message(update)
         if kind == "agent_thought_chunk":
@@ -72,7 +78,7 @@ class TurnReader:
             self._thoughts.append(_text_of(update.content))
             return ended
         if kind in ("tool_call", "tool_call_update"):
-            ended = self._end_words()
+            ended = self._end_words() if parent is None else self._subagents.end(parent)
             return [*ended, *oneshot.with_line(self._call(update, now), line)]
         if kind in QUIET:
             return []
@@ -105,6 +111,9 @@ class TurnReader:
         usage = self._counter.in_chunk(update.meta)
         if usage is not None:
             counted = self._summary.counted(usage, None)
+        if not text and (shown := image_of(object_of(update.content))) is not None:
+            self._is_alive = True
+            return [*self._end_words(), shown, *counted]
         if not text or text.startswith(self._dialect.noise or ("\0",)):
             return counted
         ended = self._end_thoughts()
@@ -149,6 +158,9 @@ class TurnReader:
             return []
         call.is_recorded = self._is_alive = True
         self._progress[call.id] = (float("-inf"), call.text)
+        if call.parent is not None:  # what a subagent calls takes nothing from the answer
+            given = raw_json(call.input)
+            return [events.ToolCalled(call_id=call.id, name=call.name, input=given, parent=call.parent)]
         return self._summary.called(call.id, call.name, call.input)
 
     def _return(self, call: Call) -> list[Event]:
@@ -160,7 +172,11 @@ class TurnReader:
         elif self._is_denied(call):
             given = Denial(tool=call.name, call_id=call.id, input=raw_json(call.input))
             self._summary.denials.append(given)
-        return [*found, *self._summary.returned(call.id, call.output, is_error=is_error)]
+        images = [structs.replace(image, parent=call.parent) for image in call.images]
+        if call.parent is not None:
+            returned = events.ToolReturned(call_id=call.id, output=call.output, is_error=is_error, parent=call.parent)
+            return [*found, returned, *images]
+        return [*found, *self._summary.returned(call.id, call.output, is_error=is_error), *images]
 
     def _is_denied(self, call: Call) -> bool:
         """Return whether the agent itself denied the call, by the text of its result."""
@@ -172,7 +188,7 @@ class TurnReader:
         if call.text == text or now - since < _PROGRESS_S:
             return []
         self._progress[call.id] = (now, call.text)
-        return [events.ToolProgress(call_id=call.id, text=call.text)]
+        return [events.ToolProgress(call_id=call.id, text=call.text, parent=call.parent)]
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 
@@ -242,7 +258,7 @@ class TurnReader:
         return emitted, self._verdict(emitted, exit)
 
     def _last_words(self) -> list[Event]:
-        emitted = self._end_words()
+        emitted = [*self._subagents.end_all(), *self._end_words()]
         texts = self._summary.texts
         for call in self._calls.values():
             if call.is_recorded and call.is_denied and not call.is_over:

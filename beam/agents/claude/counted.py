@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from beam.agents import figures
 from beam.agents.base import Turn
 from beam.agents.fields import Object, integer, number, obj, string
+from beam.model.events import ContextUsed
 from beam.model.outcome import ModelUsage, Total, Usage
 
 _UNKNOWN = Usage()
@@ -35,8 +36,9 @@ class Counted(Struct):
     """Sums over the results of one process so far.
 
     `used`: for the conversation; `models`: for all calls, None if the version does not tell that, and `whole` their
-    sum; `total`: the last result's figures of the process or the session, None if it has none. `calls`: the ids of the
-    messages that were seen, `given`: their input, `output_tokens`: the output of the finished ones.
+    sum; `filled`: the tokens in the context of its last call; `total`: the last result's figures of the process or the
+    session, None if it has none. `calls`: the ids of the messages that were seen, `given`: their input,
+    `output_tokens`: the output of the finished ones.
     """
 
     used: Usage = Usage()
@@ -46,13 +48,23 @@ class Counted(Struct):
     calls: set[str] = set()
     given: Usage = Usage()
     output_tokens: int = 0
+    filled: int | None = None
 
-    def call(self, message: Object) -> None:
-        """Count a call of the API; the first line about it has its input."""
+    def call(self, message: Object, *, is_own: bool) -> None:
+        """Count a call of the API; the first line about it has its input. `is_own`: it is no subagent's."""
         usage, message_id = obj(message, "usage"), string(message, "id")
         if usage and message_id and message_id not in self.calls:
             self.calls.add(message_id)
-            self.given = self.given.plus(usage_in(usage))
+            given = usage_in(usage)
+            self.given = self.given.plus(given)
+            if is_own and given.input_tokens is not None:
+                self.filled = given.input_tokens + (given.cached_tokens or 0)
+
+    def context(self, *, result: Object, model: str | None) -> ContextUsed | None:
+        """Return how full the context was at the conversation's last call; None if that is unknown."""
+        sizes = obj(result, "modelUsage")
+        size = integer(obj(sizes, model or ""), "contextWindow")
+        return None if self.filled is None else ContextUsed(used=self.filled, size=size)
 
     def so_far(self, delta: Object) -> Usage | None:
         """Return the input and output of the calls seen so far, when this `message_delta` ends a call; None if it does

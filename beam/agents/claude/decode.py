@@ -16,6 +16,7 @@ from beam.agents.claude.system import SYSTEM
 from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
+from beam.agents.images import images_in
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ANSWERS, Point
@@ -153,6 +154,8 @@ class Frames:
         self._verdict, self._aborted = found, verdicts.is_aborted(value)
         self._begun, self._goes_on = max(0, self._begun - 1), False
         emitted: list[Event] = [events.UsageSeen(usage=found.usage, cost_usd=found.cost_usd, total=total)]
+        if (context := summary.counted.context(result=value, model=summary.model)) is not None:
+            emitted.append(context)
         if found.session == "lost":
             self._lost = True
             emitted.insert(0, events.SessionLost(session_id=self._turn.session_id or "", reason=found.reason or ""))
@@ -170,7 +173,7 @@ class Frames:
             text = string(obj(event, "delta"), "text")
             return [events.TextDelta(text=text, parent=string(value, "parent_tool_use_id") or None)] if text else []
         if kind == "message_start":
-            self._summary.counted.call(obj(event, "message"))
+            self._summary.counted.call(obj(event, "message"), is_own=not value.get("parent_tool_use_id"))
         if kind == "message_delta" and not value.get("parent_tool_use_id"):
             self._summary.cut_off |= string(obj(event, "delta"), "stop_reason") in verdicts.CUT_OFF
         so_far = self._summary.counted.so_far(event) if kind == "message_delta" else None
@@ -186,7 +189,7 @@ class Frames:
             if model and model != _SYNTHETIC:
                 self._summary.model = model
         if model != _SYNTHETIC:
-            self._summary.counted.call(message)
+            self._summary.counted.call(message, is_own=parent is None)
         if error:
             if parent is None:
                 self._summary.error = error
@@ -217,6 +220,8 @@ class Frames:
             return self._tools.called(block, parent)
         if kind.endswith("tool_result"):
             return self._tools.returned(block, None, parent)
+        if kind == "image":
+            return [*images_in([block], parent=parent)]
         return [events.Unknown(what=f"assistant/{kind}")]
 
     def _user(self, value: Object) -> list[Event]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from beam.agents.claude.verdict import failure_class
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
-from beam.model.events import Event, Notice, StatusChanged, Text
+from beam.model.events import ContextUsed, Event, Notice, StatusChanged, Text
 from beam.model.outcome import Class
 
 
@@ -34,7 +34,7 @@ def _status(value: Object) -> list[Event]:
     mode, failed = string(value, "permissionMode"), string(value, "compact_error")
     if failed:
         return [Notice(text=f"compacting failed: {failed}", code="compact_failed")]
-    state = string(value, "status") or ("access" if mode else "idle")
+    state = string(value, "status") or ("mode" if mode else "idle")
     return [StatusChanged(state=state, detail=mode)]
 
 
@@ -47,7 +47,8 @@ def _compacted(value: Object) -> list[Event]:
     before, after = integer(metadata, "pre_tokens"), integer(metadata, "post_tokens")
     sizes = [f"{size} tokens" for size in (before, after) if size is not None]
     detail = ": ".join(part for part in (string(metadata, "trigger"), " -> ".join(sizes)) if part)
-    return [StatusChanged(state="compacted", detail=detail)]
+    left: list[Event] = [] if after is None else [ContextUsed(used=after)]
+    return [StatusChanged(state="compacted", detail=detail), *left]
 
 
 def _notice(value: Object) -> list[Event]:

@@ -6,6 +6,7 @@ import json
 
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, obj, objects, string
+from beam.agents.images import images_in
 from beam.model import events
 from beam.model.events import Event, PlanStep
 
@@ -41,6 +42,9 @@ class Tools:
         emitted: list[Event] = [
             events.ToolReturned(call_id=call_id, output=_output(block.get("content")), is_error=is_error, parent=parent)
         ]
+        content = block.get("content")
+        if isinstance(content, list):
+            emitted += images_in(content, call_id=call_id, parent=parent)
         if is_error:
             return emitted
         record = detail if isinstance(detail, dict) else {}

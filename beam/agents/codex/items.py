@@ -11,6 +11,7 @@ import json
 from beam.agents.base import raw_json
 from beam.agents.codex.wire import Item
 from beam.agents.fields import object_of, objects, objects_of, string, strings_of
+from beam.agents.images import images_in
 from beam.agents.oneshot import OutputSummary
 from beam.model import events
 from beam.model.events import Event, PlanStep
@@ -64,6 +65,8 @@ class Items:
         called = [] if call_id in self._summary.calls else self._summary.called(call_id, name, arguments)
         output, failed = _output(item), item.status in ("failed", "declined")
         emitted = called + self._summary.returned(call_id, output, is_error=failed)
+        if item.type == "mcp_tool_call":
+            emitted += images_in(objects(object_of(item.result), "content"), call_id=call_id)
         if failed and item.type == "mcp_tool_call" and _NEEDS_APPROVAL in output:
             self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments)))
         if not failed and item.type == "file_change":

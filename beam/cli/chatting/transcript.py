@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from beam import Event, durations, estimated_usd, events, outcomes
 from beam.cli.printer import diagnosis
 from beam.cli.render import calls
+from beam.cli.render.event_text import image_text
 from beam.cli.render.text import collapse_to_line, display_width, escape_controls, one_line, truncate
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _ROWS = 6  # of a line of the answer that is still being written
 _TOOL_WIDTH = 160
+_QUIET_STATES = ("idle", "running", "requesting", "access", "hook", "mode", "compacted")
 _INTERNAL = frozenset({"synthetic"})  # notices: what a CLI says to its model in a person's place
 
 
@@ -75,6 +77,8 @@ class Transcript:
                 return self._returned(event, now)
             case events.FileChanged():
                 return self._aside(f"✎ {event.kind} {event.path}")
+            case events.ImageSeen():
+                return self._aside(image_text(event))
             case events.PlanUpdated():
                 done = sum(step.status == "completed" for step in event.steps)
                 doing = next((step.text for step in event.steps if step.status == "in_progress"), "")
@@ -88,7 +92,9 @@ class Transcript:
                 delay = f" in {event.delay_s:.1f} s" if event.delay_s is not None else ""
                 return self._aside(f"… retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
             case events.StatusChanged():
-                self._status = "" if event.state in ("idle", "running", "requesting", "access", "hook") else event.state
+                self._status = "" if event.state in _QUIET_STATES else event.state
+                if event.state == "mode":
+                    return self._aside(f"mode {event.detail}")
             case events.Thinking():
                 self._status = "thinking"
             case events.SessionLost():

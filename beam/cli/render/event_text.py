@@ -24,6 +24,8 @@ def is_internal(event: AnyEvent) -> bool:
             return event.ok and event.verb in _TOLD_BY_THEMSELVES
         case events.AgentStarted() | events.AgentKept() | events.AgentExited() | events.SessionResumed():
             return True
+        case events.ContextUsed():
+            return True
     return False
 
 
@@ -75,6 +77,10 @@ def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
             return "┊", event.text
         case events.FileChanged():
             return "✎", f"{event.kind} {event.path}"
+        case events.ImageSeen():
+            return "·", image_text(event)
+        case events.ContextUsed():
+            return "…", f"context {event.used or 0:,}" + (f" of {event.size:,} tokens" if event.size else " tokens")
         case events.PlanUpdated():
             done = sum(1 for step in event.steps if step.status == "completed")
             now = next((step.text for step in event.steps if step.status == "in_progress"), "")
@@ -96,6 +102,12 @@ def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
             swept = f"; {event.swept} processes that it left were ended" if event.swept else ""
             return "·", f"process ended: {event.stopped_by or how}{swept}"
     return None
+
+
+def image_text(event: events.ImageSeen) -> str:
+    """Return what is known of an image: its type, its size, and where it lies."""
+    size = f"{event.bytes:,} bytes" if event.bytes is not None else ""
+    return " ".join(filter(None, ("image", event.media_type.removeprefix("image/"), size, event.at)))
 
 
 def _of_session(event: AnyEvent) -> tuple[str, str] | None:

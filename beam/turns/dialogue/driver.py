@@ -28,7 +28,7 @@ from beam.agents.link import (
 )
 from beam.base import files
 from beam.base.faults import crash_point
-from beam.model.outcome import Status
+from beam.model.outcome import Class, Status
 from beam.process import spawn
 from beam.turns.asks import Ask, Takes, judged
 from beam.turns.dialogue.process import LinkProcess, answer_of
@@ -36,6 +36,7 @@ from beam.turns.engine import Engine
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
+from beam.turns.login import asks_to_log_in
 from beam.turns.request import write_scratch
 from beam.turns.ruled import ruling_on
 from beam.turns.runner import placed
@@ -294,10 +295,14 @@ class LinkTurn:
             return Verdict(status=Status.CANCELLED, reason="stopped", session_id=session_id, denials=denials)
         broken = self._process.broken
         name = self.input.turn.settings.adapter or "the agent"
+        wants_login = ended is not None and not self._is_sent and asks_to_log_in(ended.stderr_tail)
         if broken is not None:
-            return Verdict(status=Status.FAILED, class_=broken.class_, reason=f"{name}: {broken.reason}")
+            class_ = Class.AUTH if wants_login and broken.class_ is Class.CRASHED else broken.class_
+            return Verdict(status=Status.FAILED, class_=class_, reason=f"{name}: {broken.reason}")
         assert ended is not None
         verdict = died(self._process.exit_of(ended, None), name)
+        if wants_login:
+            return structs.replace(verdict, class_=Class.AUTH)
         if self._is_sent and not self.acknowledged:
             verdict = structs.replace(verdict, reason=f"{verdict.reason}; it did not acknowledge the message")
         return verdict

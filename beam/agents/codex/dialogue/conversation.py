@@ -217,7 +217,8 @@ class CodexLink:
     # -- a turn --------------------------------------------------------------------------------------------------------
 
     def _prompt(self, turn: Turn, now: float) -> list[Step]:
-        reader = TurnReader(turn, self._thread_id, model=self._controls.model, before=self._total)
+        told = self._controls
+        reader = TurnReader(turn, self._thread_id, model=told.model, before=self._total, mode=told.mode)
         self._reader, self._is_stopping = reader, False
         if turn.slash:
             return self._run(turn.text, reader, now)

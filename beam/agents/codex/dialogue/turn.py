@@ -21,8 +21,9 @@ from beam.agents.codex.dialogue.items import SILENT, as_exec, changes_of
 from beam.agents.codex.dialogue.wire import Failure, Frame, Item, Params, Tokens
 from beam.agents.codex.dialogue.wire import Turn as Said
 from beam.agents.codex.trouble import Trouble
-from beam.agents.fields import Object, integer, object_of, objects_of, string, strings_of
+from beam.agents.fields import Object, integer, obj, object_of, objects_of, string, strings_of
 from beam.agents.figures import since
+from beam.agents.images import image
 from beam.model import events
 from beam.model.events import Event, PlanStep
 from beam.model.outcome import Class, Point, Total, Usage
@@ -45,14 +46,18 @@ _CLASSES = {
 
 
 class TurnReader:
-    """Reads the messages of one turn. `before` is the thread's usage when the turn began, None if unknown."""
+    """Reads the messages of one turn. `before` is the thread's usage when the turn began, None if unknown; `mode` the
+    mode in which it began."""
 
-    def __init__(self, turn: Turn, thread_id: str, *, model: str | None, before: Total | None) -> None:
+    def __init__(
+        self, turn: Turn, thread_id: str, *, model: str | None, before: Total | None, mode: str = "default"
+    ) -> None:
         self.turn = turn
         self.id = ""  # Codex's own; "" until it is known
         self.prefix: Final = f"{turn.message_id}-{turn.attempt}-"
         self.total: Total | None = before
         self._before = before
+        self._mode = mode
         self._is_counted = False
         self._thread_id = thread_id
         self._summary = oneshot.OutputSummary(name="codex")
@@ -113,7 +118,11 @@ class TurnReader:
             return []
         if item.type == "fileChange":
             self._changes[item.id] = changes_of(item)
-        found = self._special(item) if item.type in _SPECIAL else read(self._items_of(params), as_exec(item))
+        is_over = read is exec_items.Items.completed
+        if item.type in _SPECIAL:
+            found = self._special(item, is_over=is_over)
+        else:
+            found = read(self._items_of(params), as_exec(item))
         self._adopt(item)
         parent = self._parent(params)
         if parent is not None:
@@ -137,23 +146,24 @@ class TurnReader:
         for thread_id in began:
             self._children.setdefault(thread_id, self.prefix + item.id)
 
-    def _special(self, item: Item) -> list[Event]:
+    def _special(self, item: Item, *, is_over: bool) -> list[Event]:
         match item.type:
             case "contextCompaction":
-                return [events.StatusChanged(state="compacting")]
-            case "subAgentActivity":
+                return [events.StatusChanged(state="compacted" if is_over else "compacting")]
+            case "subAgentActivity" if not is_over:
                 return [events.StatusChanged(state="subagent", detail=f"{item.agent_path} {item.kind}".strip())]
-            case _:  # an image that the agent looks at or makes
-                what = item.path or (item.saved_path if isinstance(item.saved_path, str) else "")
-                return [events.StatusChanged(state="image", detail=what)]
+            case "imageView" if not is_over:
+                return [image(at=item.path)]
+            case "imageGeneration" if is_over:
+                at = item.saved_path if isinstance(item.saved_path, str) else ""
+                return [image(data=item.result if isinstance(item.result, str) else "", at=at)]
+        return []
 
     def _started(self, params: Params) -> list[Event]:
         return self._item(params, exec_items.Items.started)
 
     def _completed(self, params: Params) -> list[Event]:
         self._progress.pop(params.item.id, None)
-        if params.item.type in _SPECIAL:
-            return []
         return self._item(params, exec_items.Items.completed)
 
     def _progressed(self, params: Params, now: float) -> list[Event]:
@@ -172,7 +182,18 @@ class TurnReader:
         self._is_counted = True
         self.total = total = thread_total(params.token_usage.total)
         usage = self._summary.usage = since(self._before, total) if self._before is not None else Usage()
-        return [events.UsageSeen(usage=usage, total=total)]
+        last, size = params.token_usage.last, params.token_usage.model_context_window
+        found: list[Event] = [events.UsageSeen(usage=usage, total=total)]
+        if last.input_tokens is not None:
+            found.append(events.ContextUsed(used=last.input_tokens + (last.output_tokens or 0), size=size))
+        return found
+
+    def _set(self, params: Params) -> list[Event]:
+        mode = string(obj(object_of(params.thread_settings), "collaborationMode"), "mode")
+        if params.thread_id != self._thread_id or mode in ("", self._mode):
+            return []
+        self._mode = mode
+        return [events.StatusChanged(state="mode", detail=mode)]
 
     def _planned(self, params: Params) -> list[Event]:
         if params.thread_id != self._thread_id:
@@ -232,6 +253,7 @@ _KINDS: dict[str, Callable[[TurnReader, Params], list[Event]]] = {
     "item/started": TurnReader._started,
     "item/completed": TurnReader._completed,
     "thread/tokenUsage/updated": TurnReader._used,
+    "thread/settings/updated": TurnReader._set,
     "turn/plan/updated": TurnReader._planned,
     "error": TurnReader._error,
     "warning": TurnReader._warned,

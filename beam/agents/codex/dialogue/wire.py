@@ -102,6 +102,7 @@ class Params(Struct, frozen=True, rename="camel"):
     request_id: Any = None
     message: str = ""
     plan: Any = None
+    thread_settings: Any = None
 
 
 NO_PARAMS = Params()

@@ -1,0 +1,71 @@
+"""Images among what an agent says and does: what each is, without its content.
+
+Reads the blocks of all protocols: the Messages API's, the Model Context Protocol's (as ACP), and the Responses API's.
+Does not decode an image.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from beam.agents.fields import Object, obj, object_of, string
+from beam.model.events import ImageSeen
+
+_TYPE = re.compile(r"image/[\w.+-]{1,64}\Z")
+_DATA_URL = re.compile(r"data:([\w/.+-]{0,80})[^,]{0,80},")
+_CONTENT = re.compile(r"[A-Za-z0-9+/]{512,}={0,2}")
+_LONGEST = 2000
+
+
+def images_in(blocks: Iterable[object], *, call_id: str | None = None, parent: str | None = None) -> list[ImageSeen]:
+    """Return the images among content blocks; `call_id` is the call that returned them."""
+    found = (image_of(object_of(block), call_id=call_id, parent=parent) for block in blocks)
+    return [image for image in found if image is not None]
+
+
+def image_of(block: Object, *, call_id: str | None = None, parent: str | None = None) -> ImageSeen | None:
+    """Return the image that a content block holds or names; None for any other block."""
+    match string(block, "type"):
+        case "image":
+            source = obj(block, "source") or block
+            data = string(source, "data")
+            type_ = string(source, "media_type") or string(block, "mimeType")
+            at = string(block, "uri") or string(source, "url") or string(source, "file_id")
+        case "inputImage" | "input_image":
+            url = block.get("imageUrl", block.get("image_url"))
+            data, type_, at = "", "", url if isinstance(url, str) else ""
+        case "resource" | "resource_link":
+            resource = obj(block, "resource") or block
+            data, type_, at = string(resource, "blob"), string(resource, "mimeType"), string(resource, "uri")
+            if not type_.startswith("image/"):
+                return None
+        case _:
+            return None
+    return image(data=data, media_type=type_, at=at, call_id=call_id, parent=parent)
+
+
+def image(
+    *, data: str = "", media_type: str = "", at: str = "", call_id: str | None = None, parent: str | None = None
+) -> ImageSeen:
+    """Return an image by its base64 content, its type, and the file or link where it lies."""
+    inline = _DATA_URL.match(at)
+    if inline is not None:
+        data, media_type, at = data or at[inline.end() :], media_type or inline[1], ""
+    return ImageSeen(
+        media_type=media_type if _TYPE.match(media_type) else "",
+        bytes=size_of(data) if data else None,
+        at=at if len(at) <= _LONGEST else "",
+        call_id=call_id,
+        parent=parent,
+    )
+
+
+def size_of(data: str) -> int:
+    """Return how many bytes a base64 text stands for."""
+    return max(0, len(data) * 3 // 4 - data[-2:].count("="))
+
+
+def without_content(text: str) -> str:
+    """Return the text with its base64 content replaced by its size, so that a person can read the rest."""
+    return _CONTENT.sub(lambda found: f"[{size_of(found[0])} bytes]", text)

@@ -1,0 +1,55 @@
+"""The link that an agent's CLI names for logging in, out of what it said in a turn that failed because nobody is.
+
+A link is text of the CLI, or of whoever the CLI repeats: it is shown, and never followed. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from beam.model import events
+from beam.model.events import Event
+
+_LINK = re.compile(
+    r"https?://[A-Za-z0-9\[][!#-&(-;=?-Z_a-z~\[\]]{3,2000}"
+)  # what an address may have; no quotes, no <>
+_TO_LOG_IN = re.compile(r"log-?in|sign-?in|auth|device|activate|verif|account|api-?key|console", re.IGNORECASE)
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+_END = ".,;:!?)]"
+_MOST = 16
+_LONGEST = 8192
+
+
+def link_in(texts: Iterable[str]) -> str | None:
+    """Return the first link that is for logging in by its words, else the first of all; None if there is none."""
+    found = [link.rstrip(_END) for text in texts for link in _LINK.findall(_COLOURS.sub("", text[-_LONGEST:]))]
+    return next((link for link in found if _TO_LOG_IN.search(link)), found[0] if found else None)
+
+
+def asks_to_log_in(text: str) -> bool:
+    """Return whether the text has a link that is for logging in by its words."""
+    link = link_in((text,))
+    return link is not None and _TO_LOG_IN.search(link) is not None
+
+
+class Heard:
+    """What the CLI itself said in a turn, as far as it may name a link: notices, its status, its errors. What its model
+    or a tool says is not among it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def event(self, event: Event) -> None:
+        """Remember what this event says."""
+        match event:
+            case events.Notice():
+                text = event.text
+            case events.StatusChanged():
+                text = event.detail
+            case events.AgentExited():
+                text = event.stderr_tail
+            case _:
+                return
+        if "://" in text:
+            self.texts = [*self.texts[-_MOST:], text]

@@ -1,0 +1,54 @@
+"""What is known of an image without its content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from beam.agents.images import image_of, images_in, size_of, without_content
+
+
+@pytest.mark.parametrize(
+    ("block", "known"),
+    [
+        (
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+            ("image/png", 3, ""),
+        ),
+        ({"type": "image", "source": {"type": "url", "url": "https://a.example/x"}}, ("", None, "https://a.example/x")),
+        ({"type": "image", "data": "AA==", "mimeType": "image/webp"}, ("image/webp", 1, "")),
+        ({"type": "image", "data": "AAA=", "uri": "file:///a"}, ("", 2, "file:///a")),
+        ({"type": "inputImage", "imageUrl": "data:image/gif;base64,AAAA"}, ("image/gif", 3, "")),
+        ({"type": "input_image", "image_url": "https://a.example"}, ("", None, "https://a.example")),
+        (
+            {"type": "resource", "resource": {"mimeType": "image/png", "blob": "AAAA", "uri": "x:/1"}},
+            ("image/png", 3, "x:/1"),
+        ),
+        ({"type": "resource_link", "mimeType": "image/png", "uri": "file:///b"}, ("image/png", None, "file:///b")),
+        ({"type": "image"}, ("", None, "")),
+        ({"type": "image", "mimeType": "image/\x1b[31m", "uri": "x" * 5000}, ("", None, "")),
+        ({"type": "image", "mimeType": ["image/png"], "data": 7, "source": "no"}, ("", None, "")),
+        ({"type": "image", "mimeType": "text/html"}, ("", None, "")),
+    ],
+)
+def test_an_image_is_known_by_its_type_size_and_place(block: dict[str, Any], known: tuple[Any, ...]) -> None:
+    found = image_of(block)
+    assert found is not None and (found.media_type, found.bytes, found.at) == known
+
+
+@pytest.mark.parametrize("block", [{}, {"type": "text"}, {"type": 7}, {"type": "resource", "resource": {"text": "x"}}])
+def test_another_block_is_no_image(block: dict[str, Any]) -> None:
+    assert image_of(block) is None
+
+
+def test_blocks_that_are_no_objects_are_passed_over() -> None:
+    assert images_in([None, "image", {"type": "image"}, 3], call_id="c")[0].call_id == "c"
+
+
+def test_the_size_is_that_of_the_content() -> None:
+    assert [size_of(text) for text in ("", "AAAA", "AAA=", "AA==", "AAAAAAAA", "=")] == [0, 3, 2, 1, 6, 0]
+
+
+def test_long_content_is_left_out_of_a_text_and_what_is_short_stays() -> None:
+    assert without_content(f'{{"a":"{"A" * 798}==","b":"AAAA"}}') == '{"a":"[598 bytes]","b":"AAAA"}'
