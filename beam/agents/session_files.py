@@ -22,6 +22,9 @@ _REMEMBERED = 5_000
 _YEAR_10000_MS = 253_402_300_800_000
 
 
+Decision = Literal["allow", "deny"] | None  # None: the request needs no answer any more
+
+
 class SessionFiles(Struct, frozen=True, kw_only=True):
     """Where a CLI keeps its sessions.
 
@@ -30,7 +33,9 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     another one that says more of its session. `shape`: `lines` grow at their end, `document` is written anew as a
     whole, `database` is SQLite: `query` yields rows (time in ms, JSON text) that are not older than `:since` (ms), and
     `history` the last rows of the session `:session`, the newest first. The folder CWD is that of each
-    running process of the CLI. A process whose first argument is one of `helpers` has no session.
+    running process of the CLI. A process whose arguments begin with one of `helpers` has no session, and one whose
+    arguments begin with one of `spares` only the session that the CLI's register names. `tells_asks`: the files say
+    when the session waits for a permission.
     """
 
     folder: str
@@ -42,6 +47,8 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     history: str = ""
     beside: str = ""
     helpers: tuple[str, ...] = ()
+    spares: tuple[str, ...] = ()
+    tells_asks: bool = False
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -79,11 +86,13 @@ class ReadsBeside(Protocol):
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """What a CLI's register says of one of its processes. `state`: working, idle, asking, "" if it does not say."""
+    """What a CLI's register says of one of its processes. `state`: working, idle, asking, "" if it does not say.
+    `start_ticks` is when the process began, as the kernel counts; None if it does not say."""
 
     session_id: str
     state: str = ""
     since: str = ""
+    start_ticks: int | None = None
 
 
 @runtime_checkable
@@ -157,6 +166,20 @@ class Account:
         if not self.is_new(f"returned {call_id}"):
             return []
         return [events.ToolReturned(ts=at, call_id=call_id, output=output, is_error=is_error)]
+
+    def asks(self, ask_id: str, tool: str, given: object, at: str, *, call_id: str | None = None) -> list[Event]:
+        """Return the event of a request for a permission, once."""
+        if not self.is_new(f"asks {ask_id}"):
+            return []
+        return [events.PermissionAsked(ts=at, ask_id=ask_id, tool=tool, input=raw_json(given), call_id=call_id)]
+
+    def decided(self, ask_id: str, at: str, *, decision: Decision) -> list[Event]:
+        """Return the event of the answer to a request that was told, once."""
+        if f"asks {ask_id}" not in self._told or not self.is_new(f"decided {ask_id}"):
+            return []
+        if decision is None:
+            return [events.PermissionCancelled(ts=at, ask_id=ask_id)]
+        return [events.PermissionDecided(ts=at, ask_id=ask_id, decision=decision, by="its person")]
 
     def used(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
         """Count a model call; what is said of it later takes the place of what was said before."""

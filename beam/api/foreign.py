@@ -152,7 +152,8 @@ class ForeignStatus(Struct, frozen=True, kw_only=True):
     """One session that beam did not start, of a process that lives. `state`: working, idle (it waits for its person),
     asking (it waits for a permission), unknown (it has no file yet, or none that says so). `since` is when the process
     began, `state_since` when the state did; `doing` is what it does or did last. `tokens` and `cost_usd` are those of
-    its last turn; `is_estimate`: the cost is list prices times tokens. `team` is the Claude team that it belongs to."""
+    its last turn; `is_estimate`: the cost is list prices times tokens. `is_asking` is null if the CLI's files never
+    say that. `team` is the Claude team that it belongs to."""
 
     cli: str
     session_id: str
@@ -161,6 +162,7 @@ class ForeignStatus(Struct, frozen=True, kw_only=True):
     since: str
     state: str = "unknown"
     state_since: str = ""
+    is_asking: bool | None = None
     model: str | None = None
     prompt: str = ""
     doing: str = ""
@@ -187,6 +189,7 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
                 since=rfc3339(one.since_ns) if one.since_ns else "",
                 state=one.state,
                 state_since=one.state_since,
+                is_asking=one.is_asking,
                 model=one.model,
                 prompt=one.prompt,
                 doing=one.doing,

@@ -5,6 +5,7 @@ The board takes what has come; nothing here waits for the board, and the board w
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -12,17 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from beam import BeamError, clock
 from beam.board.rows import Look, agent_key
 from beam.board.teams import TeamLook
 
 if TYPE_CHECKING:
-    from beam import AnyEvent, AskLine, Beam, Placed, TeamLine, TeamShown
+    from beam import AnyEvent, AskLine, Beam, MemberLine, Placed, TeamLine, TeamShown
 
 _PAUSE_S = 0.2  # between two batches of events: many small ones would cost more than they show
 _LOOK_S = 2.0
 _LOOK_SHARE = 40  # a look that takes a second comes every 40 seconds: beam never keeps a machine busy with looking
 _TEAM_S = 3.0
+_COUNT_S = 20.0  # how often what members used is read from all of their transcripts, at most
 _MOST = 50_000  # events that wait for the board
 
 
@@ -52,7 +56,9 @@ class Feed:
         self._events: deque[Came] = deque(maxlen=_MOST)
         self._wake = threading.Event()
         self._is_over = False
+        self._is_asked = False
         self._standing: Sequence[TeamShown] = ()
+        self._used: dict[str, dict[str, MemberLine]] = {}  # by team and member, as it was counted last
         self._look: Look | None = None
         self._team: TeamLook | None = None
         self.teams: Sequence[TeamLine] = ()
@@ -71,6 +77,7 @@ class Feed:
 
     def look_soon(self) -> None:
         """Look again at once: a person changed something."""
+        self._is_asked = True
         self._wake.set()
 
     def take(self) -> list[Came]:
@@ -143,13 +150,18 @@ class Feed:
     # -- looks ---------------------------------------------------------------------------------------------------------
 
     def _look_always(self) -> None:
-        looked = 0.0
+        looked = counts_at = 0.0
         while not self._is_over:
             began = time.monotonic()
+            is_asked, self._is_asked = self._is_asked, False
             self._wake.clear()
             self._look = self._look_now()
             took = time.monotonic() - began
-            if self.wanted_team is not None and began - looked >= _TEAM_S:
+            if began >= counts_at and self._standing:
+                self._count()
+                ended = time.monotonic()
+                counts_at = ended + max(_COUNT_S, _LOOK_SHARE * (ended - began - took))
+            if self.wanted_team is not None and (is_asked or began - looked >= _TEAM_S):
                 looked = began
                 self._team = self._team_now(self.wanted_team)
                 took = max(took, (time.monotonic() - began) / 2)
@@ -164,7 +176,28 @@ class Feed:
             if names:
                 asks += [(project, ask) for ask in self._beam_of(project).asks(names)]
         sessions = self._beam.foreign([line for _, lines in agents for line in lines])
-        return Look(ts=ts, agents=agents, sessions=sessions, teams=self._standing, asks=asks)
+        return Look(
+            ts=ts, agents=agents, sessions=sessions, teams=[self._counted(shown) for shown in self._standing], asks=asks
+        )
+
+    def _count(self) -> None:
+        from beam import TeamsHere
+
+        for shown in self._standing:
+            team = shown.team
+            with contextlib.suppress(BeamError, OSError):  # it may have ended
+                found = TeamsHere(self._beam.environ, claude_homes=[team.home]).show(team.team)
+                self._used[team.team] = {member.member: member for member in found.members}
+
+    def _counted(self, shown: TeamShown) -> TeamShown:
+        """Return the team with what its members used as it was counted last."""
+        known = self._used.get(shown.team.team, {})
+        members = tuple(
+            structs.replace(each, tokens=used.tokens, cost_usd=used.cost_usd) if used is not None else each
+            for each in shown.members
+            for used in (known.get(each.member),)
+        )
+        return structs.replace(shown, members=members)
 
     def _team_now(self, name: str) -> TeamLook | None:
         from beam import TeamsHere

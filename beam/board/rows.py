@@ -80,9 +80,19 @@ def agent_key(project: Path, agent: str) -> str:
 def rows_of(look: Look) -> list[Row]:
     """Return a row for everyone that a look found."""
     found = [_agent(project, line) for project, lines in look.agents for line in lines]
-    found += [_session(line) for line in look.sessions]
+    found += [_session(line) for line in look.sessions if not _is_member(line, look.teams)]
     found += [_member(shown, at) for shown in look.teams for at in range(len(shown.members))]
     return found
+
+
+def _is_member(line: ForeignStatus, teams: Sequence[TeamShown]) -> bool:
+    """Return whether the session is that of a team's lead or member, who has a row already."""
+    return any(
+        line.team == shown.team.team
+        or line.pid == shown.team.lead_pid
+        or (line.session_id and line.session_id == shown.team.session_id)
+        for shown in teams
+    )
 
 
 def _total(used: Usage) -> int | None:
@@ -223,6 +233,7 @@ def _after(row: Row, event: AnyEvent) -> Row:
                 tokens=used,
                 cost_usd=cost,
                 is_estimate=event.cost_usd is None,
+                asks=(),
             )
         case events.MemberIdle():
             return structs.replace(row, state="idle", since=event.ts, tool="")
@@ -230,13 +241,19 @@ def _after(row: Row, event: AnyEvent) -> Row:
             return structs.replace(row, tool=plain(brief_call(event.name, bytes(event.input))))
         case events.ToolReturned():
             return structs.replace(row, tool="") if row.tool else row
-        case events.PermissionAsked() if event.expires is not None:
+        case events.PermissionAsked() if event.expires is not None or row.kind == "session":
             what = plain(f"asks for {event.tool}")
             return structs.replace(row, state="asking", since=event.ts, what=what, asks=(*row.asks, event.ask_id))
         case events.PermissionDecided() | events.PermissionCancelled() if event.ask_id in row.asks:
             left = tuple(each for each in row.asks if each != event.ask_id)
             what = row.what if left else ""
-            return structs.replace(row, state="asking" if left else "running", since=event.ts, what=what, asks=left)
+            return structs.replace(
+                row,
+                state="asking" if left else "working" if row.kind == "session" else "running",
+                since=event.ts,
+                what=what,
+                asks=left,
+            )
         case events.TurnFinished():
             what = f"{event.status}{f': {event.reason}' if event.reason else ''}"
             return structs.replace(  # what it cost comes with the next look: added here, it could count twice

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from beam.board.words import Drawn, Piece, cell, count, elapsed, money, plain
 from beam.cli.render.calls import brief
+from beam.cli.render.team import letter as words_of
 
 if TYPE_CHECKING:
     from beam import MailLine, TaskLine, TeamLine, TeamShown
@@ -56,7 +57,8 @@ def entries(look: TeamLook, width: int) -> Iterator[Entry]:
         yield Entry(line, "member", member.member)
     for wait in look.shown.waits:
         on = f" for {wait.on}" if wait.on else ""
-        text = f"{wait.who} waits{on}: {wait.what} ({elapsed(wait.seconds)})"
+        text = f"{wait.who} waits{on}: {wait.what}" if wait.who else f"{wait.what} waits{on}"
+        text += f" ({elapsed(wait.seconds)})"
         yield Entry((Piece(cell("! " + plain(text), width), "ask"),))
     if look.tasks:
         yield Entry(())
@@ -73,7 +75,8 @@ def entries(look: TeamLook, width: int) -> Iterator[Entry]:
             yield Entry((Piece(cell(plain(thread), width), "name"),))
         waits = "" if letter.state != "waiting" else "(unread) "
         who = f"  {plain(letter.at[11:19])} {plain(letter.sender)} → {plain(letter.to)}: "
-        text = f"{who}{waits}{plain(letter.summary or letter.text)}"
+        said = letter.summary if letter.kind == "message" and letter.summary else words_of(letter)
+        text = f"{who}{waits}{plain(said)}"
         yield Entry((Piece(cell(text, width), "ask" if waits else ""),))
 
 

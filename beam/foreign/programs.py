@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -20,14 +21,17 @@ _WORDS = 8  # of a command line, in which the program's name stands
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """A living process of an agent CLI. `since_ns` is when it began; `argv` its command line."""
+    """A living process of an agent CLI. `since_ns` is when it began, `start_ticks` the same in the kernel's count;
+    `argv` is its command line. `is_spare`: it has only the session that the CLI's register names."""
 
     adapter: str
     pid: int
     parent: int
     folder: str
     since_ns: int
+    start_ticks: int
     argv: tuple[str, ...]
+    is_spare: bool = False
 
 
 def programs() -> list[Program]:
@@ -47,6 +51,8 @@ def programs() -> list[Program]:
             parent=row[0],
             folder=_folder(pid),
             since_ns=_began_ns(row[2]),
+            start_ticks=row[2],
+            is_spare=_begins_with(_arguments(words)[1], registry.sessions_of(adapter).files.spares),
             argv=tuple(word.decode("utf-8", "replace") for word in words[:-1]),
         )
     return [one for one in found.values() if not _has_outer(one, found)]
@@ -72,19 +78,24 @@ def _executable(name: str) -> str:
 
 def _adapter(words: list[bytes], names: dict[str, str]) -> str:
     """Return the adapter whose program the command line runs; "" if there is none."""
-    first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
-    name = os.path.basename(first).removesuffix(".exe")  # noqa: PTH119 - a text
-    if rest and rest[0] in _helpers(names.get(name, "")):
-        return ""
+    name, rest = _arguments(words)
     if name in names or name.rstrip("0123456789.") not in _INTERPRETERS:
-        return names.get(name, "")
+        adapter = names.get(name, "")
+        return "" if adapter and _begins_with(rest, registry.sessions_of(adapter).files.helpers) else adapter
     script = next((word for word in rest if not word.startswith("-")), "")
     name = os.path.basename(script).removesuffix(".js").removesuffix(".mjs")  # noqa: PTH119 - a text
     return names.get(name, "")
 
 
-def _helpers(adapter: str) -> tuple[str, ...]:
-    return registry.sessions_of(adapter).files.helpers if adapter else ()
+def _arguments(words: list[bytes]) -> tuple[str, list[str]]:
+    """Return the program's name and its first arguments: Claude Code writes some of them into the name."""
+    first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
+    name, *said = os.path.basename(first).split(" ")  # noqa: PTH119 - a text
+    return name.removesuffix(".exe"), [*said, *rest]
+
+
+def _begins_with(arguments: list[str], beginnings: Sequence[str]) -> bool:
+    return any(arguments[: len(each.split())] == each.split() for each in beginnings)
 
 
 def _owner(pid: int) -> int:

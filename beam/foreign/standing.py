@@ -30,7 +30,8 @@ _WORDS = 200  # characters
 
 
 class Standing(Struct, kw_only=True):
-    """One living process and its session. `state`: working, idle, asking, unknown."""
+    """One living process and its session. `state`: working, idle, asking, unknown. `is_asking` is None if its CLI's
+    files do not say when it asks."""
 
     adapter: str
     pid: int
@@ -39,6 +40,7 @@ class Standing(Struct, kw_only=True):
     session_id: str = ""
     state: str = "unknown"
     state_since: str = ""
+    is_asking: bool | None = None
     model: str | None = None
     prompt: str = ""
     doing: str = ""
@@ -61,6 +63,11 @@ class Standing(Struct, kw_only=True):
             case events.Text():
                 self._now("working", event.ts)
                 self.doing = _short(event.text)
+            case events.PermissionAsked():
+                self._now("asking", event.ts)
+                self.doing = _short(f"{event.tool} {bytes(event.input).decode('utf-8', 'replace')}")
+            case events.PermissionDecided() | events.PermissionCancelled() if self.state == "asking":
+                self._now("working", event.ts)
             case events.SessionIdle():
                 self._now("idle", event.ts)
                 self._used(event)
@@ -91,6 +98,10 @@ def standing(environ: Mapping[str, str]) -> list[Standing]:
         where = here.get(program.adapter) or _running_place(program)
         if where is not None:
             _find(line, program, where, taken)
+        if program.is_spare and not line.session_id:
+            continue
+        if where is not None and where.sessions.files.tells_asks and line.state != "unknown":
+            line.is_asking = line.state == "asking"
         found.append(line)
     return found
 
@@ -104,9 +115,11 @@ def _running_place(program: Program) -> Place | None:
 
 def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> None:
     """Find the process's session: by the CLI's own register, else by folder and time."""
-    registered = _from_register(where, program.pid)
+    registered = _from_register(where, program)
     if registered is not None:
         line.session_id = registered.session_id
+    elif program.is_spare:
+        return
     for tail in _candidates(program, where):
         if tail.path in taken and where.shape != "database":
             continue
@@ -156,19 +169,22 @@ def _candidates(program: Program, where: Place) -> Iterator[Tail]:
         yield Tail(where, path, offset, since_ms=since_ms, is_cut=offset > 0)
 
 
-def _from_register(where: Place, pid: int) -> Registered | None:
+def _from_register(where: Place, program: Program) -> Registered | None:
     """Return the session that the CLI's own register gives for the process."""
     sessions, below = where.sessions, where.sessions.files.below
     if not isinstance(sessions, HasRegister):
         return None
     base = where.folder.removesuffix(f"/{below}") if below else where.folder
     try:
-        with files.opened(f"{base}/{sessions.register.format(pid=pid)}") as file:
+        with files.opened(f"{base}/{sessions.register.format(pid=program.pid)}") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
                 return None
-            return sessions.registered(file.read(_SMALL))
+            found = sessions.registered(file.read(_SMALL))
     except (OSError, DiskError):
         return None
+    if found is not None and found.start_ticks not in (None, program.start_ticks):
+        return None  # of an earlier process with this id
+    return found
 
 
 def _short(text: str) -> str:

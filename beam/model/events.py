@@ -565,7 +565,9 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
 
 
 class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
-    """The agent waits for a decision. `expires`: when it is denied if nobody decides; None: beam decides at once."""
+    """The agent waits for a decision. `expires`: when it is denied if nobody decides; None: beam decides at once, or,
+    of a session that beam did not start, its own person decides.
+    """
 
     ask_id: str
     tool: str

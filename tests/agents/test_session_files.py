@@ -102,6 +102,40 @@ def test_values_of_the_wrong_kind_raise_nothing(recording: Path) -> None:
                 reader.read(json.dumps({**value, key: wrong}).encode())
 
 
+def asks_of(recording: Path) -> list[Event]:
+    kinds = events.PermissionAsked | events.PermissionDecided | events.PermissionCancelled | events.SessionIdle
+    reader = opened(cli_of(recording))
+    return [event for event in [*read(reader, recording), *read(reader, recording)] if isinstance(event, kinds)]
+
+
+@pytest.mark.parametrize(
+    ("recording", "kinds"),
+    [
+        ("copilot-1.0.102/approved", ["permission.asked", "permission.decided", "session.idle"]),
+        ("copilot-1.0.102/denied", ["permission.asked", "session.idle", "permission.cancelled"]),
+        ("vibe-3.0.2/approved", ["permission.asked", "permission.decided", "session.idle"]),
+    ],
+)
+def test_a_request_for_a_permission_is_told_once_with_its_answer(recording: str, kinds: list[str]) -> None:
+    found = asks_of(PLACE / f"{recording}.jsonl")
+    assert tags(found)[: len(kinds)] == kinds
+    assert tags(found).count("permission.asked") == 1
+    asked = found[0]
+    assert isinstance(asked, events.PermissionAsked)
+    assert json.loads(bytes(asked.input))["command"] == "touch made && rm -rf zz"
+    assert asked.expires is None and asked.ts
+    decided = next((event for event in found if isinstance(event, events.PermissionDecided)), None)
+    assert decided is None or (decided.decision, decided.by) == ("allow", "its person")
+
+
+def test_an_answer_to_a_request_that_was_not_told_is_not_told(
+    recording: Path = PLACE / "copilot-1.0.102/approved.jsonl",
+) -> None:
+    lines = [line for line in recording.read_bytes().splitlines() if b"permission.requested" not in line]
+    reader = opened("copilot")
+    assert not [tag for tag in tags([event for line in lines for event in reader.read(line)]) if "permission" in tag]
+
+
 def test_aiders_history_is_told_by_prompt_answer_and_tokens() -> None:
     lines = [
         "# aider chat started at 2026-11-24 10:48:19",

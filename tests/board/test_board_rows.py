@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec import structs
 
 from beam import events
 from beam.board.rows import Everyone, Row, agent_key, drawn, head, rows_of
 from beam.board.words import as_text
 from beam.cli.render.text import display_width
 from beam.model.outcome import Status, Usage
-from tests.board.made import HOSTILE, NOW_S, PROJECT, agent, look, running, story, ts
+from tests.board.made import HOSTILE, NOW_S, PROJECT, agent, look, running, story, team, ts
 from tests.board.made import head as header
 
 BUILDER = agent_key(PROJECT, "builder")
@@ -98,3 +101,34 @@ def test_a_row_is_as_wide_as_the_table_whatever_is_in_it(width: int) -> None:
 def test_a_row_says_since_when_and_what_runs() -> None:
     row = Row(key="k", name="builder", kind="agent", place="/p/x", state="running", tool="Bash make", waiting=2)
     assert as_text(drawn(row, 80, NOW_S, NOW_S - 75)).split() == ["builder", "running", "+2", "1m", "Bash", "make"]
+
+
+@pytest.mark.parametrize("known", [{"session_id": "5e55"}, {"pid": 42}, {"team": "docs"}])
+def test_the_session_of_a_teams_lead_or_member_is_no_second_row(known: dict[str, Any]) -> None:
+    shown = team().shown
+    shown = structs.replace(shown, team=structs.replace(shown.team, session_id="5e55", lead_pid=42))
+    (session,) = look().sessions
+    other = structs.replace(session, pid=7)
+    mine = structs.replace(other, **known)
+    assert [row.kind for row in rows_of(look(sessions=[mine], teams=[shown]))].count("session") == 0
+    assert [row.kind for row in rows_of(look(sessions=[mine], teams=[]))].count("session") == 1
+    assert [row.kind for row in rows_of(look(sessions=[other], teams=[shown]))].count("session") == 1
+
+
+def test_a_session_of_another_asks_until_it_is_answered_or_over() -> None:
+    everyone = Everyone()
+    everyone.take_look(look())
+    (row,) = (each for each in everyone.rows() if each.kind == "session")
+
+    def after(event: Any) -> str:
+        everyone.take(row.key, event)
+        found = everyone.get(row.key)
+        assert found is not None
+        return found.state
+
+    asked = events.PermissionAsked(**header(row.key, -1), ask_id="a", tool="shell")
+    assert after(asked) == "asking"
+    assert after(events.PermissionDecided(**header(row.key, -1), ask_id="a", decision="allow")) == "working"
+    assert after(asked) == "asking"
+    assert after(events.SessionIdle(**header(row.key, -1))) == "idle"
+    assert after(events.PermissionCancelled(**header(row.key, -1), ask_id="a")) == "idle"

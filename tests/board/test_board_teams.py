@@ -59,3 +59,19 @@ def test_a_line_of_mail_is_neither_a_task_nor_a_member() -> None:
     assert [kind for kind in kinds if any(kind)] == [("alice", ""), ("bob", ""), ("", "1"), ("", "2")]
     shown.take(None, 80)
     assert len(shown) == 1 and shown.task is None
+
+
+def test_a_frame_of_the_protocol_is_shown_in_words() -> None:
+    look = team()
+    frame = '{"type":"task_assignment","taskId":"1","subject":"Write it","assignedBy":"human"}'
+    mail = [structs.replace(each, kind="task_assignment", summary="", text=frame) for each in look.mail]
+    text = [as_text(each.line) for each in entries(structs.replace(look, mail=mail), 80)]
+    assert text[-1] == "  15:05:10 alice → bob: (unread) [task_assignment] #1 Write it"
+
+
+def test_a_task_that_waits_says_so_itself() -> None:
+    look = team()
+    (wait,) = look.shown.waits
+    shown = structs.replace(look.shown, waits=(structs.replace(wait, who="", on="#1", what="#2 Test the parser"),))
+    text = [as_text(each.line) for each in entries(structs.replace(look, shown=shown), 80)]
+    assert "! #2 Test the parser waits for #1 (2m)" in text

@@ -19,7 +19,12 @@ NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
         ([b"python3.11", b"tool.py", b"claude"], ""),
         ([b"/lib/claude.exe", b"--session-id", b"x"], "claude"),
         ([b"/lib/claude.exe", b"daemon", b"run"], ""),
-        ([b"claude", b"bg-spare"], ""),
+        ([b"claude bg-pty-host", b"--bg-pty-host", b"x"], ""),
+        ([b"claude bg-spare", b"--bg-spare", b"x"], "claude"),  # a background job may have taken it
+        ([b"/home/a b/claude", b"-p", b"daemon"], "claude"),
+        ([b"codex", b"app-server", b"--listen", b"unix://"], ""),
+        ([b"codex", b"app-server", b"daemon", b"pid-update-loop"], ""),
+        ([b"codex", b"app-server"], "codex"),
         ([b"vim", b"claude"], ""),
         ([b"grep", b"-r", b"gemini"], ""),
         ([b"\xff\xfe"], ""),

@@ -115,6 +115,14 @@ def test_a_tool_that_takes_text_gets_text():
     assert (whole["output"][0]["type"], whole["output"][0]["input"]) == ("custom_tool_call", "*** Begin Patch")
 
 
+def test_a_tool_of_a_namespace_is_called_with_it() -> None:
+    call = Call(id="1", name="multi_agent_v1.spawn_agent", input={"message": "look"})
+    whole = json.loads(responses.whole(reply(calls=(call,)), ModelRequest()))
+    assert (whole["output"][0]["namespace"], whole["output"][0]["name"]) == ("multi_agent_v1", "spawn_agent")
+    plain = json.loads(responses.whole(reply(calls=(Call(id="1", name="shell", input={}),)), ModelRequest()))
+    assert "namespace" not in plain["output"][0]
+
+
 def test_the_pieces_of_a_stream_add_up_and_its_last_event_has_the_whole_reply():
     given = reply(Answer(chunk=7), text="täxt " * 20, thinking="thoughts " * 5, calls=(CALL,))
 

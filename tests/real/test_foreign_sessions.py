@@ -227,6 +227,68 @@ def test_what_a_subagent_of_claude_does_is_told_under_its_session(place: Place) 
     assert [one["name"] for one in found if one["type"] == "tool.called"] == ["Agent", "Bash"]
 
 
+@pytest.mark.conformance
+def test_what_a_subagent_of_codex_does_is_told_under_its_session(place: Place) -> None:
+    place.watch()
+    nap = {"name": "exec_command", "input": {"cmd": "sleep 6", "yield_time_ms": 8000}}
+    look = {"name": "exec_command", "input": {"cmd": "cat hello.txt"}}
+    spawn = {"name": "multi_agent_v1.spawn_agent", "input": {"message": "BELOW"}}
+    rules = [
+        {"match": "ABOVE", "tools": [spawn], "then": {"tools": [nap], "then": "all is done"}},
+        {"match": "BELOW", "tools": [look], "then": "looked"},
+    ]
+    with FakeModel({"rules": rules, "otherwise": "all is done"}) as model:
+        place.model = model
+        process = place.start("codex", "ABOVE")
+        status = [json.loads(line) for line in _status_while_below(place)]
+        process.wait(WAIT)
+    eventually(lambda: len([e for e in place.told("codex") if e["type"] == "session.idle"]) == 2, 30, what="no ends")
+    found = place.told("codex")
+    assert len({one["agent"] for one in found}) == 1
+    below = [one for one in found if one["agent"] != f"codex~{one['session_id']}"]
+    assert [one["type"] for one in below] == TURN
+    assert below[0]["text"] == "BELOW" and below[1]["parent"] == below[0]["session_id"]
+    assert Counter(one["text"] for one in found if one["type"] == "text") == {"looked": 1, "all is done": 1}
+    assert [line["session_id"] for line in status] == [found[0]["agent"].removeprefix("codex~")]
+
+
+def _status_while_below(place: Place) -> list[str]:
+    """The lines of `beam status --all` for the place's own sessions, once a subagent has begun."""
+    eventually(lambda: any(one.get("text") == "BELOW" for one in place.told("codex")), WAIT, what="no subagent began")
+    lines = place.cli.with_env({"PATH": place.env["PATH"]})("status", "--all", "--json").out.splitlines()
+    return [line for line in lines if json.loads(line).get("folder") == str(place.cli.project)]
+
+
+@pytest.mark.conformance
+def test_a_background_job_of_claude_is_told_once_and_stands_once_while_it_lives(place: Place) -> None:
+    place.watch()
+    env = {**place.env, **ADAPTERS["claude"].env, **place.model.env("claude", place.home), "PATH": place.env["PATH"]}
+    (place.home / ".claude").mkdir()
+    (place.home / ".claude" / "settings.json").write_text('{"skipDangerousModePermissionPrompt": true}')
+    known = {
+        "hasCompletedOnboarding": True,
+        "customApiKeyResponses": {"approved": [env["ANTHROPIC_API_KEY"][-20:]], "rejected": []},
+        "projects": {str(place.cli.project): {"hasTrustDialogAccepted": True}},
+    }
+    (place.home / ".claude.json").write_text(json.dumps(known))
+    words = ["claude", "--bg", "--dangerously-skip-permissions", prompt_of("claude")]
+    started = subprocess.run(words, cwd=place.cli.project, env=env, capture_output=True, check=False, timeout=WAIT)
+    assert started.returncode == 0, started
+    found = whole_turn(place, "claude")
+    assert [one["type"] for one in found] == TURN
+    assert {one["folder"] for one in found} == {str(place.cli.project)}
+    cli = place.cli.with_env({"PATH": place.env["PATH"]})
+
+    def lines() -> list[tuple[str, str]]:
+        known = [json.loads(line) for line in cli("status", "--all", "--json").out.splitlines()]
+        return [(line["session_id"], line["state"]) for line in known if line.get("folder") == str(place.cli.project)]
+
+    assert lines() == [(found[0]["session_id"], "idle")]
+    stopped = subprocess.run(["claude", "stop", found[0]["session_id"][:8]], env=env, capture_output=True, check=False)
+    assert stopped.returncode == 0, stopped
+    eventually(lambda: lines() == [], 30, what="it stands after its end")
+
+
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
 def test_an_adopted_session_has_its_history_in_the_journal_and_goes_on(place: Place, name: str) -> None:
     place.start(name, prompt_of(name)).wait(WAIT)

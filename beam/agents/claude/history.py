@@ -42,6 +42,11 @@ _SILENT = frozenset(
         "ai-title",
         "progress",
         "tag",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "cost-state",
     }
 )
 

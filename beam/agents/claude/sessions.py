@@ -24,11 +24,14 @@ files = SessionFiles(
     folder="HOME/.claude",
     moved_by="CLAUDE_CONFIG_DIR",
     below="projects",
-    helpers=("daemon", "bg-pty-host", "bg-spare", "--bg-pty-host", "--bg-spare"),
+    helpers=("daemon", "bg-pty-host", "--bg-pty-host"),
+    spares=("bg-spare", "--bg-spare"),  # a background job runs in one that was started before
+    tells_asks=True,
     name=r"[^/]+/(?:[^/]+\.jsonl|[^/]+/subagents/[^/]+\.jsonl)",
 )
 register = "sessions/{pid}.json"
 _STATES = {"busy": "working", "idle": "idle", "waiting": "asking"}
+_TICKS = re.compile(r"[0-9]{1,18}")
 _OF_THE_CLI = re.compile(r"\s*<(?:system-reminder|local-command|command-|task-notification|teammate-message|bash-)")
 
 
@@ -42,9 +45,12 @@ def registered(data: bytes) -> Registered | None:
     value = json_object(data)
     if value is None or not string(value, "sessionId"):
         return None
-    since = when_ms(integer(value, "statusUpdatedAt"))
+    start = string(value, "procStart")
     return Registered(
-        session_id=string(value, "sessionId"), state=_STATES.get(string(value, "status"), ""), since=since
+        session_id=string(value, "sessionId"),
+        state=_STATES.get(string(value, "status"), ""),
+        since=when_ms(integer(value, "statusUpdatedAt")),
+        start_ticks=int(start) if _TICKS.fullmatch(start) else None,
     )
 
 

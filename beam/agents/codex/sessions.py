@@ -16,6 +16,7 @@ files = SessionFiles(
     moved_by="CODEX_HOME",
     below="sessions",
     name=r"\d+/\d+/\d+/rollout-[^/]+\.jsonl",
+    helpers=("app-server daemon", "app-server --listen"),  # its own daemon, for the terminals that are shown
 )
 
 

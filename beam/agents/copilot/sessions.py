@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
+from beam.agents.session_files import Account, Decision, Session, SessionFiles, SessionReader, when
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -15,6 +15,7 @@ files = SessionFiles(
     moved_by="COPILOT_HOME",
     below="session-state",
     name=r"[^/]+/events\.jsonl",
+    tells_asks=True,
 )
 
 
@@ -58,6 +59,17 @@ class _Events:
                 output = string(obj(inner, "result"), "content") or string(obj(inner, "error"), "message")
                 failed = inner.get("success") is False
                 return account.returned(string(inner, "toolCallId"), output, at, is_error=failed)
+            case "permission.requested":
+                request = obj(inner, "permissionRequest")
+                given = (
+                    {"command": string(request, "fullCommandText")} if string(request, "fullCommandText") else request
+                )
+                call_id = string(request, "toolCallId") or None
+                return account.asks(string(inner, "requestId"), string(request, "kind"), given, at, call_id=call_id)
+            case "permission.completed":
+                word = string(obj(inner, "result"), "kind")
+                decision: Decision = "allow" if word.startswith("approved") else None if word == "cancelled" else "deny"
+                return account.decided(string(inner, "requestId"), at, decision=decision)
             case "abort":
                 return account.idle(at, self.session.model, why=string(inner, "reason") or "interrupted")
         return ()

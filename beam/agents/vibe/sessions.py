@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
+from beam.agents.session_files import Account, Decision, Session, SessionFiles, SessionReader, when_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -17,6 +17,7 @@ files = SessionFiles(
     below="logs/session/unified",
     name=r"[^/]+/journal/\d+\.jsonl",
     beside="../meta.json",
+    tells_asks=True,
 )
 
 
@@ -41,12 +42,18 @@ class _Journal:
         value = json_object(data)
         if value is None:
             return ()
-        payload = obj(value, "payload")
-        if string(value, "type") == "action_result":
-            result = obj(obj(payload, "result"), "result")
-            if used := obj(result, "usage"):
-                self._account.used(string(payload, "action_id"), _usage(used))
-        found: list[Event] = []
+        payload, found = obj(value, "payload"), list[Event]()
+        match string(value, "type"):
+            case "action_result":
+                result = obj(obj(payload, "result"), "result")
+                if used := obj(result, "usage"):
+                    self._account.used(string(payload, "action_id"), _usage(used))
+            case "callback_registered" if string(payload, "kind") == "approval":
+                found += self._asks(payload)
+            case "callback_resolved":
+                word = string(obj(obj(obj(payload, "result"), "output"), "decision"), "type")
+                decision: Decision = "allow" if word.startswith("approve") else "deny" if word == "deny" else None
+                found += self._account.decided(string(payload, "callback_id"), "", decision=decision)
         for step in objects(payload, "delta"):
             match string(step, "op"):
                 case "set_envelope":
@@ -54,6 +61,14 @@ class _Journal:
                 case "append_entry" | "replace_entry" | "update_entry":
                     found += self._entry(obj(step, "entry"))
         return found
+
+    def _asks(self, payload: Object) -> list[Event]:
+        routing = obj(payload, "routing")
+        effect, at = obj(obj(routing, "detail"), "effect"), when_ms(routing.get("createdAt"))
+        ask_id, tool = string(payload, "callback_id"), string(effect, "toolName")
+        return self._account.asks(
+            ask_id, tool, effect.get("input"), at, call_id=string(routing, "relatedEntryId") or None
+        )
 
     def _entry(self, entry: Object) -> list[Event]:
         account, at = self._account, when_ms(entry.get("updatedAt"))

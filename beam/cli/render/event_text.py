@@ -60,7 +60,7 @@ def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
         case events.ControlDone(ok=False):
             return "!", f"{event.verb} refused: {event.message}"
         case events.ControlDone():
-            return "·", f"{event.verb}: {event.message}"
+            return "·", f"{event.verb}: {event.message or 'done'}"
         case events.SettingsChanged():
             new = (f"{key}={value if value is not None else ''}" for key, value in event.changes.items())
             return "·", f"settings changed by {event.by}: {', '.join(new)}"

@@ -112,10 +112,14 @@ def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
             gap = "\n" if thread else ""
             thread = line.thread
             write(sys.stdout, safe(f"{gap}{thread}\n", sys.stdout))
-        kind = "" if line.kind == "message" else f"[{line.kind}] "
-        text = line.text if line.kind == "message" else line.summary or _frame(line.text)
         head = f"{line.at[11:19]} {line.sender} → {line.to} ({line.state}) "
-        write(sys.stdout, safe(f"{'  ' if by_thread else ''}{head}{kind}{one_line(text, 400)}\n", sys.stdout))
+        text = f"{'  ' if by_thread else ''}{head}{one_line(letter(line), 400)}\n"
+        write(sys.stdout, safe(text, sys.stdout))
+
+
+def letter(line: MailLine) -> str:
+    """Return what a message says; of a frame of the team's own protocol its kind, and what it is about."""
+    return line.text if line.kind == "message" else f"[{line.kind}] {line.summary or _frame(line.text)}".rstrip()
 
 
 _TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason", "error")
@@ -239,7 +243,8 @@ def render(event: AnyEvent) -> tuple[str, str] | None:
             label = "yes" if event.approved else "no"
             return "·", f"says {label} ({event.what}) {event.text}".rstrip()
         case events.MailSent(kind="message"):
-            summary = f"{event.summary}: " if event.summary else ""
+            is_beginning = event.text.startswith(event.summary.removesuffix("…"))
+            summary = "" if is_beginning else f"{event.summary}: "
             return "→", f"{event.to}: {summary}{event.text}"
         case events.MailSent() if event.kind not in _FRAMES:
             return "→", f"{event.to}: {_words(event.text)}"

@@ -166,7 +166,9 @@ def _output(reply: Reply, asked: ModelRequest) -> list[dict[str, Any]]:
             }
         )
     for call in reply.calls:
-        head = {"call_id": f"call_{call.id}", "name": call.name, "status": "completed"}
+        space, _, name = call.name.rpartition(".")
+        head = {"call_id": f"call_{call.id}", "name": name, "status": "completed"}
+        head |= {"namespace": space} if space else {}
         if call.name in asked.text_tools:
             text = str(next(iter(call.input.values()), ""))
             output.append({"type": "custom_tool_call", "id": f"ctc_{call.id}", **head, "input": text})

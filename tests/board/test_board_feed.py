@@ -1,0 +1,52 @@
+"""What the feed adds to what it reads: what the members of teams used, counted now and then."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from msgspec import structs
+
+from beam import Beam, NotFoundError
+from beam.board.feed import Feed
+from tests.board.made import team
+
+
+def fed() -> Feed:
+    feed = Feed(cast("Beam", SimpleNamespace(environ={})), lambda _: cast("Beam", None))
+    shown = team().shown
+    unknown = tuple(structs.replace(each, tokens=None, cost_usd=None) for each in shown.members)
+    feed._standing = [structs.replace(shown, members=unknown)]
+    return feed
+
+
+def test_members_have_the_tokens_and_the_cost_that_were_counted_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    class Here:
+        def __init__(self, environ: object, *, claude_homes: object) -> None:
+            asked.append(claude_homes)
+
+        def show(self, name: str) -> Any:
+            asked.append(name)
+            return structs.replace(team().shown, members=team().shown.members[:1])
+
+    monkeypatch.setattr("beam.TeamsHere", Here, raising=False)
+    feed = fed()
+    assert [each.tokens for each in feed._counted(feed._standing[0]).members] == [None, None]
+    feed._count()
+    members = feed._counted(feed._standing[0]).members
+    assert [(each.tokens, each.cost_usd) for each in members] == [(4200, 0.02), (None, None)]
+    assert asked == [["/h"], "docs"]
+
+
+def test_a_team_that_ended_meanwhile_is_counted_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Here:
+        def __init__(self, environ: object, *, claude_homes: object) -> None:
+            raise NotFoundError("there is no team 'docs'")
+
+    monkeypatch.setattr("beam.TeamsHere", Here, raising=False)
+    feed = fed()
+    feed._count()
+    assert feed._counted(feed._standing[0]) == feed._standing[0]
