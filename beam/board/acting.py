@@ -39,7 +39,8 @@ class Acting(Picture):
     def _read(self, title: str, action: Callable[[], str]) -> None:
         is_done, text = said(action)
         if is_done:
-            self.call_from_thread(self.push_screen, Reader(title, text))
+            self._note = Piece("")
+            self.call_from_thread(self.push_screen, Reader(title, text, is_patch=True))
         else:
             self._note = Piece(plain(text), "bad")
 

@@ -24,15 +24,19 @@ def _fixed(lines: list[str], style: str = "") -> Fixed:
     return Fixed([(Piece(line, style),) for line in lines])
 
 
+_PATCH = {"+": "good", "-": "bad", "@": "tool"}  # by the first sign of a line
+
+
 class Reader(ModalScreen[None]):
-    """A text to read."""
+    """A text to read; of a patch, what was added and taken away has colours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss_it", show=False)]
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: str, *, is_patch: bool = False) -> None:
         super().__init__()
         self._title = title
         self._text = text
+        self._is_patch = is_patch
 
     def compose(self) -> ComposeResult:
         """Make the widgets."""
@@ -53,7 +57,12 @@ class Reader(ModalScreen[None]):
 
     def _fill(self) -> None:
         text = self.query_one("#text", Lines)
-        text.show(_fixed(wrapped(self._text, max(1, text.size.width))))
+        width = max(1, text.size.width)
+        if not self._is_patch:
+            text.show(_fixed(wrapped(self._text, width)))
+            return
+        lines = [(line, _PATCH.get(line[:1], "")) for line in self._text.splitlines()]
+        text.show(Fixed([(Piece(part, style),) for line, style in lines for part in wrapped(line, width)]))
 
     def action_dismiss_it(self) -> None:
         """Go back."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from beam.board.teams import TeamLook
 
 _TICK_S = 0.25
+_NOTE_S = 15.0  # how long what was said stands
 _CSS = """
 Screen { layout: vertical; }
 Lines { height: 1; }
@@ -68,6 +69,7 @@ class Picture(App[None]):
         self._asks: Sequence[tuple[Path, AskLine]] = ()
         self._at = 0
         self._note: Piece = Piece("looking …", "dim")
+        self._noted = (self._note, now())
         self._selected = ""
         self._typed_filter = ""
 
@@ -173,6 +175,10 @@ class Picture(App[None]):
         table.place(at or 0)
         table.refresh()
         width = max(1, pane.size.width)
+        if self._noted[0] is not self._note:
+            self._noted = (self._note, now)
+        elif now - self._noted[1] > _NOTE_S:
+            self._note = Piece("")
         ts = clock.rfc3339(int(now * 1e9))[11:19]
         if self._at == TEAM:
             self._team_lines.take(self._team, width)

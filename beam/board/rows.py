@@ -107,7 +107,7 @@ def _total(used: Usage) -> int | None:
 def _agent(project: Path, line: AgentStatus) -> Row:
     running = line.running
     asks = tuple(ask.id for ask in running.asks) if running is not None else ()
-    state = "asking" if asks and line.state == "running" else line.state
+    state = "asking" if asks and line.state in ("running", "waiting") else line.state
     call = running.call if running is not None else None
     last = ""
     if running is not None:

@@ -74,7 +74,7 @@ def look(*more: AgentStatus, before_s: float = 0.0, **other: Any) -> Look:
     ask = OpenAsk(id=ASK.id, tool="Bash", expires=ASK.expires)
     lines = [
         agent("builder", "running", running=running(call=call)),
-        agent("asker", "running", running=running(asks=(ask,))),
+        agent("asker", "waiting", running=running(asks=(ask,))),
         agent("writer"),
         *more,
     ]

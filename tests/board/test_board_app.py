@@ -333,6 +333,25 @@ def test_the_stream_follows_its_end_until_somebody_scrolls() -> None:
     drive(story)
 
 
+def test_what_was_said_goes_after_a_while_and_who_asks_is_said_again() -> None:
+    now = [NOW_S]
+    board = Board(FakeFeed(), FakeActions(), now=lambda: now[0])  # type: ignore[arg-type]
+
+    async def run() -> None:
+        async with board.run_test(size=(80, 24)) as pilot:
+            await settle(pilot, board)
+            await pilot.press("p")
+            await settle(pilot, board)
+            assert "pause done" in screen(board)
+            now[0] += 16
+            board.tick()
+            board.tick()
+            await pilot.pause()
+            assert "pause done" not in screen(board) and "asker asks for Bash: a shows it" in screen(board)
+
+    asyncio.run(run())
+
+
 def test_trouble_is_said_and_the_board_goes_on() -> None:
     feed = FakeFeed()
     feed.trouble = "disk full"

@@ -88,6 +88,7 @@ def test_hostile_names_of_folders_are_shown_and_obeyed_by_nothing(beam: Cli, hos
     assert "owned" in said
     assert not UNSAFE.search(said), ascii(said)
     assert [line for line in said.splitlines() if line.startswith("11:04:59")] == []
-    (line,) = [json.loads(line) for line in beam("status", "--all", "--json").out.splitlines() if '"claude"' in line]
+    lines = beam("status", "--all", "--json").out.splitlines()
+    (line,) = [json.loads(line) for line in lines if '"claude"' in line and "owned" in line]
     assert line["folder"] == os.fspath(hostile_folder)
     assert not (hostile_folder / "owned").exists()
