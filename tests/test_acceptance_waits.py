@@ -216,6 +216,10 @@ def test_log_prints_the_last_events_and_those_of_a_time(crew: Cli) -> None:
     every = crew("log", "quick", "--json").lines
     assert crew("log", "quick", "--json", "-n", "2").lines == every[-2:]
     assert crew("log", "quick", "-n", "0").out == ""
+    shown = crew("log", "quick").out.splitlines()
+    assert crew("log", "quick", "-n", "3").out.splitlines() == shown[-3:]
+    said = crew("log", "quick", "--raw").out.splitlines()
+    assert crew("log", "quick", "--raw", "-n", "1").out.splitlines() == said[-1:]
     assert crew("log", "quick", "--json", "--since", "1h").lines == every
     assert crew("log", "quick", "--json", "--since", every[2]["ts"], "--until", every[3]["ts"]).lines == every[2:4]
     assert crew("log", "quick", "--until", "1d").out == ""

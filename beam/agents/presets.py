@@ -20,14 +20,16 @@ class Preset(Struct, frozen=True, kw_only=True):
 
 def _preset(name: str, summary: str, command: str, why: str) -> Preset:
     """Return a preset. `command` is a headless call as a `command` agent's YAML; `why` says what prevented a test."""
-    use = f"as a `command` agent it may do: `command: {command}` (docs/command.md)"
+    use = f"as an agent of your own it may work: `command: {command}` in beam.yaml (docs/command.md)"
     return Preset(card=Card(name=name, summary=summary, version_argv=(), faces={}, unverified=f"{why}; {use}"))
 
 
 cursor_agent = _preset(
     "cursor-agent", "Cursor's CLI", '[cursor-agent, -p, "{prompt}"]', "its installer is no package of a registry"
 )
-amp = _preset("amp", "Amp, Sourcegraph's agent", '[amp, -x, "{prompt}"]', "its native package did not install")
+amp = _preset(
+    "amp", "Amp, Sourcegraph's agent", '[amp, -x, "{prompt}"]', "its native package can't be installed for a test"
+)
 goose = _preset("goose", "Goose, Block's agent", "[goose, run, -i, -]", "no registry ships it")
 droid = _preset(
     "droid", "Droid, Factory's agent", '[droid, exec, "{prompt}"]', "it needs a login before its first answer"

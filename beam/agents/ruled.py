@@ -27,7 +27,7 @@ def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Ru
         found = enforced(adapter, rule, face, access)
         if not found.by:
             other = _elsewhere(adapter, rule, face, access)
-            where = f"(face {face}, access {access})"
+            where = f"(mode {face}, access {access})"
             raise UnsupportedError(
                 f"{adapter.card.name} can't be held to the rule `{rule}` of {rule.whose} {where}: {found.why}",
                 f"--via {other}" if other else "take the rule out, or send to another agent",

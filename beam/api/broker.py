@@ -124,7 +124,7 @@ def stop(context: RootContext, *, grace: float) -> BrokerFile:
     running = registry.running(context.home)
     if running is None:
         raise NotFoundError(
-            f"no broker serves {context.home.root}", "beam broker start", subject=str(context.home.root)
+            f"no broker serves {context.home.root}", "there is nothing to stop", subject=str(context.home.root)
         )
     if tree.is_alive(running.owner) is None:
         raise UnsupportedError(

@@ -92,7 +92,7 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         executable = find_executable(adapter, resolved.settings, context.environ, context.home.project)
     except BeamError as error:
         if name in context.home.agents() and not context.is_agent(name):
-            note = f"it is not declared any more, and its files are kept; beam agent remove {name} --purge removes them"
+            note = f"it is not declared any more, and its files are kept; beam agent rm --purge {name} removes them"
             return rank, Check(what=what, result="note", detail=note)
         if error.kind == "switched_off":
             return rank, Check(what=what, result="note", detail=f"{error.message}; {error.hint}")
@@ -120,7 +120,7 @@ def _face(adapter: Adapter) -> str:
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
     better = tuple(one for one in better if one not in adapter.card.by_name)
-    return f"{face} face" + (f" (beam has no {' and no '.join(better)} face for it)" if better else "")
+    return f"{face} mode" + (f" (beam has no {' and no '.join(better)} mode for it)" if better else "")
 
 
 def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:

@@ -204,8 +204,10 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
     path = paths.dir / AGENT_JSON
     if not path.exists() and not (purge and paths.dir.is_dir()):
         known = name in context.config.names()
-        hint = "it is declared in beam.yaml; take it out there" if known else "beam agent list"
-        raise NotFoundError(f"agent {name} was not added by command", hint, subject=name)
+        hint = (
+            "it is declared in beam.yaml; take it out there" if known else "beam agent list says where it is declared"
+        )
+        raise NotFoundError(f"{name} was not added by `beam agent add`, so it can't be removed", hint, subject=name)
     if not purge:
         data = file.read_bytes(path)
         with _locked(paths):

@@ -79,7 +79,7 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
     old = old_root(home)
     if old is not None:
         yield f"{text(old)} is of an earlier version of beam and is not read; to look at it: beam doctor --adopt"
-    if thorough or not home.exists():
+    if thorough or (not home.exists() and discovery.is_own(home.root, environ)):
         for other in discovery.same_folder(home, environ):
             yield (
                 f"this folder was known as {text(other.project)}, with the root {text(other.root)}; "

@@ -133,7 +133,7 @@ def show(
     ]
     for face, can in details.card.faces.items():
         words = [name for name in can.__struct_fields__ if getattr(can, name) is True]
-        rows.append((f"face {face}", ", ".join([*words, *(f"access {word}" for word in can.access)]) or "-"))
+        rows.append((f"mode {face}", ", ".join([*words, *(f"access {word}" for word in can.access)]) or "-"))
     status = details.status
     rows += [("state", f"{status.state}, {status.waiting} waiting, {status.dead} dead, {status.totals.turns} turns")]
     if status.session_id:

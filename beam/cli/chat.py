@@ -75,7 +75,7 @@ def chat(
     options = Options(
         access=prompt.access(access),
         model=model,
-        via=via,
+        via=prompt.mode(via),
         timeout=durations.parse(timeout) if timeout is not None else None,
         rules=prompt.rules(allow=allow, ask=ask, deny=deny),
     )

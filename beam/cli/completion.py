@@ -66,7 +66,7 @@ complete --command beam --no-files --arguments '(__beam_words)'
 """
 _VALUES = {
     "--access": ("read", "edit", "full", "ask"),
-    "--via": ("exec", "terminal", "dialogue"),
+    "--via": ("auto", "dialogue", "exec", "terminal"),
     "--until": ("idle", "asking", "finished"),
     "--require": ("structured",),
     "--tolerate": ("denied",),

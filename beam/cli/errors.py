@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from beam.cli import streams
 from beam.cli.render.text import safe, write, write_json
 
 _SIGPIPE = 13
+_EXTRA = "Got unexpected extra argument(s) ("  # typer's words
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -65,9 +68,10 @@ def body_of(error: BaseException) -> ErrorBody | None:
             return _of_beam(error, int(error.exit_code))
         case OSError() if error.errno is not None:
             name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
-            where = f"{name}: " if name else "a stream of this command: "
+            unnamed = "can't write to stdout" if error.errno in _FULL else "a stream of this command"
+            where = name or unnamed  # stderr is never the cause: what can't be written there is left out
             return ErrorBody(
-                exit_code=int(ExitCode.DISK), kind="disk", message=f"{where}{error.strerror}", subject=name
+                exit_code=int(ExitCode.DISK), kind="disk", message=f"{where}: {error.strerror}", subject=name
             )
     typer = sys.modules.get("typer")
     return _usage(error) if typer is not None and isinstance(error, typer.TyperException) else None
@@ -131,6 +135,10 @@ def _usage(error: Any) -> ErrorBody:
         dash = f"to send text that begins with a dash, put `--` before it; options: {hint}"
         instead = option_instead(error.ctx.command_path, option) if getattr(error, "ctx", None) is not None else None
         hint = instead or (f"did you mean {nearest_option}?" if nearest_option else dash)
+    if getattr(error, "ctx", None) is not None and message.startswith(_EXTRA):
+        from beam.cli.habits import extra_instead
+
+        hint = extra_instead(error.ctx.command_path, error.ctx.params, message[len(_EXTRA) : -1]) or hint
     return ErrorBody(exit_code=int(ExitCode.USAGE), kind="usage", message=message[:1].lower() + message[1:], hint=hint)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _SEND = "beam send AGENT TEXT"
 _ACCESS = "what an agent may do is its access: --access read, edit, full or ask"
@@ -53,6 +53,7 @@ COMMANDS: dict[str, dict[str, str]] = {
 }
 
 OPTIONS: dict[str, str] = {
+    **dict.fromkeys(("-V", "-version"), "type: beam --version"),
     **dict.fromkeys(("-p", "--print", "--prompt"), _PROMPT),
     **dict.fromkeys(("-c", "--continue", "-r", "--resume", "--session-id", "--cid"), _CONTINUES),
     **dict.fromkeys(("--output-format", "--format", "-o", "--stream-json"), _FORMAT),
@@ -109,6 +110,15 @@ def command_instead(path: str, words: Sequence[str]) -> str | None:
         return instead
     rest = shlex.join(words[1:]) or ("AGENT TEXT" if "send" in instead else "")
     return f"type: {instead.replace('{rest}', rest)}".rstrip()
+
+
+def extra_instead(path: str, given: Mapping[str, object], extra: str) -> str | None:
+    """Return what to type instead of a command with the arguments `given` and `extra` words that it does not take; None
+    if that is no known habit."""
+    agent = given.get("file")
+    if path != "beam run" or not isinstance(agent, str) or "." in agent or "/" in agent:
+        return None
+    return f"type: beam send {agent} {shlex.quote(extra)}"
 
 
 def option_instead(path: str, option: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, cast
 
 from beam import ExitCode, NotFoundError, UsageError
 from beam.cli.commands import App
@@ -30,7 +30,9 @@ def log(
     raw: bool = option(False, "--raw", help="Print the CLI's own output lines behind the events."),
     turn: int | None = option(None, "--turn", metavar="N", help="Only this turn."),
     after: int = option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
-    last: int | None = option(None, "-n", metavar="N", min=0, help="Only the last N events (with --format: turns)."),
+    last: int | None = option(
+        None, "-n", metavar="N", min=0, help="Only the last N lines (with --json: events, with --format: turns)."
+    ),
     since: str | None = option(None, "--since", metavar="T", help="Only events since then: 10m (ago), 14:30."),
     until: str | None = option(None, "--until", metavar="T", help="Only events until then."),
     form: str | None = option(
@@ -59,7 +61,7 @@ def log(
 
         lines = iter(of_subagents(agent, lines, subagent))
     begin, end = _times(since, until)
-    fitting = (
+    fitting: Iterator[Line] = (
         line
         for line in lines
         if line.event.seq > after
@@ -69,15 +71,21 @@ def log(
     )
     if form is not None:
         return _conversation(call, found, fitting, form, last)
-    stream = Stream(sys.stdout, as_json=as_json, verbose=call.verbose)
+    if as_json and last is not None:
+        fitting, last = iter(deque(fitting, last)), None
+    tail = None if last is None else _Tail(sys.stdout, last)
+    out = sys.stdout if tail is None else cast("TextIO", tail)
+    stream = Stream(out, as_json=as_json, verbose=call.verbose)
     count = 0
-    for line in fitting if last is None else deque(fitting, last):
+    for line in fitting:
         count += 1
         if raw:
-            _print_raw(line)
+            _print_raw(line, out)
         else:
             stream.batch((line,))
     stream.end()
+    if tail is not None:
+        tail.print()
     if not count and turn is None:
         call.note(f"{agent} has no events{' of that time' if begin or end else ' yet' if not after else ' after that'}")
     lanes = call.beam.home.agent(found).lanes() if found == agent else []
@@ -168,9 +176,32 @@ def _times(since: str | None, until: str | None) -> tuple[str | None, str | None
     return begin, end
 
 
-def _print_raw(line: Line) -> None:
+def _print_raw(line: Line, out: TextIO) -> None:
     from beam.cli.render.text import safe, write
 
     native = getattr(line.event, "raw", None)
     if isinstance(native, str):
-        write(sys.stdout, safe(native, sys.stdout) + "\n")
+        write(out, safe(native, sys.stdout) + "\n")
+
+
+class _Tail:
+    """Keeps the last lines that are written to a stream until they are printed. Each text written is one line."""
+
+    def __init__(self, stream: TextIO, count: int) -> None:
+        self._stream = stream
+        self._lines: deque[str] = deque(maxlen=count)
+        self.encoding = stream.encoding
+
+    def write(self, text: str) -> int:
+        self._lines.append(text)
+        return len(text)
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def flush(self) -> None:
+        """Do nothing: it isn't known yet which lines are the last ones."""
+
+    def print(self) -> None:
+        """Print the lines that are kept."""
+        self._stream.writelines(self._lines)

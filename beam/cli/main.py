@@ -19,14 +19,14 @@ _GC_THRESHOLD = 100_000  # objects; at 700 the collector takes a tenth of a shor
 
 def run(argv: list[str]) -> int:
     """Run one command line and return its exit code."""
-    if argv == ["--version"]:
-        from beam import __version__
-
-        sys.stdout.write(f"beam {__version__}\n")
-        return 0
     if argv[:1] == ["help"]:
         argv = [*argv[1:], "--help"]
     try:
+        if argv == ["--version"]:
+            from beam import __version__
+
+            sys.stdout.write(f"beam {__version__}\n")
+            return 0
         result = _command(argv)()
         return result if isinstance(result, int) else 0
     except BaseException as error:  # noqa: BLE001 - the one handler; a bug's traceback goes into a file

@@ -16,6 +16,7 @@ from beam.cli.streams import is_terminal
 if TYPE_CHECKING:
     from beam import Beam, RuleLists
 
+MODES = ("auto", "dialogue", "exec", "terminal")
 _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that goes on has no end
 
 
@@ -153,6 +154,13 @@ def access(word: str | None) -> Access | None:
     if word is None or word in get_args(Access):
         return cast("Access | None", word)
     raise UsageError(f"--access {word}: unknown access", f"use one of {', '.join(get_args(Access))}", subject=word)
+
+
+def mode(word: str | None) -> str | None:
+    """Return the mode that an option's value names, None without one."""
+    if word is None or word in MODES:
+        return word
+    raise UsageError(f"--via {word}: unknown mode", f"use one of {', '.join(MODES)}", subject=word)
 
 
 def require(word: str | None) -> Literal["structured"] | UnsetType:

@@ -66,7 +66,7 @@ def test(
 
     rules = prompt.rules(allow=allow, ask=ask, deny=deny)
     more = None if rules is UNSET else rules
-    found = call.beam.try_rules(agent, tool, access=prompt.access(access), via=via, more=more)
+    found = call.beam.try_rules(agent, tool, access=prompt.access(access), via=prompt.mode(via), more=more)
     if as_json:
         write_json(found)
         return

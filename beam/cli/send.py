@@ -182,7 +182,7 @@ def send(
         new=new,
         once=once,
         schema=prompt.schema(schema, call),
-        via=via,
+        via=prompt.mode(via),
         timeout=durations.parse(timeout) if timeout is not None else None,
         max_turns=max_turns,
         budget_usd=budget,

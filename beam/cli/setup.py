@@ -210,6 +210,8 @@ def _check(call: Context, *, every: bool, as_json: bool) -> int:
     from beam.cli.errors import complain
     from beam.cli.render.tables import columns
 
+    if is_terminal(sys.stderr):
+        call.note("asking each agent CLI for its version, which may take some seconds")
     checks = call.beam.doctor(all=every)
     if as_json:
         for check in checks:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from beam.base import durations
 from beam.base.errors import UsageError
 from beam.config.screen import check_patterns
-from beam.config.source import Source, mapping, nearest
+from beam.config.source import Source, mapping, nearest, nearest_alone
 from beam.model.message import base_of
 from beam.model.rule_lists import RuleLists
 from beam.model.screen_profile import Dialog, Profile
@@ -168,7 +168,7 @@ def _checked(
                 raise source.error((*at, word), "unknown key", nearest(word, RuleLists.__struct_fields__))
     choices = _choices(type_)
     if choices and value not in choices:
-        raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest(str(value), choices))
+        raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest_alone(str(value), choices))
     try:
         checked: object = msgspec.convert(value, type_, strict=strict)
     except msgspec.ValidationError as error:

@@ -242,7 +242,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     def _not_found(self, name: str) -> NotFoundError:
         known = list(dict.fromkeys([*self.names(), *self.adapters]))
         closest = nearest(name, known)
-        if not closest:
+        if not closest or closest == base_of(name):
             check_name(name)
         declared = f"declared here: {', '.join(self.names())}; " if self.names() else ""
         every = f"{declared}beam agent list --all shows what there is, beam agent add makes one"

@@ -54,5 +54,11 @@ def _kind(value: object) -> str:
 
 
 def nearest(word: str, words: Collection[str]) -> str:
+    """Return a hint: the nearest of the words, or all of them."""
+    return nearest_alone(word, words) or f"there are: {', '.join(words)}"
+
+
+def nearest_alone(word: str, words: Collection[str]) -> str:
+    """Return a hint that names the nearest of the words; "" if none is near."""
     closest = near_word(word, words)
-    return f"did you mean {closest}?" if closest else f"there are: {', '.join(words)}"
+    return f"did you mean {closest}?" if closest else ""

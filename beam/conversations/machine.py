@@ -197,11 +197,12 @@ def _does(step: Step) -> str:
     match step:
         case Send():
             size = sum(len(part.value) for part in step.prompt if part.kind == "text")
-            parts = [f"{part.kind} {part.value}" for part in step.prompt if part.kind not in ("text", "diff")]
+            parts = [f"{size} characters"] if size else []
+            parts += [f"{part.kind} {part.value}" for part in step.prompt if part.kind not in ("text", "diff")]
             parts += ["the diff" for part in step.prompt if part.kind == "diff"]
             if step.context_from is not None:
                 parts.append(f"what {step.context_from} did ({step.context})")
-            return f"sends {' and '.join(filter(None, [f'{size} characters' if size else '', *parts])) or 'a prompt'}"
+            return f"sends {' and '.join(parts) or 'a prompt'}"
         case Chat():
             return f"talk {step.order.replace('_', ' ')}, at most {step.until.turns} turns"
         case Judge():

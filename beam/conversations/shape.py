@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from beam.base import durations, patterns
 from beam.base.errors import UsageError
-from beam.config.source import Source, nearest
+from beam.config.source import Source, nearest, nearest_alone
 
 At = tuple[str, ...]
 Schema = dict[str, object]
@@ -163,9 +163,10 @@ class Word(Struct, frozen=True):
 
     def read(self, value: object, at: At, source: Source) -> str:
         if not isinstance(value, str):
-            raise expected(f"one of {', '.join(self.words)}", value, at, source, nearest(str(value), self.words))
+            raise expected(f"one of {', '.join(self.words)}", value, at, source, nearest_alone(str(value), self.words))
         if value not in self.words:
-            raise source.error(at, f"{value[:60]!r} is not one of {', '.join(self.words)}", nearest(value, self.words))
+            words = ", ".join(self.words)
+            raise source.error(at, f"{value[:60]!r} is not one of {words}", nearest_alone(value, self.words))
         return value
 
     def schema(self) -> Schema:

@@ -127,7 +127,7 @@ def _add(left: int | None, right: int | None) -> int | None:
     return left + right
 
 
-BY_DEFAULT = "default"  # who denies where no person and no rule decides
+BY_DEFAULT, BY_RULE = "default", "rule"  # who decides where no person does: nobody, or a rule
 _ARGUMENTS = ("command", "file_path", "filePath", "absolute_path", "path", "url", "reason")
 _LONGEST = 80
 

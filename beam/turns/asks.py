@@ -19,12 +19,12 @@ from beam.base.clock import Clock, rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.message import new_id
-from beam.model.outcome import BY_DEFAULT, Denial, Status
+from beam.model.outcome import BY_DEFAULT, BY_RULE, Denial, Status
 from beam.rules.ruleset import Ruling
 from beam.turns.request import Record
 
 NOTHING, NONE = Raw(b"null"), Raw(b"[]")
-DEFAULT, BY_RULE = BY_DEFAULT, "rule"
+DEFAULT = BY_DEFAULT
 _NS = 1_000_000_000
 
 

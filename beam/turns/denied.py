@@ -1,14 +1,14 @@
-"""The reason of a turn's outcome if a request was denied by default. Pure."""
+"""Who denied a turn's requests, and the reason of its outcome if nobody decided on one. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
-from beam.model.outcome import BY_DEFAULT, Denial, Status, denial_text
+from beam.model.outcome import BY_DEFAULT, BY_RULE, Denial, Status, denial_text
 
 _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
@@ -26,6 +26,24 @@ def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdi
     return msgspec.structs.replace(verdict, reason=reason + _wider(can, access))
 
 
+def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
+    """Return the verdict with `rule` as who denied what a rule of the turn denies.
+
+    A CLI that enforces a rule itself tells only that it denied the request. If rules denied everything, the turn
+    completed: a denial by a rule is an ordinary answer.
+    """
+    denials = tuple(
+        msgspec.structs.replace(denial, by=BY_RULE) if denial.by == BY_DEFAULT and is_denied_by_rule(denial) else denial
+        for denial in verdict.denials
+    )
+    if denials == verdict.denials:
+        return verdict
+    verdict = msgspec.structs.replace(verdict, denials=denials)
+    if verdict.status is not Status.DENIED or any(denial.by == BY_DEFAULT for denial in denials):
+        return verdict
+    return msgspec.structs.replace(verdict, status=Status.COMPLETED, reason=None)
+
+
 def denials_to_report(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
     """Return the denials; None if there are none and the agent's CLI would not report one.
 
@@ -39,5 +57,6 @@ def _wider(can: Capabilities, access: Access | None) -> str:
         return ""
     wider = [wider_access for wider_access in can.access if _RANK[wider_access] > _RANK[access]]
     if wider:
-        return f"; it ran with access `{access}`: --access {' or '.join(wider)} allows more"
+        words = " or ".join(filter(None, (", ".join(wider[:-1]), wider[-1])))
+        return f"; it ran with access `{access}`: --access {words} allows more"
     return f"; it ran with access `{access}`, the widest it has: what denied it is a setting of its own"

@@ -119,7 +119,7 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
     faces = adapter.card.faces
     if adapter.card.unverified:
         raise UnsupportedError(
-            f"{adapter.card.name} is only listed: nobody has tested it with beam",
+            f"beam was never tested with {adapter.card.name}, and does not run it",
             adapter.card.unverified,
             subject=adapter.card.name,
         )
@@ -247,6 +247,12 @@ def most_of(order: TurnRequest) -> Access | None:
         return "read"
 
 
+def folder_of(order: TurnRequest) -> Path:
+    """Return the folder in which the agent works in this turn."""
+    cwd = order.settings.cwd
+    return Path(os.path.realpath(order.base / cwd)) if cwd else order.base
+
+
 def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     """Return the message as the adapter gets it. Raises UnsupportedError for an option that this face can't apply."""
     capabilities = order.adapter.card.faces[face]
@@ -274,7 +280,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
             "beam send --via dialogue can, if any",
             subject=name,
         )
-    cwd = Path(os.path.realpath(order.base / settings.cwd)) if settings.cwd else order.base
+    cwd = folder_of(order)
     if not os.path.isdir(cwd):  # noqa: PTH112 - pathlib's raises for a name that can't be
         why = f"`cwd` of agent {order.message.to} names it" if settings.cwd else "it is the project folder"
         raise NotFoundError(f"{cwd} is not a directory", why, subject=str(cwd))

@@ -1,13 +1,18 @@
-"""Applies a turn's rules to a call that its agent requests, and resolves links in the call's paths."""
+"""Applies a turn's rules to a call of its agent, and resolves links in the call's paths."""
 
 from __future__ import annotations
 
 import os
 
+import msgspec
+
+from beam.agents.base import HasRules
+from beam.model.outcome import Denial
 from beam.rules.call import ToolCall
 from beam.rules.match import Place
 from beam.rules.ruleset import Ruling
 from beam.turns.input import TurnInput
+from beam.turns.request import TurnRequest, folder_of
 
 
 def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
@@ -15,6 +20,19 @@ def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
     if call is None or not input.turn.rules.rules:
         return None
     return input.turn.rules.decide(call, place_of(input.turn.cwd, input.host.home))
+
+
+def is_denied_by_rule(order: TurnRequest, denial: Denial) -> bool:
+    """Return whether a rule of the turn denies the call that was denied."""
+    if not order.rules.of("deny") or not isinstance(order.adapter, HasRules):
+        return False
+    try:
+        call = order.adapter.tool_rules.call(denial.tool, msgspec.json.decode(denial.input))
+    except (ValueError, RecursionError):
+        return False
+    place = place_of(str(folder_of(order)), order.environ.get("HOME", ""))
+    ruling = order.rules.decide(call, place) if call is not None else None
+    return ruling is not None and ruling.behavior == "deny"
 
 
 def place_of(folder: str, home: str) -> Place:

@@ -8,6 +8,7 @@ and after (routing, closing). Does not depend on queues, locks or other agents.
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,6 +56,7 @@ from beam.turns.request import (
     turn_of,
     why_this_face,
 )
+from beam.turns.ruled import is_denied_by_rule
 from beam.turns.stop import Stop
 
 if TYPE_CHECKING:
@@ -359,7 +361,7 @@ def _can(order: TurnRequest, face: Face | None) -> Capabilities:
 def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
     """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
     can, access = _can(order, face), most_of(order)
-    verdict = denied.explain(verdict, can, access)
+    verdict = denied.explain(denied.name_rules(verdict, functools.partial(is_denied_by_rule, order)), can, access)
     status, class_, reason = verdict.status, verdict.class_, verdict.reason
     if stop.reason is not None and status is not Status.COMPLETED:
         limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)

@@ -87,7 +87,7 @@ def test_what_is_declared_comes_first_then_what_is_installed_then_what_is_missin
     assert max(names.index("codex"), names.index("pi")) < min(names.index("claude"), names.index("gemini"))
     by_name = dict(zip(names, found, strict=True))
     assert by_name["codex"].result == "ok"
-    face = "exec face; below full access: own sandbox"
+    face = "exec mode; below full access: own sandbox"
     assert by_name["codex"].detail == f"{tools}/codex codex-cli 0.169.0; {face}"
     assert (by_name["pi"].result, by_name["pi"].detail.rpartition("; ")[2]) == (
         "note",

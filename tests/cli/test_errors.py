@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import typer
 
 from beam.base.errors import DiskError, LimitError, NotFoundError, UsageError
-from beam.cli import errors
+from beam.cli import errors, main
 
 
 def test_an_error_of_beam_is_one_line_with_its_next_step(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,6 +51,24 @@ def test_a_message_of_several_lines_is_one(capsys: pytest.CaptureFixture[str]) -
 def test_an_error_of_the_system_names_its_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert errors.handle(PermissionError(13, "Permission denied", "/x/y"), []) == 74
     assert capsys.readouterr().err == "beam: /x/y: Permission denied\n"
+
+
+def test_a_full_disk_below_stdout_is_said_of_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert errors.handle(OSError(errno.ENOSPC, "No space left on device"), []) == 74
+    assert capsys.readouterr().err == "beam: can't write to stdout: No space left on device\n"
+    assert errors.handle(OSError(errno.EIO, "Input/output error"), []) == 74
+    assert capsys.readouterr().err == "beam: a stream of this command: Input/output error\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "hint"),
+    [("claude", "type: beam send claude hi"), ("plan.yaml", "beam run --help"), ("a/claude", "beam run --help")],
+)
+def test_a_second_word_of_run_is_taken_for_a_prompt_if_the_first_is_no_file(
+    capsys: pytest.CaptureFixture[str], file: str, hint: str
+) -> None:
+    assert main.run(["run", file, "hi"]) == 2
+    assert capsys.readouterr().err == f"beam: got unexpected extra argument(s) (hi); {hint}\n"
 
 
 def test_a_disk_error_is_74() -> None:

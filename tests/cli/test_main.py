@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+
 import pytest
 
 from beam import __version__
@@ -12,6 +15,18 @@ def test_the_version_is_printed_from_anywhere(capsys: pytest.CaptureFixture[str]
     assert main.run(["--version"]) == 0
     assert main.run(["-q", "--version"]) == 0
     assert capsys.readouterr().out == f"beam {__version__}\n" * 2
+
+
+def test_a_version_that_can_not_be_written_is_an_error_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    assert main.run(["--version"]) == 74
+    assert capsys.readouterr().err == "beam: can't write to stdout: No space left on device\n"
 
 
 def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:

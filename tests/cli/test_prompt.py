@@ -22,6 +22,16 @@ def stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
 
 
+@pytest.mark.parametrize("word", [None, "auto", "exec", "dialogue", "terminal"])
+def test_a_mode_is_one_of_four_words_or_left_out(word: str | None) -> None:
+    assert prompt.mode(word) == word
+
+
+def test_another_word_is_no_mode() -> None:
+    with pytest.raises(UsageError, match=r"--via tty: unknown mode .use one of auto, dialogue, exec, terminal"):
+        prompt.mode("tty")
+
+
 def test_words_are_joined_by_spaces(call: Context) -> None:
     assert prompt.read(["a", "b c"], [], call) == "a b c"
 

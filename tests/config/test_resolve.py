@@ -120,6 +120,12 @@ def test_an_unknown_agent_gets_the_nearest_name(folder: Folder, name: str, near:
         loaded.resolve(name)
 
 
+@pytest.mark.parametrize("name", ["claude@", "claude@A b", "claude@a@b"])
+def test_a_session_of_an_agent_that_can_have_no_such_name_is_told_the_rule(folder: Folder, name: str) -> None:
+    with pytest.raises(UsageError, match="not an agent's name"):
+        folder.yaml("agents: {claude: {model: m}}").load().resolve(name)
+
+
 def test_what_is_no_name_is_not_looked_for(folder: Folder) -> None:
     with pytest.raises(UsageError, match="not an agent's name"):
         folder.load().resolve("../../etc")

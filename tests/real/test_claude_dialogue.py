@@ -270,7 +270,8 @@ def test_what_a_rule_denies_is_denied_with_full_access_too(claude: Cli, via: str
     prompt = f"{bash('ls; touch made')} !then {write(claude.project / 'made2')} !then {bash('touch made3')}"
     words = ("--access", "full", "--deny", "Bash(touch *)", "--deny", "Edit(made2)", "--ask", "Bash(ls *)", "--json")
     done = claude("send", "claude", "--via", via, *words, prompt, timeout=120)
-    assert files(claude.project) == [] and done.code == 5, done
+    assert files(claude.project) == [] and done.code == 0, done
+    assert {denial["by"] for denial in done.json["denials"]} == {"rule"}
 
 
 @pytest.mark.soak

@@ -8,7 +8,7 @@ from msgspec import Raw
 from beam.agents.base import Capabilities, Verdict
 from beam.model.message import Access
 from beam.model.outcome import Denial, Status, denial_text
-from beam.turns.denied import denials_to_report, explain
+from beam.turns.denied import denials_to_report, explain, name_rules
 
 WRITE = Denial(tool="Write", input=Raw(b'{"content":"x","file_path":"/p/made"}'))
 BASH = Denial(tool="Bash", input=Raw(b'{"command":"touch  made\\n"}'))
@@ -30,6 +30,11 @@ def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() ->
     ("access", "can", "hint"),
     [
         ("read", ("read", "full"), "; it ran with access `read`: --access full allows more"),
+        (
+            "read",
+            ("read", "ask", "edit", "full"),
+            "; it ran with access `read`: --access ask, edit or full allows more",
+        ),
         ("edit", ALL, "; it ran with access `edit`: --access full allows more"),
         ("full", ALL, "; it ran with access `full`, the widest it has: what denied it is a setting of its own"),
         (None, (), ""),
@@ -52,6 +57,28 @@ def test_what_a_person_denied_is_no_reason_of_a_denied_turn() -> None:
     by_ann = Denial(tool="Bash", by="ann")
     assert explain(verdict(by_ann), Capabilities(access=ALL), "read").reason == "why"
     assert "Bash" not in (explain(verdict(by_ann, WRITE), Capabilities(access=ALL), "read").reason or "")
+
+
+def test_a_turn_in_which_rules_denied_everything_completed() -> None:
+    named = name_rules(verdict(WRITE, BASH), lambda denial: True)
+    assert (named.status, named.reason, [denial.by for denial in named.denials]) == (
+        Status.COMPLETED,
+        None,
+        ["rule", "rule"],
+    )
+
+
+def test_what_no_rule_denies_stays_the_reason_of_a_denied_turn() -> None:
+    named = name_rules(verdict(WRITE, BASH), lambda denial: denial.tool == "Bash")
+    assert (named.status, [denial.by for denial in named.denials]) == (Status.DENIED, ["default", "rule"])
+    assert "Bash" not in (explain(named, Capabilities(access=ALL), "read").reason or "")
+
+
+def test_a_rule_takes_no_denial_from_a_person_and_changes_no_other_end() -> None:
+    by_ann = verdict(Denial(tool="Bash", by="ann"))
+    assert name_rules(by_ann, lambda denial: True) == by_ann
+    stopped = name_rules(verdict(BASH, status=Status.TIMEOUT), lambda denial: True)
+    assert (stopped.status, stopped.reason, stopped.denials[0].by) == (Status.TIMEOUT, "why", "rule")
 
 
 def test_a_turn_that_ended_otherwise_keeps_its_reason() -> None:

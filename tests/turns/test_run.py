@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 
+import msgspec
 import pytest
 
+from beam.agents import registry
 from beam.agents.base import Verdict
 from beam.base.errors import (
     BeamError,
@@ -22,8 +24,10 @@ from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Options
-from beam.model.outcome import Class, Evidence, Status, Usage
+from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.process import tree
+from beam.rules.rule import parse
+from beam.rules.ruleset import Ruleset
 from beam.turns.request import TurnRequest
 from beam.turns.run import finished_of, held_to_structured, refusal, run
 from beam.turns.stop import Reason, Stop
@@ -147,6 +151,46 @@ def test_who_stopped_a_turn_decides_its_outcome_unless_it_completed(
     assert (finished.status, finished.class_, finished.duration_s) == (status, class_, 1.235)
     completed = finished_of(order, Verdict(status=Status.COMPLETED), stop, "exec", 1.0)
     assert (completed.status, completed.exit_code) == (Status.COMPLETED, 0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "status", "by"),
+    [
+        ("Bash(git push *)", "git push origin", Status.COMPLETED, "rule"),
+        ("Bash(git push *)", "make", Status.DENIED, "default"),
+        ("Edit(src/**)", "git push", Status.DENIED, "default"),
+    ],
+)
+def test_a_call_that_the_cli_denied_for_a_rule_of_the_turn_was_denied_by_that_rule(
+    root: Root, rule: str, command: str, status: Status, by: str
+) -> None:
+    _, order = ordered(root)
+    order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse(rule, "deny"),)))
+    call = Denial(tool="Bash", input=msgspec.Raw(msgspec.json.encode({"command": command})))
+    verdict = Verdict(status=Status.DENIED, reason="why", denials=(call,))
+    finished = finished_of(order, verdict, Stop(), "exec", 1.0)
+    assert (finished.status, [denial.by for denial in finished.denials or ()]) == (status, [by])
+
+
+def test_a_rule_that_asks_denies_nothing_by_itself(root: Root) -> None:
+    _, order = ordered(root)
+    order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse("Bash", "ask"),)))
+    call = Denial(tool="Bash", input=msgspec.Raw(b'{"command":"make"}'))
+    finished = finished_of(order, Verdict(status=Status.DENIED, denials=(call,)), Stop(), "exec", 1.0)
+    assert (finished.status, finished.denials) == (Status.DENIED, (call,))
+
+
+def test_a_denied_call_whose_input_is_no_json_is_left_alone(root: Root) -> None:
+    _, order = ordered(root)
+    order = msgspec.structs.replace(order, adapter=registry.adapter("claude"), rules=Ruleset((parse("Bash", "deny"),)))
+    finished = finished_of(
+        order,
+        Verdict(status=Status.DENIED, denials=(Denial(tool="Bash", input=msgspec.Raw(b"{")),)),
+        Stop(),
+        "exec",
+        1.0,
+    )
+    assert finished.status is Status.DENIED
 
 
 def test_a_session_is_new_resumed_or_what_the_adapter_says(root: Root) -> None:

@@ -49,7 +49,7 @@ def result_lines(result: RunResult) -> Iterator[str]:
     figures = [
         f"{len(result.steps)} step{'s' * (len(result.steps) != 1)}",
         f"{spent.turns} turn{'s' * (spent.turns != 1)}",
-        f"{spent.tokens} tokens" if spent.tokens else "",
+        f"{spent.tokens:,} tokens" if spent.tokens else "",
         cost,
         durations.show(result.duration_s),
     ]
