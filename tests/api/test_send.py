@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ import pytest
 from msgspec import structs
 
 from beam.api import Beam
+from beam.api.send import _acquired
 from beam.broker import standing
+from beam.broker.lease import AgentLease
 from beam.model import events
+from beam.store.segment import Fold
+from beam.turns.stop import Stop
 from tests.support.context import Root
 
 
@@ -29,6 +34,22 @@ def test_who_is_cancelled_before_anything_was_put_puts_nothing(tmp_path: Path) -
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(inside())
     assert beam.queue() == []
+
+
+def test_only_the_events_of_the_own_message_are_seen(root: Root) -> None:
+    message, paths = root.message("worker"), root.place("worker")
+    seen: list[events.Event] = []
+
+    async def acquired() -> AgentLease | None:
+        return await _acquired(root.context, paths, message, Stop(), seen=seen.append, fold=Fold(paths.journal))
+
+    lease = asyncio.run(acquired())
+    assert lease is not None
+    with contextlib.closing(lease):
+        lease.log.record(events.Notice(text="mine"), message_id=message.id)
+        lease.log.record(events.Notice(text="another's"), message_id="worker-2")
+        lease.log.record(events.Notice(text="nobody's"))
+    assert [event.text for event in seen if isinstance(event, events.Notice)] == ["mine"]
 
 
 @pytest.mark.slow

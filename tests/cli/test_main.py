@@ -29,6 +29,24 @@ def test_a_version_that_can_not_be_written_is_an_error_in_one_line(
     assert capsys.readouterr().err == "beam: can't write to stdout: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["queue", "drop"], "there is no message to remove; beam queue drop ID, or beam queue drop --dead"),
+        (["run", "s.yaml", "--ci", "--no-ci"], "--ci and --no-ci don't go together; leave one out"),
+        (
+            ["run", "s.yaml", "--replay-mode", "fill"],
+            "--replay-mode is for --replay DIR; add it, or leave --replay-mode out",
+        ),
+    ],
+)
+def test_options_that_mean_nothing_together_are_refused_before_anything_is_looked_at(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(words) == 2
+    assert capsys.readouterr() == ("", f"beam: {said}\n")
+
+
 def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["help", "wait"]) == 0
     assert capsys.readouterr().out.startswith("Usage: beam wait")

@@ -199,6 +199,22 @@ def test_a_dialog_outranks_everything() -> None:
     assert end.state is State.BUSY
 
 
+def test_a_dialog_that_was_answered_is_not_read_again_while_it_stands_where_it_stood() -> None:
+    dialog = View(
+        rows=("─" * 40, " Do you want to proceed?", " ❯ 1. Yes", "   2. No"), columns=100, title="✳ Claude Code"
+    )
+    end = ready()
+    assert after(end, dialog, 10.1, 5.0) is State.WAITING
+    block = end.reading.block
+    assert block is not None
+    end.answered(20.0, block)
+    assert (end.state, end.reading.block) == (State.BUSY, None)
+    end.look(structs.replace(dialog, title="✳ Claude"), 20.1)
+    assert end.reading.block is None
+    end.look(structs.replace(dialog, rows=("one more row", *dialog.rows)), 20.2)
+    assert end.reading.block is not None
+
+
 def test_a_screen_that_is_nothing_known_is_waiting_with_it() -> None:
     end = ready()
     strange = View(rows=("Choose a colour", "[ ] red", "[ ] green"), columns=100)

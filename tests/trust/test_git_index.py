@@ -56,6 +56,27 @@ def test_a_work_tree_without_any_has_none(tmp_path: Path) -> None:
     assert submodules((tmp_path / ".git/index").read_bytes()) == []
 
 
+def index(*names: str, mode: int = 0o160000, tail: bytes = b"") -> bytes:
+    """An index of version 2 with these entries."""
+    data = b"DIRC" + (2).to_bytes(4, "big") + len(names).to_bytes(4, "big")
+    for name in names:
+        entry = bytes(24) + mode.to_bytes(4, "big") + bytes(12) + bytes(20) + bytes(2) + name.encode()
+        data += entry + bytes(8 - len(entry) % 8)
+    return data + tail + bytes(20)
+
+
+def test_entries_and_extensions_of_an_index_are_read_to_its_end() -> None:
+    extension = b"TREE" + (3).to_bytes(4, "big") + b"abc"
+    assert submodules(index("a", "b/c")) == ["a", "b/c"]
+    assert submodules(index("a", tail=extension * 2)) == ["a"]
+
+
+@pytest.mark.parametrize("tail", [b"x", b"TREE", b"TREE" + (9).to_bytes(4, "big") + b"abc", bytes(7)])
+def test_what_stands_after_the_entries_and_is_no_extension_makes_it_no_index(tail: bytes) -> None:
+    with pytest.raises(ValueError, match="its entries can't be read"):
+        submodules(index("a", tail=tail))
+
+
 @pytest.mark.parametrize("data", [b"", b"DIRC", b"nothing of the kind", b"DIRC\0\0\0\x09\0\0\0\x01\0\0\xe0\0"])
 def test_what_is_no_index_is_said(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"it is no index|can't be read"):

@@ -1,0 +1,63 @@
+"""What in a scenario somebody has to trust before it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.base.errors import UntrustedError
+from beam.conversations.read import parse
+from beam.conversations.scenario import Scenario
+from beam.conversations.trusted import check_trusted, trust, wants
+from tests.support.context import Root
+
+COMMAND = "  expect: {command: [make, check]}\n"
+
+
+def scenario(root: Root, steps: str) -> Scenario:
+    return parse(f"beam: 1\nsteps:\n{steps}".encode(), root.base / "s.yaml", {}, name="s.yaml")
+
+
+@pytest.mark.parametrize(
+    ("steps", "wanted"),
+    [
+        ("- send: worker\n  prompt: x\n", []),
+        ("- send: worker\n  prompt: x\n  access: read\n", []),
+        ("- send: worker\n  prompt: x\n  access: edit\n", ["it gives worker edit access"]),
+        ("- chat: [worker, other]\n  prompt: x\n  access: full\n", ["it gives worker, other full access"]),
+        ("- run: [make, test]\n", ["it runs 'make test'"]),
+        ("- run: make test && echo done\n", ["it runs 'make test && echo done'"]),
+        (f"- send: worker\n  prompt: x\n{COMMAND}", ["it runs 'make check'"]),
+        ("- check: {command: [make, check]}\n", ["it runs 'make check'"]),
+        ("- parallel:\n  - run: [make, a]\n  - run: [make, b]\n", ["it runs 'make a'", "it runs 'make b'"]),
+        (
+            "- send: worker\n  prompt: [{file: /etc/hostname}]\n",
+            ["it puts /etc/hostname, which is outside of this folder, into a prompt"],
+        ),
+        ("- send: worker\n  prompt: [{file: beam.yaml}]\n", []),
+    ],
+)
+def test_what_runs_code_or_gives_more_than_reading_has_to_be_trusted(root: Root, steps: str, wanted: list[str]) -> None:
+    assert [found.name for found in wants(scenario(root, steps), root.context)] == wanted
+
+
+def test_a_scenario_is_refused_until_it_is_trusted_and_again_once_it_changed(root: Root) -> None:
+    del root.environ["BEAM_TRUST"]
+    context = root.reload()
+    one, other = (scenario(root, f"- run: [make, {name}]\n") for name in ("a", "b"))
+    with pytest.raises(UntrustedError, match=r"nobody trusts s.yaml as it is: it runs 'make a'"):
+        check_trusted(one, context)
+    trust(one, context)
+    check_trusted(one, context)
+    with pytest.raises(UntrustedError, match="it runs 'make b'"):
+        check_trusted(other, context)
+
+
+def test_a_refusal_names_three_things_and_counts_the_rest(root: Root) -> None:
+    del root.environ["BEAM_TRUST"]
+    with pytest.raises(UntrustedError, match=r"'make 1'; it runs 'make 2'; it runs 'make 3'; and 2 more"):
+        check_trusted(scenario(root, "".join(f"- run: [make, '{n}']\n" for n in range(1, 6))), root.reload())
+
+
+def test_what_needs_no_trust_is_run_by_anybody(root: Root) -> None:
+    del root.environ["BEAM_TRUST"]
+    check_trusted(scenario(root, "- send: worker\n  prompt: x\n"), root.reload())

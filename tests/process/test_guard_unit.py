@@ -1,0 +1,58 @@
+"""How the guard chases children that are born while it kills, without a process: the system calls are played."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from beam.process import guard
+
+
+class Played(guard.Guard):
+    """A guard whose children die as this test says: `left` is what each look at the dead finds."""
+
+    def __init__(self, *left: bool) -> None:
+        self._group = 1
+        self._left = list(left)
+
+    def reap(self) -> bool:
+        return self._left.pop(0) if len(self._left) > 1 else self._left[0]
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What was killed: groups and processes. Process 7 is of the guard's own group."""
+    found: list[tuple[str, int]] = []
+
+    def kill(pid: int, number: int) -> None:
+        assert number == signal.SIGKILL
+        if pid == 9:
+            raise PermissionError
+        found.append(("process", pid))
+
+    monkeypatch.setattr(guard.table, "children", lambda: [7, 8, 9])
+    monkeypatch.setattr(guard.posix, "getpgid", lambda pid: 1 if pid == 7 else pid * 10)
+    monkeypatch.setattr(guard.posix, "killpg", lambda group, number: found.append(("group", group)))
+    monkeypatch.setattr(guard.posix, "kill", kill)
+    return found
+
+
+def test_each_child_is_killed_with_its_group_once_and_never_the_guards_own(killed: list[tuple[str, int]]) -> None:
+    assert Played(False, False, True)._chase() is True
+    assert sorted(killed) == [("group", 80), ("group", 90), ("process", 7), ("process", 8)]
+
+
+def test_without_a_child_the_chase_is_over_at_once(killed: list[tuple[str, int]]) -> None:
+    assert Played(True)._chase() is True
+    assert killed == []
+
+
+def test_children_that_can_not_be_ended_do_not_hold_the_guard_up(
+    killed: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = iter(range(100))
+    monkeypatch.setattr(guard.time, "monotonic", lambda: next(moments) * guard.CHASE_SECONDS)
+    monkeypatch.setattr(guard.time, "sleep", lambda seconds: None)
+    assert Played(False)._chase() is False
+    assert next(moments) <= 4
