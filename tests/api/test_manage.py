@@ -69,7 +69,7 @@ def test_adding_twice_and_removing_twice_are_refused(root: Root) -> None:
     with pytest.raises(UsageError, match="already"):
         manage.add(root.context, "mine", AgentSettings(adapter="scripted"))
     manage.remove(root.context, "mine", purge=False)
-    with pytest.raises(NotFoundError, match="not added by command"):
+    with pytest.raises(NotFoundError, match="not added by `beam agent add`"):
         manage.remove(root.context, "mine", purge=False)
 
 
