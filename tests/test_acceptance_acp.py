@@ -108,6 +108,30 @@ def test_with_full_it_is_allowed_all_and_below_ask_it_is_not_started(place: Cli)
         assert done.code == 10 and not (place.project / "other").exists(), done
 
 
+def test_a_system_prompt_is_told_once_in_a_session_and_again_when_it_changed(place: Cli) -> None:
+    assert place("agent", "set", "mine", "system=Speak like a pirate.").code == 0
+    first, second = (send(place, text).json["reply"] for text in ("one", "two"))
+    assert "Speak like a pirate.\n\none turns=1" in first and second == "two turns=2"
+    assert place("agent", "set", "mine", "system=Speak like a monk.").code == 0
+    third = send(place, "three").json["reply"]
+    assert "monk" in third and "pirate" not in third
+    assert "monk" in send(place, "four", "--new").json["reply"]
+    codes = [event["code"] for event in place.journal("mine") if event["type"] == "notice"]
+    assert codes.count("system") == 3
+
+
+def test_an_answer_is_held_to_its_schema(place: Cli) -> None:
+    schema = place.base / "schema.json"
+    schema.write_text('{"type": "object", "required": ["n"]}')
+    good = send(place, '!say {"n": 3}', "--schema", str(schema)).json
+    assert (good["status"], good["structured"]) == ("completed", {"n": 3}), good
+    bad = send(place, '!say {"m": 3}', "--schema", str(schema))
+    assert (bad.code, bad.json["class"]) == (1, "schema") and "'n' is a required property" in bad.json["reason"], bad
+    schema.write_text('{"type": 3}')
+    refused = send(place, "hello", "--schema", str(schema))
+    assert (refused.code, refused.json["class"]) == (1, "bad_request"), refused
+
+
 def test_an_interrupt_ends_its_turn_and_with_an_ask_open_cancels_that(place: Cli) -> None:
     running = place.start("send", "mine", "--json", "!wait")
     eventually(lambda: any(event["type"] == "text.delta" for event in place.journal("mine")))

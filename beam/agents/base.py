@@ -47,7 +47,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     `once`: this session is never resumed. `slash`: the text is a slash command of the CLI's own. `folder_trusted`: a
     person allowed this folder's own files, as they are now, to run code. `leave_out`: some files of `Card.obeys` are
     not trusted; the CLI must not read them. `carried` is what the CLI had counted over the whole session before this
-    turn, for a CLI whose figures keep growing; None if unknown. `contents` are the attached files, read, for a mode
+    turn, for a CLI whose figures keep growing; None if unknown. `told` is the digest of the system prompt that an
+    earlier message of the session began with, None if none did. `contents` are the attached files, read, for a mode
     with `attach="inline"`.
     """
 
@@ -76,6 +77,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     folder_trusted: bool = False
     leave_out: bool = False
     carried: Total | None = None
+    told: str | None = None
     rules: Ruleset = Ruleset()
 
 

@@ -6,9 +6,9 @@ argument.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from beam.agents.base import Capabilities
+from beam.agents.base import Capabilities, Face
 from beam.base.errors import UnsupportedError
 
 OPTIONS = {
@@ -24,11 +24,15 @@ OPTIONS = {
 """A field of `Capabilities` -> what a person asks by it, in the words of the refusal."""
 
 
-def check(name: str, can: Capabilities, asked: Collection[str]) -> None:
-    """Check that the face supports all requested options; `asked` are keys of `OPTIONS`. Raises UnsupportedError
-    that names every unsupported one."""
+def check(
+    name: str, can: Capabilities, asked: Collection[str], faces: Mapping[Face, Capabilities] | None = None
+) -> None:
+    """Check that the face supports all requested options; `asked` are keys of `OPTIONS`, `faces` those that could run
+    the turn instead. Raises UnsupportedError that names every unsupported one."""
     lacking = [words for option, words in OPTIONS.items() if option in asked and not getattr(can, option)]
-    if lacking:
-        raise UnsupportedError(
-            f"{name} has no way to do {', '.join(lacking)}", "leave it out, or send to another agent"
-        )
+    if not lacking:
+        return
+    others = (face for face, other in (faces or {}).items() if all(getattr(other, option) for option in asked))
+    other = next(others, None)
+    hint = f"--via {other} can" if other is not None else "leave it out, or send to another agent"
+    raise UnsupportedError(f"{name} has no way to do {', '.join(lacking)}", hint)

@@ -21,7 +21,7 @@ from beam.model import events
 from beam.model.message import Message, SessionContext
 from beam.model.outcome import Total
 from beam.model.rule_lists import RuleLists
-from beam.model.state import Fork
+from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.store.segment import read_state
@@ -57,6 +57,7 @@ def order_of(log: AgentLog, message: Message, before: standing.Look | None = Non
         fork=fork is not None,
         upto=fork.upto if fork is not None else session.upto if session is not None else None,
         carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
+        told=_told_by(context, fork) if fork is not None else session.told if session is not None else None,
         fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
         adapter=adapter,
         adapter_name=settings.adapter,
@@ -154,12 +155,23 @@ def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
 
 
 def _carried_by(context: RootContext, fork: Fork) -> Total | None:
-    """Return the CLI's token total of the session that is copied; None if it is unknown, or the session is no longer
-    that agent's idle current one."""
+    """Return the CLI's token total of the session that is copied; None if it is unknown."""
+    session = _copied(context, fork)
+    return session.carried if session is not None else None
+
+
+def _told_by(context: RootContext, fork: Fork) -> str | None:
+    """Return the digest of the system prompt in the session that is copied; None if it is unknown."""
+    session = _copied(context, fork)
+    return session.told if session is not None else None
+
+
+def _copied(context: RootContext, fork: Fork) -> Session | None:
+    """Return the session that is copied; None if it is no longer that agent's idle current one."""
     try:
         state = read_state(context.agent_paths(fork.of).journal)
     except BeamError:
         return None
     session = state.session
     is_it = session is not None and session.session_id == fork.session_id and state.open_turn is None
-    return session.carried if session is not None and is_it else None
+    return session if is_it else None

@@ -162,7 +162,8 @@ class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
 class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
     """The agent CLI opened a new session; `session_id` is its own resume id.
 
-    `forked_from` is set if it is a copy of that session.
+    `forked_from` is set if it is a copy of that session. `system` is the digest of the system prompt that this turn's
+    message begins with, for a CLI that has no other place for it.
     """
 
     session_id: str
@@ -172,10 +173,12 @@ class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
     tools: tuple[str, ...] = ()
     version: str | None = None
     forked_from: str | UnsetType = UNSET
+    system: str | UnsetType = UNSET
 
 
 class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
-    """The agent CLI continued a session. `session_id` may differ from the requested one: some CLIs renumber."""
+    """The agent CLI continued a session. `session_id` may differ from the requested one: some CLIs renumber. `system`
+    is as in `session.started`."""
 
     session_id: str
     model: str | None = None
@@ -183,6 +186,7 @@ class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
     access: str | None = None
     tools: tuple[str, ...] = ()
     version: str | None = None
+    system: str | UnsetType = UNSET
 
 
 class SessionLost(_Native, frozen=True, kw_only=True, tag="session.lost"):

@@ -53,7 +53,8 @@ class Session(Struct, kw_only=True):
 
     `turns` counts those that ran in it; `adapter` is the adapter it belongs to; `carried` is the CLI's own running
     total of tokens, if it keeps one and reported it in turn `counted`, the last. `upto`:
-    what came after that message, by the CLI's own id, was taken back, and no turn has gone on from there yet.
+    what came after that message, by the CLI's own id, was taken back, and no turn has gone on from there yet. `told` is
+    the digest of the system prompt that is in the session as a part of a message, that of turn `told_in`.
     """
 
     session_id: str
@@ -66,6 +67,8 @@ class Session(Struct, kw_only=True):
     carried: Total | None = None
     counted: int | None = None
     upto: str | None = None
+    told: str | None = None
+    told_in: int | None = None
 
 
 class Fork(Struct, kw_only=True):
@@ -336,7 +339,11 @@ def _session(state: State, event: events.SessionStarted | events.SessionResumed)
         turns=before.turns if same and before else 0,
         carried=before.carried if same and before else None,
         upto=before.upto if same and before else None,
+        told=before.told if same and before else None,
+        told_in=before.told_in if same and before else None,
     )
+    if event.system is not UNSET:
+        state.session.told, state.session.told_in = event.system, event.turn
 
 
 def _counted(state: State, event: events.UsageSeen) -> None:
@@ -361,7 +368,7 @@ def _forked(state: State, event: events.SessionForked) -> None:
 
 def _rewound(state: State, event: events.SessionRewound) -> None:
     if state.session is not None and state.session.session_id == event.session_id:
-        state.session.upto, state.session.carried = event.upto, None
+        state.session.upto, state.session.carried, state.session.told = event.upto, None, None
 
 
 def _selected(state: State, event: events.SessionSelected) -> None:
@@ -467,6 +474,8 @@ def _turn_finished(state: State, event: events.TurnFinished) -> None:
             state.session.model = event.model or state.session.model
             if state.session.counted != event.turn:  # what this turn used may be in the CLI's next total, or not
                 state.session.carried = None
+            if state.session.told_in == event.turn and not is_answer(event.status):  # some forget such a message
+                state.session.told = None
     totals.denials += len(event.denials or ())
     totals.unsupported += event.class_ is Class.UNSUPPORTED
     totals.by_status[event.status] = totals.by_status.get(event.status, 0) + 1

@@ -48,7 +48,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     is kept from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the
     agent never was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
     continues in a copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all;
-    `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `rules` say what is
+    `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `told` the digest of the
+    system prompt that is in the session as a part of a message, null if none is; `rules` say what is
     denied, asked about and allowed beside that; `snapshots` is the store for what the work tree contains before the
     turn, null if it is not recorded; `recorded` is the turn that is replayed in its place; `is_proxied`: its
     model calls go through a proxy, which keeps its budget; `is_kept`: its process may stay for the next turn;
@@ -82,6 +83,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     fork: bool = False
     upto: str | None = None
     carried: Total | None = None
+    told: str | None = None
     rules: Ruleset = Ruleset()
     recorded: RecordedTurn | None = None
     is_proxied: bool = False
@@ -267,7 +269,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         asked.discard("budget")
     if order.session_id is not None and not only_typed:
         asked.add("resume")
-    check(name, capabilities, asked)
+    check(name, capabilities, asked, order.adapter.card.faces)
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
             f"{name} can't continue in a copy of a session with --via {face}",
@@ -325,6 +327,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         folder_trusted=order.folder_trusted,
         leave_out=bool(order.left_out),
         carried=order.carried,
+        told=order.told,
         rules=order.rules,
     )
 
@@ -387,7 +390,9 @@ def write_scratch(scratch: Path, contents: Mapping[str, bytes]) -> None:
 def as_new_session(turn: Turn) -> Turn:
     """Return the same turn in a new session, whose id is always the same for this turn."""
     fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{turn.fresh_session_id} afresh"))
-    return msgspec.structs.replace(turn, session_id=None, fresh_session_id=fresh, fork=False, upto=None, carried=None)
+    return msgspec.structs.replace(
+        turn, session_id=None, fresh_session_id=fresh, fork=False, upto=None, carried=None, told=None
+    )
 
 
 def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:

@@ -51,6 +51,7 @@ OTHERS = {
 ACP = "real/test_acp_dialogue.py"
 ACP_TESTS = {
     "image_input": "test_an_image_and_a_text_reach_the_model",
+    "structured_output": "test_a_system_prompt_and_a_schema_reach_the_model_and_the_answer_is_checked",
     "streaming": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
     "native_protocol": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
     "permission_modes": "test_with_edit_it_changes_files_of_the_folder_and_runs_nothing",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beam.agents import registry
-from beam.agents.base import Capabilities, HasTerminal, Host, Turn
+from beam.agents.base import Capabilities, Face, HasTerminal, Host, Turn
 from beam.agents.options import OPTIONS, check
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
@@ -33,6 +33,17 @@ def test_all_that_lacks_is_named_at_once() -> None:
     with pytest.raises(UnsupportedError, match="x has no way to do --schema, --model ") as caught:
         check("x", Capabilities(budget=True), ["model", "budget", "schema"])
     assert caught.value.hint == "leave it out, or send to another agent"
+
+
+def test_a_mode_that_can_do_all_that_is_asked_is_named() -> None:
+    faces: dict[Face, Capabilities] = {
+        "exec": Capabilities(model=True),
+        "terminal": Capabilities(schema=True),
+        "dialogue": Capabilities(schema=True, model=True),
+    }
+    with pytest.raises(UnsupportedError) as caught:
+        check("x", faces["exec"], {"schema", "model"}, faces)
+    assert caught.value.hint == "--via dialogue can"
 
 
 def test_every_option_is_a_capability() -> None:

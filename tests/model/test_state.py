@@ -202,6 +202,25 @@ def test_the_clis_own_running_total_goes_with_its_session_and_into_no_other() ->
         assert session is None or session.carried is None
 
 
+def test_a_session_knows_the_system_prompt_of_a_message_that_was_answered_and_of_no_other() -> None:
+    told = events.SessionStarted(session_id="s1", system="d1")
+    ended = events.TurnFinished(status=Status.COMPLETED, session_id="s1")
+    stopped = events.TurnFinished(status=Status.CANCELLED, session_id="s1")
+    resumed = events.SessionResumed(session_id="s1")
+    changed = events.SessionResumed(session_id="s1", system="d2")
+    rewound = events.SessionRewound(session_id="s1", upto="m")
+    for bodies, known in (
+        ((told, ended), "d1"),
+        ((told, stopped), None),
+        ((told, ended, resumed, ended), "d1"),
+        ((told, ended, changed, ended), "d2"),
+        ((told, ended, rewound), None),
+        ((told, ended, events.SessionStarted(session_id="s2")), None),
+    ):
+        session = state_after(STARTED, *bodies).session
+        assert session is not None and session.told == known, bodies
+
+
 def test_a_turn_that_told_no_total_leaves_nobody_to_know_what_the_cli_counts_from() -> None:
     begun = (STARTED, events.SessionStarted(session_id="s1"))
     told = events.UsageSeen(usage=Usage(), total=Total(input_tokens=90))

@@ -265,6 +265,19 @@ def test_an_image_and_a_text_reach_the_model(agent: Agent) -> None:
 
 
 @pytest.mark.soak
+def test_a_system_prompt_and_a_schema_reach_the_model_and_the_answer_is_checked(agent: Agent) -> None:
+    schema = agent.cli.base / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}')
+    assert agent.cli("agent", "set", agent.name, "system=Speak like a pirate.").code == 0
+    good = agent.send('!say {"n": 3}', "--schema", str(schema))
+    assert (good.code, good.json["structured"]) == (0, {"n": 3}), good
+    sent = json.dumps([request.body for request in agent.model.requests])
+    assert "Speak like a pirate." in sent and "integer" in sent
+    bad = agent.send('!say {"n": "three"}', "--schema", str(schema), "--new")
+    assert (bad.code, bad.json["class"]) == (1, "schema"), bad
+
+
+@pytest.mark.soak
 def test_a_failure_of_the_model_is_one_of_the_turn(agent: Agent) -> None:
     done = agent.send("!error 400")
     assert (done.code, done.json["status"]) == (1, "failed"), done

@@ -1,7 +1,7 @@
 """A small agent that speaks the Agent Client Protocol: it echoes, asks before it makes a file, and remembers sessions.
 
-`!make NAME` asks and then makes that file, `!wait` waits until it is cancelled, `!die` ends the process. A file beside
-it keeps how many turns each session had.
+`!make NAME` asks and then makes that file, `!say TEXT` says that line alone, `!wait` waits until it is cancelled,
+`!die` ends the process. A file beside it keeps how many turns each session had.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def prompted(session_id: str, text: str, cwd: str) -> str:
             return "cancelled"
         if outcome.get("optionId") == "yes":
             (Path(cwd) / name).touch()
-    said = f"{text} turns={turns[session_id]}"
+    said = name.splitlines()[0] if word == "!say" else f"{text} turns={turns[session_id]}"
     say(session_id, "agent_message_chunk", content={"type": "text", "text": said})
     return "end_turn"
 
@@ -93,7 +93,8 @@ def main() -> None:
                 say(params["sessionId"], "agent_message_chunk", content={"type": "text", "text": "of an older turn"})
                 send(id=frame["id"], result={})
             case "session/prompt":
-                reason = prompted(params["sessionId"], params["prompt"][0]["text"], cwd)
+                text = "".join(part.get("text", "") for part in params["prompt"])
+                reason = prompted(params["sessionId"], text, cwd)
                 send(id=frame["id"], result={"stopReason": reason})
             case _ if "id" in frame:
                 send(id=frame["id"], error={"code": -32601, "message": "no such method"})

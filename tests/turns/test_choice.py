@@ -66,7 +66,7 @@ def test_a_mode_that_was_named_is_the_mode(root: Root) -> None:
 @pytest.mark.parametrize(
     ("name", "wanted", "why"),
     [
-        ("opencode", {"schema": "{}"}, "--schema"),
+        ("opencode", {"max_turns": 2}, "--max-turns"),
         ("qwen", {"max_turns": 2}, "--max-turns"),
         ("codex", {"budget_usd": 1.0}, "--budget"),
         ("claude", {"max_tokens": 100}, "a proxy of its own"),

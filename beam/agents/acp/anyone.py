@@ -19,7 +19,16 @@ from beam.base.errors import UsageError
 __all__ = ["card", "dialogue", "exec", "tool_rules"]
 
 FACE = Capabilities(
-    resume=True, model=True, deltas=True, tools=True, interrupt=True, ask=True, access=("ask", "full"), outbox=("full",)
+    resume=True,
+    model=True,
+    system=True,
+    schema=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    ask=True,
+    access=("ask", "full"),
+    outbox=("full",),
 )
 card = Card(
     name="acp",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from beam.agents.acp import attached, wire
+from beam.agents.acp import attached, told, wire
 from beam.agents.acp.controls import Controls
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of
@@ -40,7 +40,7 @@ from beam.agents.link import (
     Step,
     Stirred,
 )
-from beam.agents.oneshot import scrubbed
+from beam.agents.schema import held_to_schema, why_no_schema
 from beam.model import events
 from beam.model.outcome import Class, Status
 
@@ -152,12 +152,15 @@ class AcpLink:
     def _prompt(self, turn: Turn) -> list[Step]:
         image = attached.refused(turn, self._opening.takes)
         if image:
-            why = f"{self._dialect.name} takes no images, and {image} is one"
-            verdict = Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=why, session_id=turn.session_id)
-            return [Over(verdict=verdict)]
+            return _refusal(turn, Class.UNSUPPORTED, f"{self._dialect.name} takes no images, and {image} is one")
+        why = why_no_schema(turn.schema)
+        if why:
+            return _refusal(turn, Class.BAD_REQUEST, why)
         self._counter.begin()
         model = turn.model or self._options.current("model") or None
-        reader = TurnReader(turn, self._dialect, self._opening.session_id, self._counter, model=model)
+        system = "" if self._has_system else told.digest_of(turn)
+        session_id = self._opening.session_id
+        reader = TurnReader(turn, self._dialect, session_id, self._counter, model=model, system=system)
         self._reader, self._until = reader, None
 
         def then(reply: Reply) -> list[Step]:
@@ -172,7 +175,14 @@ class AcpLink:
             text = text.replace(turn.outbox, self._first.outbox)
         if text.lstrip().startswith("/"):  # a command of the agent's own may raise what it may do; some ignore blanks
             text = f"{_NO_COMMAND}{text}"
-        return [{"type": "text", "text": scrubbed(text)}, *attached.parts(turn, self._opening.takes)]
+        system = [] if self._has_system else told.before(turn)
+        files = attached.parts(turn, self._opening.takes)
+        return [*system, told.text_part(text), *files, *told.after(turn)]
+
+    @property
+    def _has_system(self) -> bool:
+        """Return whether the agent got the system prompt when it was started or its session was opened."""
+        return self._opening.takes_system or self._dialect.starts_with_system
 
     def _begun(self, reader: TurnReader) -> list[Step]:
         if reader.is_known:
@@ -250,6 +260,8 @@ class AcpLink:
         return self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=is_fit)
 
     def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
+        if self._reader is not None:
+            verdict = held_to_schema(self._reader.turn, verdict)
         self._reader, self._until = None, None
         steps: list[Step] = [Say(event) for event in emitted]
         return [*self._requests.cancelled(), *steps, Over(verdict=verdict, fit=fit)]
@@ -258,3 +270,9 @@ class AcpLink:
         self._is_broken, self._reader, self._until = True, None, None
         self._calls.drop()
         return [Broken(reason=why, class_=class_)]
+
+
+def _refusal(turn: Turn, class_: Class, why: str) -> list[Step]:
+    """Return the end of a turn of which the agent is told nothing."""
+    verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=turn.session_id)
+    return [Over(verdict=verdict)]

@@ -27,6 +27,7 @@ class Dialect(Struct, frozen=True, kw_only=True):
     of an answer, `failed` of a text that reports a failed model in place of an answer, `denied` of the result of a call
     that the agent itself denied. `plan` is its mode that only plans, which a live session may be given; "" if there is
     none that allows no more than `read`. `left_out` maps an access to the tools that are missing with it.
+    `starts_with_system`: the system prompt is an argument of the process.
     """
 
     name: str
@@ -44,3 +45,4 @@ class Dialect(Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...] = ()
     plan: str = ""
     left_out: Mapping[Access, Collection[str]] = {}
+    starts_with_system: bool = False

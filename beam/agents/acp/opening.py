@@ -11,6 +11,7 @@ from collections.abc import Callable
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.failures import failure_of, is_lost, words_of
 from beam.agents.acp.options import Kind, Options
+from beam.agents.acp.told import text_part
 from beam.agents.base import Turn
 from beam.agents.fields import Object, integer, obj, object_of, objects, string
 from beam.agents.jsonrpc import METHOD_NOT_FOUND, Calls, Reply
@@ -34,6 +35,7 @@ class Opening:
         self._calls = calls
         self._options = options
         self.takes: Object = {}  # besides text, in a prompt
+        self.takes_system = False  # when a session is opened; else a message tells it
         self._logins: list[str] = []
         self.mode: str | None = None  # that the session was given
         self._pages = 0
@@ -56,12 +58,13 @@ class Opening:
         self._logins = [_way_to_log_in(method) for method in objects(answer, "authMethods")]
         can = obj(answer, "agentCapabilities")
         self.takes = obj(can, "promptCapabilities")
+        others = obj(can, "sessionCapabilities")
+        self.takes_system = isinstance(others.get("systemPrompt"), dict)
         session_id = self._turn.session_id
         if session_id is None:
             return self._open("session/new", {}, reply.now)
         if self._turn.fork:
             return self._open("session/fork", {"sessionId": session_id}, reply.now)
-        others = obj(can, "sessionCapabilities")
         if self._dialect.resume != "as it says":
             self._ways = [self._dialect.resume]
         else:
@@ -76,6 +79,8 @@ class Opening:
 
     def _open(self, method: str, params: Object, now: float) -> list[Step]:
         given: Object = {"cwd": self._turn.cwd, "mcpServers": [], **params}
+        if self.takes_system and self._turn.settings.system:
+            given["systemPrompt"] = {"mode": "append", "content": [text_part(self._turn.settings.system)]}
         return [self._calls.call(method, given, self._session, now + START_S)]
 
     def _list(self, cursor: str, now: float) -> list[Step]:

@@ -37,15 +37,19 @@ QUIET = frozenset(  # they say nothing of a turn
 
 
 class TurnReader:
-    """Reads the messages of one turn. `is_known`: the agent has received the prompt."""
+    """Reads the messages of one turn. `is_known`: the agent has received the prompt. `system` is the digest of the
+    system prompt that it begins with, "" if it has none."""
 
-    def __init__(self, turn: Turn, dialect: Dialect, session_id: str, counter: Counter, *, model: str | None) -> None:
+    def __init__(
+        self, turn: Turn, dialect: Dialect, session_id: str, counter: Counter, *, model: str | None, system: str = ""
+    ) -> None:
         self.turn = turn
         self.is_known = False
         self._dialect = dialect
         self._session_id = session_id
         self._counter = counter
         self._model = model
+        self._system = system
         self._summary = oneshot.OutputSummary(name=dialect.name)
         self._calls: dict[str, Call] = {}
         self._text: list[str] = []
@@ -60,7 +64,19 @@ class TurnReader:
         if self.is_known:
             return []
         self.is_known = True
-        return self._summary.opened(self.turn, self._session_id, model=self._model)
+        opened = self._summary.opened(self.turn, self._session_id, model=self._model)
+        return self._with_system(opened) if self._system else opened
+
+    def _with_system(self, opened: list[Event]) -> list[Event]:
+        """Return the session's event with the digest of the system prompt, and a notice of where that was put."""
+        text = f"{self._dialect.name} has no place for a system prompt: this message began with it"
+        told = [
+            structs.replace(event, system=self._system)
+            if isinstance(event, events.SessionStarted | events.SessionResumed)
+            else event
+            for event in opened
+        ]
+        return [*told, events.Notice(text=text, code="system")]
 
     # -- what it says --------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,8 @@ card = Card(
         "dialogue": Capabilities(
             resume=True,
             model=True,
+            system=True,
+            schema=True,
             deltas=True,
             tools=True,
             interrupt=True,

@@ -31,10 +31,13 @@ DIALECT = Dialect(
     counts="calls",
     left_out={"read": _WRITERS},
     plan="plan",
+    starts_with_system=True,
 )
 FACE = Capabilities(
     resume=True,
     model=True,
+    system=True,
+    schema=True,
     deltas=True,
     tools=True,
     interrupt=True,
@@ -54,6 +57,8 @@ def launch(turn: Turn, host: Host) -> Launch:
     argv = [host.executable or "qwen", "--acp", *ACCESS[turn.access]]
     if turn.model is not None:
         argv += ("--model", argument("qwen", "model", turn.model))
+    if turn.settings.system:
+        argv += ("--append-system-prompt", argument("qwen", "system prompt", turn.settings.system))
     env, files = headless.without_the_folder(turn)
     return Launch(argv=tuple(argv), env=env, files=files)
 

@@ -27,7 +27,16 @@ DIALECT = Dialect(
     denied=("Tool execution denied by approval policy",),
 )
 FACE = Capabilities(
-    resume=True, deltas=True, tools=True, interrupt=True, ask=True, tokens=True, denials=True, access=tuple(MODES)
+    resume=True,
+    system=True,
+    schema=True,
+    deltas=True,
+    tools=True,
+    interrupt=True,
+    ask=True,
+    tokens=True,
+    denials=True,
+    access=tuple(MODES),
 )
 
 

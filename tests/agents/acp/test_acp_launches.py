@@ -10,6 +10,7 @@ from beam.agents import registry
 from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import HasDialogue
 from beam.base.errors import UnsupportedError
+from beam.model.settings import AgentSettings
 
 NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe")
 SESSIONS = {
@@ -70,6 +71,13 @@ def test_a_session_is_named_to_the_session_and_not_to_the_process(name: str) -> 
 def test_a_model_that_would_be_a_flag_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedError):
         launched(name, "read", model="--yolo/x")
+
+
+def test_qwen_is_started_with_a_system_prompt() -> None:
+    argv = launched("qwen", "read", settings=AgentSettings(system="Speak of plums.")).argv
+    assert argv[argv.index("--append-system-prompt") + 1] == "Speak of plums."
+    with pytest.raises(UnsupportedError):
+        launched("qwen", "read", settings=AgentSettings(system="--yolo"))
 
 
 def test_with_read_the_persons_own_settings_allow_nothing_more() -> None:

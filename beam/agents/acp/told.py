@@ -1,0 +1,42 @@
+"""What a prompt says besides the message: the system prompt of an agent that has no other place for it, and the schema
+of the answer.
+
+The system prompt is told once in a session, and again after it was changed. Does not depend on the agent.
+"""
+
+from __future__ import annotations
+
+from beam.agents.base import Turn
+from beam.agents.fields import Object
+from beam.agents.oneshot import scrubbed
+from beam.base.digest import sha256
+
+_SYSTEM = "Instructions for all of this session, not only for this message:\n\n{}\n\n"
+_CHANGED = "New instructions for all of this session, in place of the earlier ones:\n\n{}\n\n"
+_SCHEMA = "\n\nAnswer with one JSON value that follows this JSON Schema, and with no other text:\n\n{}\n"
+
+
+def digest_of(turn: Turn) -> str:
+    """Return the digest of the system prompt that the turn's message has to begin with; "" if the session knows it."""
+    system = turn.settings.system
+    if not system:
+        return ""
+    digest = sha256(scrubbed(system).encode()).hexdigest()
+    return "" if digest == turn.told else digest
+
+
+def before(turn: Turn) -> list[Object]:
+    """Return the part of the prompt that comes before the message: the system prompt, unless the session knows it."""
+    if not digest_of(turn):
+        return []
+    return [text_part((_SYSTEM if turn.told is None else _CHANGED).format(turn.settings.system))]
+
+
+def after(turn: Turn) -> list[Object]:
+    """Return the part of the prompt that comes after the message: the schema of its answer, if it has one."""
+    return [] if turn.schema is None else [text_part(_SCHEMA.format(turn.schema))]
+
+
+def text_part(text: str) -> Object:
+    """Return a text as a part of a prompt."""
+    return {"type": "text", "text": scrubbed(text)}

@@ -1,0 +1,91 @@
+"""Checks an answer against a JSON Schema, for a CLI that does not do so itself.
+
+A schema fetches nothing: what it refers to outside itself is unknown. Does not depend on how the agent got the schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, structs
+
+from beam.agents.base import Turn, Verdict, document, raw_json
+from beam.model.outcome import Class, Status
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+_FENCED = re.compile(r"^```(?:json)?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_WORDS = 200
+
+
+def why_no_schema(schema: str | None) -> str:
+    """Return why the text is no JSON Schema; "" if it is one, or None."""
+    try:
+        if schema is not None:
+            _validator(schema)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def held_to_schema(turn: Turn, verdict: Verdict) -> Verdict:
+    """Return the verdict with the answer's value, if the turn has a schema; a failure if the answer does not follow
+    it."""
+    if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
+        return verdict
+    why = "it is not JSON"
+    for value in _values(verdict.reply or ""):
+        why = _why_wrong(turn.schema, value)
+        if not why:
+            return structs.replace(verdict, structured=raw_json(value))
+    reason = f"the answer does not follow the schema: {why}"
+    return structs.replace(verdict, status=Status.FAILED, class_=Class.SCHEMA, reason=reason, structured=UNSET)
+
+
+def _values(reply: str) -> Iterator[Any]:
+    """Yield the JSON value of an answer: the whole of it, else each block of code that is one."""
+    for text in (reply, *(block[1] for block in _FENCED.finditer(reply))):
+        try:
+            yield document(text.encode("utf-8", "replace"))
+        except ValueError:
+            continue
+        if text == reply:
+            return
+
+
+def _why_wrong(schema: str, value: Any) -> str:
+    """Return what of the value does not follow the schema; "" if all does."""
+    from jsonschema.exceptions import best_match
+
+    try:
+        wrong = best_match(_validator(schema).iter_errors(value))
+    except Exception as error:  # noqa: BLE001 - of a reference or a pattern in it that can't be used
+        return f"the schema can't be applied: {str(error)[:_WORDS]}"
+    if wrong is None:
+        return ""
+    where = "".join(f"[{part!r}]" for part in wrong.absolute_path)
+    return f"{where or 'its value'}: {wrong.message[:_WORDS]}"
+
+
+def _validator(schema: str) -> Validator:
+    """Return the schema as a validator. Raises ValueError if it is none."""
+    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+
+    try:
+        value = document(schema.encode("utf-8", "replace"))
+    except ValueError as error:
+        raise ValueError("the schema is no JSON") from error
+    if not isinstance(value, dict):
+        raise ValueError("the schema is no JSON object")  # noqa: TRY004 - a text can have any type
+    kind = validator_for(value, default=Draft202012Validator)
+    try:
+        kind.check_schema(value)
+    except (SchemaError, RecursionError) as error:
+        raise ValueError(f"it is no JSON Schema: {str(error).splitlines()[0][:_WORDS]}") from error
+    found: Validator = kind(value, registry=Registry())
+    return found
