@@ -35,6 +35,13 @@ __all__ = [
     "TurnResult",
     "CheckResult",
     "Comparison",
+    "Conversation",
+    "ConversationResult",
+    "Spoken",
+    "AskLine",
+    "Allow",
+    "Deny",
+    "Stream",
 ]
 __all__ += [
     "conformance",
@@ -56,9 +63,12 @@ _LAZY = {
     "beam.api.asks": "AskLine",
     "beam.api.attach": "Attached picture_of",
     "beam.api.beam": "Beam",
+    "beam.api.conversation": "Conversation ConversationResult Spoken",
     "beam.api.cursor": "open_cursor",
+    "beam.api.deciding": "Allow Decision Deny OnAsk",
     "beam.api.diff": "WorkTreeDiff",
     "beam.api.status": "AgentStatus",
+    "beam.api.stream": "Stream",
     "beam.agents.session_files": "Session",
     "beam.api.foreign": "ForeignSessions ForeignStatus",
     "beam.api.manage": "settings_of_flags",
@@ -149,7 +159,14 @@ if TYPE_CHECKING:
     from beam.api.attach import Attached as Attached
     from beam.api.attach import picture_of as picture_of
     from beam.api.beam import Beam as Beam
+    from beam.api.conversation import Conversation as Conversation
+    from beam.api.conversation import ConversationResult as ConversationResult
+    from beam.api.conversation import Spoken as Spoken
     from beam.api.cursor import open_cursor as open_cursor
+    from beam.api.deciding import Allow as Allow
+    from beam.api.deciding import Decision as Decision
+    from beam.api.deciding import Deny as Deny
+    from beam.api.deciding import OnAsk as OnAsk
     from beam.api.diff import WorkTreeDiff as WorkTreeDiff
     from beam.api.foreign import ForeignSessions as ForeignSessions
     from beam.api.foreign import ForeignStatus as ForeignStatus
@@ -162,6 +179,7 @@ if TYPE_CHECKING:
     from beam.api.search import SearchResult as SearchResult
     from beam.api.sessions import SessionLine as SessionLine
     from beam.api.status import AgentStatus as AgentStatus
+    from beam.api.stream import Stream as Stream
     from beam.api.team_actions import TeamActions as TeamActions
     from beam.api.team_actions import create_team as create_team
     from beam.api.team_join import Joining as Joining

@@ -106,6 +106,22 @@ def test_a_command_gets_each_end_as_json_on_stdin_and_no_text_in_its_arguments(b
     assert set((beam.base / "where").read_text().split()) == {str(beam.base / "home")}
 
 
+def test_a_run_tells_when_its_budget_is_nearly_used_up_and_when_it_is(beam: Cli) -> None:
+    command, file = writes(beam)
+    own(beam, f"{{command: {command}, on: [budget]}}", f"{{command: {command}, on: [budget], agents: [other]}}")
+    (beam.project / "spends.yaml").write_text("replies: [[{usage: {output_tokens: 45}}, Spent.]]\n")
+    beam.config("agents:\n  spends: {adapter: scripted, script: spends.yaml}\n")
+    (beam.project / "s.yaml").write_text("beam: 1\nsteps:\n" + "- {send: spends, prompt: go}\n" * 4)
+    assert beam("run", "s.yaml", "--max-tokens", "100").code == 7
+    delivered(beam)
+    found = [each for each in told(file) if each["status"] is None]
+    assert sorted((each["event"], each["agent"], each["text"]) for each in found) == [
+        ("budget", "spends", "s: the run has used 90 of 100 tokens"),
+        ("budget", "spends", "s: the run used 135 of 100 tokens, its budget; it is stopped"),
+    ]
+    assert len({each["id"] for each in found}) == 2
+
+
 def test_a_webhook_is_signed_tried_again_with_the_same_id_and_delivered_once(beam: Cli, hook: Hook) -> None:
     own(
         beam,

@@ -25,6 +25,7 @@ rules:
   - {match: crash, reply: [{crash: 3}]}
   - {match: slow, reply: [{delay: 0.6}, "slow"]}
   - {match: spend, reply: [{usage: {input_tokens: 90, output_tokens: 10}}, {cost_usd: 0.5}, Spent.]}
+  - {match: burn, reply: [{usage: {input_tokens: 90, output_tokens: 10}}, {cost_usd: 0.5}, {hang: true}]}
   - {match: evil, reply: ["::error::owned\n]]> ##[error]owned \e[31m"]}
 default: "You said: {prompt}"
 """
@@ -165,6 +166,16 @@ def test_a_budget_warns_stops_and_tells_what_was_used(place: Cli) -> None:
     warned = run(place, "--max-tokens", "220")
     assert (warned.code, warned.out.count("::warning")) == (0, 1), warned
     assert "the run has used 200 of 220 tokens" in warned.out
+
+
+@pytest.mark.parametrize("words", [("--budget-usd", "0.4"), ("--max-tokens", "90")])
+@pytest.mark.parametrize("steps", ["- {chat: [b, a], prompt: burn}\n", "- {send: a, prompt: burn}\n"])
+def test_a_budget_ends_a_turn_that_goes_on(place: Cli, words: tuple[str, str], steps: str) -> None:
+    scenario(place, steps)
+    result = run(place, *words, "--json").json
+    assert (result["exit_code"], result["spent"]["turns"], result["spent"]["cost_usd"]) == (7, 1, 0.5), result
+    assert result["why"].endswith("its budget")
+    assert result["steps"][0]["turns"][0]["outcome"]["status"] == "cancelled"
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-1"])

@@ -53,10 +53,11 @@ def of_state(state: State) -> list[AskLine]:
     turn = state.open_turn
     if turn is None or not turn.asks or turn.finished or tree.is_alive(turn.owner) is False:
         return []
-    return [_line(asked) for asked in turn.asks.values()]
+    return [line_of(asked) for asked in turn.asks.values()]
 
 
-def _line(asked: PermissionAsked) -> AskLine:
+def line_of(asked: PermissionAsked) -> AskLine:
+    """Return the line of an ask."""
     return AskLine(
         id=asked.ask_id,
         agent=asked.agent,

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from beam.base.clock import rfc3339
 from beam.base.errors import BeamError
 from beam.model import events
 
@@ -39,6 +40,15 @@ def over(
     """
     if _targets(context):
         _safely(lambda: _tell_over(context, message_id, event, is_last))
+
+
+def budget(context: RootContext, key: str, *, agent: str, text: str) -> None:
+    """Tell of a budget of several turns that is used up, or nearly. `key` is the same if it is told again."""
+    if _targets(context):
+        from beam.notify import occasions
+
+        now = rfc3339(context.clock.now_ns())
+        _safely(lambda: _tell(context, occasions.of_budget(key, now, agent, text, str(context.home.project))))
 
 
 def _tell_over(

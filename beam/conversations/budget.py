@@ -11,12 +11,20 @@ _WARN_AT = 0.8
 
 
 class Meter:
-    """Counts turns against limits. `warn` takes a sentence; `over` is called once, with the reason, at the limit."""
+    """Counts turns against limits. `warn` takes a sentence; `near` gets one too, once for each limit of which 80 % are
+    used; `over` is called once, with the reason, at the limit."""
 
-    def __init__(self, limits: Spending, warn: Callable[[str], None], over: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        limits: Spending,
+        warn: Callable[[str], None],
+        over: Callable[[str], None],
+        near: Callable[[str], None] | None = None,
+    ) -> None:
         self._limits = limits
         self._warn = warn
         self._over = over
+        self._near = near or warn
         self._turns: list[TurnFacts] = []
         self._warned: set[str] = set()
         self.reached = ""
@@ -44,7 +52,7 @@ class Meter:
             self.reached = f"the run used {said}, its budget"
             self._over(self.reached)
         elif used >= _WARN_AT * most and used > 0:
-            self._once(what, f"the run has used {said}")
+            self._once(what, f"the run has used {said}", self._near)
 
     def _unknown(self, turn: TurnFacts) -> None:
         if self._limits.cost_usd is not None and turn.cost_usd is None:
@@ -52,7 +60,12 @@ class Meter:
         if self._limits.tokens is not None and turn.tokens is None:
             self._once(f"{turn.agent} tokens", f"{turn.agent} tells no tokens, so the budget does not count them")
 
-    def _once(self, key: str, text: str) -> None:
+    def _once(self, key: str, text: str, tell: Callable[[str], None] | None = None) -> None:
         if key not in self._warned:
             self._warned.add(key)
-            self._warn(text)
+            (tell or self._warn)(text)
+
+    @property
+    def speaker(self) -> str:
+        """Return the agent of the turn that began last."""
+        return self._turns[-1].agent if self._turns else ""

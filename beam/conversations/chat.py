@@ -95,12 +95,19 @@ def limit_reached(until: Until, facts: Sequence[TurnFacts], moderator: str | Non
     """Return which limit of a chat its turns so far reach; "" for none."""
     if sum(each.agent != moderator for each in facts) >= until.turns:
         return f"{until.turns} turns were taken"
+    if spent := budget_reached(until, facts):
+        return spent
+    if until.time is not None and seconds >= until.time:
+        return f"it took {until.time:g} s"
+    return ""
+
+
+def budget_reached(until: Until, facts: Sequence[TurnFacts]) -> str:
+    """Return which of a chat's budgets its turns reach, one that runs included; "" for none."""
     if until.cost_usd is not None and sum(each.cost_usd or 0 for each in facts) >= until.cost_usd:
         return f"it cost ${until.cost_usd:g}"
     if until.tokens is not None and sum(each.tokens or 0 for each in facts) >= until.tokens:
         return f"it used {until.tokens} tokens"
-    if until.time is not None and seconds >= until.time:
-        return f"it took {until.time:g} s"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
@@ -49,6 +50,8 @@ class TurnFacts:
         self.files: list[FileChange] = []
         self.so_far = Usage()
         self.cost_so_far: float | None = None
+        self._model = ""
+        self._called: list[events.ModelCalled] = []  # those that cost something
         self.replayed = ""  # exact, minor or major, if the turn was answered from a recording
         self.outcome: Outcome | None = None
 
@@ -71,6 +74,10 @@ class TurnFacts:
                 self.files.append(FileChange(event.path, event.kind))
             case events.UsageSeen():
                 self.so_far, self.cost_so_far = event.usage, event.cost_usd
+            case events.SessionStarted() | events.SessionResumed():
+                self._model = event.model or self._model
+            case events.ModelCalled(step="live" | "filled") if event.usage is not None:
+                self._called.append(event)
             case events.Notice(code="replayed"):
                 self.replayed = event.text.partition(":")[0]
 
@@ -80,9 +87,15 @@ class TurnFacts:
 
     @property
     def cost_usd(self) -> float | None:
-        """Return the cost: the CLI's own figure, else an estimate from the table of prices; None if nobody knows."""
+        """Return the cost: the CLI's own figure, else an estimate from the table of prices; None if nobody knows.
+
+        While the turn runs it is the most that is known of it: by the CLI, or by the turn's proxy.
+        """
         if self.outcome is None:
-            return self.cost_so_far
+            estimated = estimated_usd(self._model, self.so_far)
+            called = [estimated_usd(each.model, each.usage or Usage()) for each in self._called]
+            known = [each for each in (self.cost_so_far or estimated, _sum_of(called)) if each is not None]
+            return max(known, default=None)
         if self.outcome.cost_usd is not None:
             return self.outcome.cost_usd
         return None if self.outcome.model is None else estimated_usd(self.outcome.model, self.outcome.usage)
@@ -90,9 +103,11 @@ class TurnFacts:
     @property
     def tokens(self) -> int | None:
         """Return the tokens in and out, those from a cache included; None if the CLI tells none."""
-        usage = self.outcome.usage if self.outcome is not None else self.so_far
-        known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
-        return None if all(each is None for each in known) else sum(each or 0 for each in known)
+        if self.outcome is not None:
+            return _tokens_of(self.outcome.usage)
+        called = _sum_of([_tokens_of(each.usage or Usage()) for each in self._called])
+        known = [int(each) for each in (_tokens_of(self.so_far), called) if each is not None]
+        return max(known, default=None)
 
     @property
     def calls(self) -> int | None:
@@ -102,6 +117,17 @@ class TurnFacts:
         if self.outcome.usage.calls is not None:
             return self.outcome.usage.calls
         return 0 if self.tokens == 0 else None
+
+
+def _tokens_of(usage: Usage) -> int | None:
+    known = (usage.input_tokens, usage.cached_tokens, usage.output_tokens)
+    return None if all(each is None for each in known) else sum(each or 0 for each in known)
+
+
+def _sum_of(figures: Sequence[float | None]) -> float | None:
+    """Return the sum of those that are known; None if none is."""
+    known = [each for each in figures if each is not None]
+    return sum(known) if known else None
 
 
 def _decoded(raw: msgspec.Raw) -> object:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from beam.conversations.chat import DONE, HUMAN, Floor, chosen, limit_reached
+from beam.base.errors import ExitCode
+from beam.conversations.chat import DONE, HUMAN, Floor, Line, budget_reached, chosen, limit_reached
 from beam.conversations.expect import value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.scenario import Chat, Until
@@ -47,6 +48,7 @@ class LiveChat:
         self._facts: list[TurnFacts] = []
         self._now: tuple[NextTurn, TurnFacts] | None = None
         self._began: set[str] = set()
+        self._spent = ""  # which budget is used up
         self._question = ""  # the moderator's prompt, until it has answered
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -70,24 +72,28 @@ class LiveChat:
         """Take an event of the turn that runs."""
         if self._now is not None:
             self._now[1].take(event)
+            self._spent = self._spent or budget_reached(self.until, self._all())
             if event.turn is not None:
                 self._began.add(self._now[0].agent)
 
     def ended(self, outcome: Outcome, seconds: float) -> None:
         """Take the outcome of the turn that ran, `seconds` after the conversation began.
 
-        A turn that was cancelled counts with what it used, and the same agent speaks again.
+        A turn that was cancelled counts with what it used, and the same agent speaks again. A budget that is used up
+        ends the conversation with exit code 7, unless what was to be said was said.
         """
         assert self._now is not None
         (turn, facts), self._now = self._now, None
         facts.outcome = outcome
         self._facts.append(facts)
+        self._spent = self._spent or budget_reached(self.until, self._all())
         if outcome.status is Status.CANCELLED:
-            return
-        if outcome.exit_code:
+            self._over(self._spent, ExitCode.LIMIT)
+        elif outcome.exit_code:
             self._over(f"{turn.agent} failed ({outcome.status})", outcome.exit_code)
         elif turn.is_choice:
             self._chosen(turn, facts)
+            self._over(self._spent, ExitCode.LIMIT)
         elif not facts.reply.strip():
             self._over(f"{turn.agent} fell silent")
         else:
@@ -99,6 +105,7 @@ class LiveChat:
         if phrase is not None and phrase in facts.reply:
             self._over(f"{turn.agent} said {value_text(phrase)!r}")
             return
+        self._over(self._spent, ExitCode.LIMIT)
         self._over(limit_reached(self.until, self._spoken_facts(), self.moderator, seconds))
         self._pass_on(turn.agent, facts.reply)
 
@@ -123,11 +130,16 @@ class LiveChat:
 
     def _over(self, why: str, code: int = 0) -> None:
         if why and not self.why:
-            self.why, self.code = why, code
+            self.why, self.code = why, int(code)
 
     def _spoken_facts(self) -> list[TurnFacts]:
         """Return the facts of all turns, without those that a person cancelled."""
         return [each for each in self._facts if each.outcome and each.outcome.status is not Status.CANCELLED]
+
+    @property
+    def must_stop(self) -> bool:
+        """Return whether the running turn is to be ended, because it used up a budget."""
+        return self._now is not None and bool(self._spent)
 
     # -- a person ------------------------------------------------------------------------------------------------------
 
@@ -151,6 +163,11 @@ class LiveChat:
     def stop(self, why: str) -> None:
         """End the conversation."""
         self._over(why)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Return what was said, in order."""
+        return tuple(self._floor.lines)
 
     # -- figures -------------------------------------------------------------------------------------------------------
 

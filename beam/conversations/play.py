@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.base.errors import BeamError, ExitCode, SignalledError
+from beam.broker import notifying
 from beam.broker.context import RootContext
 from beam.conversations.budget import Meter
 from beam.conversations.changes import Repository
@@ -100,13 +101,27 @@ class _Run:
             for name in Spending.__struct_fields__
         })  # fmt: skip
         self.limits = limits
-        self.meter = Meter(limits, lambda text: watch(Warned(text)), self._reached)
+        self.meter = Meter(limits, lambda text: watch(Warned(text)), self._used_up, self._nearly_used_up)
+        self._mark, self._notified = context.clock.random(4).hex(), 0  # of this run's notifications
         self.agents: HeldAgents | None = None
         self.stopped = ""  # why nothing more is begun
         self.steps: list[StepResult] = []
         self.counts = ReplayCounts()
         self.worktrees: list[WorktreeResult] = []
         self.lost = ""  # why the changes of a work tree could not be committed
+
+    def _nearly_used_up(self, text: str) -> None:
+        self.watch(Warned(text))
+        self._notify(text)
+
+    def _used_up(self, why: str) -> None:
+        self._reached(why)
+        self._notify(f"{why}; it is stopped")
+
+    def _notify(self, text: str) -> None:
+        self._notified += 1
+        key = f"{self.scenario.name}-{self._mark}-{self._notified}"
+        notifying.budget(self.context, key, agent=self.meter.speaker, text=f"{self.scenario.name}: {text}")
 
     def _reached(self, why: str) -> None:
         self.meter.reached = self.meter.reached or why

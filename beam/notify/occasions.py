@@ -70,6 +70,11 @@ def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notifica
     )
 
 
+def of_budget(key: str, at: str, agent: str, text: str, project: str) -> Notification:
+    """Return the notification of a budget of several turns; `agent` is the one whose turn runs."""
+    return Notification(id=f"budget-{key}", event="budget", at=at, agent=agent, project=project, text=_line(text))
+
+
 def of_idle(after: Notification) -> Notification:
     """Return the notification that nothing more waits for the agent, after that of its last message."""
     return Notification(

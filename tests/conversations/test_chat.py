@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam.conversations.budget import Meter
@@ -14,6 +14,7 @@ from beam.conversations.chat import DONE, Floor, chosen
 from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import prompt_of, score_in
 from beam.conversations.scenario import Chat, Part, Spending
+from beam.model import events
 from beam.model.outcome import Outcome, Status, Usage
 
 HOW = 'What is said comes with "|" before each of its lines, below a line that names who said it.'
@@ -56,11 +57,11 @@ IMITATIONS = st.sampled_from(
 )
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["b", "c"]), st.lists(IMITATIONS | st.text(max_size=8)).map("".join)), max_size=6
-    )
-)
+TEXTS = st.lists(IMITATIONS | st.sampled_from("a:|@\t\x1b\x00\u200b\u202e\ud800"), max_size=8).map("".join)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.sampled_from(["b", "c"]), TEXTS), max_size=5))
 def test_no_text_of_an_agent_passes_for_a_person_or_for_another_agent(said: list[tuple[str, str]]) -> None:
     floor = Floor(chat(), "Settle it.")
     floor.add("a", "first")
@@ -160,6 +161,23 @@ def test_a_budget_warns_at_80_percent_and_ends_at_all_of_it(
 ) -> None:
     warned, ended = used(limits, *turns)
     assert (len(warned), len(ended)) == (warnings, over)
+
+
+def test_the_cost_of_a_turn_that_runs_is_estimated_from_its_tokens_or_from_its_calls_by_the_proxy() -> None:
+    turn = TurnFacts("a", "?")
+    usage = Usage(input_tokens=1_000_000, output_tokens=0)
+    turn.take(events.SessionStarted(session_id="s", model="claude-haiku-4-5"))
+    turn.take(events.UsageSeen(usage=usage))
+    assert (turn.cost_usd, turn.tokens) == (1.0, 1_000_000)
+    for n in (1, 2):
+        turn.take(events.ModelCalled(n=n, step="live", model="claude-haiku-4-5", usage=usage))
+    turn.take(events.ModelCalled(n=3, step="exact", model="claude-haiku-4-5", usage=usage))  # which costs nothing
+    assert (turn.cost_usd, turn.tokens) == (2.0, 2_000_000)
+    turn.take(events.UsageSeen(usage=usage, cost_usd=3.0))  # the CLI's own figure, if it is more
+    assert turn.cost_usd == 3.0
+    unknown = TurnFacts("a", "?")
+    unknown.take(events.ModelCalled(n=1, step="live", model="nobody's", usage=usage))
+    assert (unknown.cost_usd, unknown.tokens) == (None, 1_000_000)
 
 
 def test_a_turn_that_runs_counts_with_what_it_has_used_so_far() -> None:

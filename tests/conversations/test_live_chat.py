@@ -57,8 +57,6 @@ def test_agents_take_turns_until_the_number_of_turns_and_it_says_why() -> None:
     ("until", "more", "why"),
     [
         (Until(phrase="AGREED"), {"reply": "AGREED, then"}, "a said 'AGREED'"),
-        (Until(cost_usd=0.5), {"cost_usd": 0.6}, "it cost $0.5"),
-        (Until(tokens=100), {"usage": Usage(input_tokens=90, output_tokens=20)}, "it used 100 tokens"),
         (Until(time=60), {"seconds": 61.0}, "it took 60 s"),
         (Until(), {"reply": " \n"}, "a fell silent"),
     ],
@@ -67,6 +65,38 @@ def test_each_limit_ends_it_after_the_turn_that_reaches_it(until: Until, more: d
     chat = LiveChat(["a", "b"], "x", until=until)
     ended(chat, **more)
     assert (chat.next(), chat.why, chat.code) == (None, why, 0)
+
+
+BUDGETS = [
+    (Until(cost_usd=0.5), {"cost_usd": 0.6}, "it cost $0.5"),
+    (Until(tokens=100), {"usage": Usage(input_tokens=90, output_tokens=20)}, "it used 100 tokens"),
+]
+
+
+@pytest.mark.parametrize(("until", "used", "why"), BUDGETS)
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.CANCELLED])
+def test_a_budget_ends_it_with_exit_code_7_also_inside_of_a_turn(
+    until: Until, used: dict[str, Any], why: str, status: Status
+) -> None:
+    for moderator in (None, "m"):
+        chat = LiveChat(["a", "b"], "x", until=until, moderator=moderator)
+        assert chat.next() is not None
+        assert not chat.must_stop
+        chat.event(UsageSeen(usage=used.get("usage", Usage()), cost_usd=used.get("cost_usd")))
+        assert chat.must_stop
+        assert not chat.why  # the turn is not over
+        outcome = Outcome(message_id="m", agent="a", turn=1, attempt=1, status=status, reply="b", exit_code=0, **used)
+        chat.ended(outcome, 1.0)
+        assert (chat.next(), chat.why, chat.code, chat.must_stop) == (None, why, 7, False)
+        chat = LiveChat(["a", "b"], "x", until=until, moderator=moderator)
+        ended(chat, "b", **used)  # a CLI that tells it at the end alone
+        assert (chat.next(), chat.why, chat.code) == (None, why, 7)
+
+
+def test_what_was_to_be_said_counts_even_if_it_used_up_the_budget() -> None:
+    chat = LiveChat(["a", "b"], "x", until=Until(phrase="AGREED", cost_usd=0.5))
+    ended(chat, "AGREED", cost_usd=0.6)
+    assert (chat.why, chat.code) == ("a said 'AGREED'", 0)
 
 
 def test_a_turn_that_fails_ends_it_with_its_exit_code() -> None:

@@ -53,6 +53,14 @@ def test_an_ask_that_waits_says_how_to_decide_it_and_one_that_does_not_wait_tell
     assert ask(None) is None
 
 
+def test_a_budget_of_several_turns_is_about_the_budget_and_names_no_message() -> None:
+    found = occasions.of_budget("s-1", "2026-01-01T00:00:00Z", "a", f"s: the run used $1 of $1\n{KEY}", "/p")
+    assert (found.event, found.id, found.agent, found.message_id) == ("budget", "budget-s-1", "a", None)
+    assert KEY not in found.text
+    assert found.text.startswith("s: the run used $1 of $1 ")
+    assert NotifyTarget(on=("budget",), command=("x",)).wants(found)
+
+
 def test_a_message_that_was_given_up_for_a_budget_is_about_the_budget() -> None:
     def dead(reason: str) -> str:
         event = events.MessageDead(reason=reason, detail="why")

@@ -368,6 +368,7 @@ def exactness() -> str:
 
 def python_api() -> str:
     """Every public method of `Beam`, by the class that holds it, with its docstring."""
+    from beam import Allow, Conversation, Deny, Stream
     from beam.api.beam import Beam
 
     text = f"{_code(inspect.cleandoc(Beam.__doc__ or ''))}\n"
@@ -384,6 +385,23 @@ def python_api() -> str:
                 text += f"```python\n{name}{_signature(each)}\n```\n\n"
                 text += f"Waits{waits}.\n\n" if waits else ""
             text += f"{_code(inspect.cleandoc(found.__doc__ or ''))}\n"
+    return text + "".join(_api_of(each) for each in (Conversation, Stream, Allow, Deny))
+
+
+def _api_of(kind: type) -> str:
+    """A class beside `Beam` that programs use: how it is made, and its public methods."""
+    text = f"\n## {kind.__name__}\n\n```python\n{kind.__name__}{_signature(kind).removesuffix(' -> None')}\n```\n\n"
+    text += f"{_code(inspect.cleandoc(kind.__doc__ or ''))}\n"
+    for name, each in vars(kind).items():
+        if name.startswith("_") or not (
+            isinstance(each, property) or hasattr(each, "__wrapped__") or inspect.isfunction(each)
+        ):
+            continue
+        text += f"\n### {kind.__name__}.{name}\n\n"
+        if not isinstance(each, property):
+            text += f"```python\n{name}{_signature(each)}\n```\n\n"
+            text += "Waits, also `.aio`.\n\n" if hasattr(each, "aio") else ""
+        text += f"{_code(inspect.cleandoc(each.__doc__ or ''))}\n"
     return text
 
 

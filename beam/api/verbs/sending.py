@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,8 @@ from msgspec import UNSET, UnsetType, structs
 from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.verbs.opened import OpenedRoot, ignore
-from beam.base.errors import UnsupportedError, UsageError
-from beam.base.steps import Steps
+from beam.base.errors import NotFoundError, UnfinishedError, UnsupportedError, UsageError
+from beam.base.steps import Steps, sleeping
 from beam.broker.compose import HUMAN, Caller, compose
 from beam.model.message import NAME, Access, Message, Options, SessionContext, with_fields
 from beam.model.rule_lists import RuleLists
@@ -23,7 +24,9 @@ from beam.root.paths import AgentPaths
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from beam.api.deciding import OnAsk
     from beam.api.progress import Progress, Watched
+    from beam.api.stream import Stream
     from beam.broker.put import Receiver
     from beam.conversations.recording import Recorder, ReplayMode
     from beam.model.events import Event
@@ -125,6 +128,7 @@ class SendVerbs(OpenedRoot):
         key: str | None = None,
         deadline: float | None = None,
         seen: Callable[[Event], None] | None = None,
+        on_ask: OnAsk | None = None,
         **more: Unpack[OptionFields],
     ) -> Outcome:
         """Send a text, wait for its turn, and return the outcome. A failed turn is an outcome, not an error.
@@ -134,23 +138,82 @@ class SendVerbs(OpenedRoot):
         idempotent: a message with the same key is sent once, and later calls return its outcome. `deadline` is the
         seconds until its turn must have begun. `sender` is the agent in whose name to send.
 
+        `on_ask` decides what the agent asks for while it works: it gets each ask and returns `Allow(...)`, `Deny(...)`,
+        True or False. It runs in a thread of its own, and may take its time. An ask for which it raises is denied.
+
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
         TypeError for a keyword that is no field of `Options`.
         """
         message = self.message(
             agent, text, sender=sender, attach=attach, options=options, key=key, deadline=deadline, **more
         )
-        return await self.deliver.aio(message, seen)
+        return await self.deliver.aio(message, seen, on_ask=on_ask)
+
+    def stream(
+        self,
+        agent: str,
+        text: str,
+        *,
+        sender: str | None = None,
+        attach: Sequence[Path] = (),
+        options: Options | None = None,
+        key: str | None = None,
+        deadline: float | None = None,
+        on_ask: OnAsk | None = None,
+        **more: Unpack[OptionFields],
+    ) -> Stream[Outcome]:
+        """Send a text and return its events as they come, for a `for` loop or `async for`; `result` is the outcome.
+
+        Who leaves the loop early ends the turn. Takes the parameters of `send`, and raises what it raises: what keeps
+        the message from being sent at once, the rest in the loop.
+        """
+        from beam.api.stream import Stream
+
+        message = self.message(
+            agent, text, sender=sender, attach=attach, options=options, key=key, deadline=deadline, **more
+        )
+
+        async def work(seen: Callable[[Event], None]) -> Outcome:
+            return await self.deliver.aio(message, seen, on_ask=on_ask)
+
+        return Stream(work, lambda: self._end(message.id))
+
+    async def _end(self, message_id: str) -> None:
+        """End the turn of a message, or withdraw it."""
+        from beam.broker.requests import request
+
+        with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended by itself
+            paths, whole = self._find(message_id)
+            await sleeping(request(self.context, paths, "interrupt", whole, by=self.me))
 
     @coroutine_verb
-    async def deliver(self, message: Message, seen: Callable[[Event], None] | None = None) -> Outcome:
-        """Send a message that `message` made and return its outcome; its events go to `seen` as they are recorded."""
+    async def deliver(
+        self,
+        message: Message,
+        seen: Callable[[Event], None] | None = None,
+        *,
+        on_ask: OnAsk | None = None,
+    ) -> Outcome:
+        """Send a message that `message` made and return its outcome; its events go to `seen` as they are recorded.
+        `on_ask` decides what the agent asks for, as in `send`."""
+        if on_ask is not None:
+            self.check_person("decides what an agent asks for")
         if self.turn is not None:
             return await self.turn.deliver(message, self._clock)
-        if self._recorder is None:
-            return await self._deliver(message, seen or ignore)
-        outcome = await self._deliver(message, self._recorder.beside(seen or ignore))
-        self._recorder.check()
+        if self._recorder is not None:
+            seen = self._recorder.beside(seen or ignore)
+        if on_ask is None:
+            outcome = await self._deliver(message, seen or ignore)
+        else:
+            from beam.api.deciding import Deciding
+
+            deciding = Deciding(self.context, on_ask, seen or ignore, by=self.me)
+            try:
+                outcome = await self._deliver(message, deciding.event)
+            finally:
+                await deciding.close()
+        if self._recorder is not None:
+            self._recorder.check()
         return outcome
 
     async def _deliver(self, message: Message, seen: Callable[[Event], None]) -> Outcome:

@@ -22,7 +22,7 @@ from beam.cli.streams import is_colourful
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from beam import LiveChat, NextTurn
+    from beam import Event, LiveChat, NextTurn
     from beam.cli.chatting.composer import Composer
     from beam.cli.context import Context
 
@@ -55,7 +55,7 @@ class TogetherChat:
         self._code = 0
         self._composer = self._made() if is_watched else None
         self._turns = Turns(
-            self._beam, self._style, self._say, self._composer.ask if self._composer else None, seen=chat.event
+            self._beam, self._style, self._say, self._composer.ask if self._composer else None, seen=self._seen
         )
         self._speaker = ""
 
@@ -134,6 +134,12 @@ class TogetherChat:
                 self._code = outcome.exit_code
         if self._is_paused and not self._chat.why:
             self._note("paused: say something, or /go; ^D ends it")
+
+    def _seen(self, event: Event) -> None:
+        self._chat.event(event)
+        message = self._turns.message
+        if self._chat.must_stop and message is not None and not self._turns.is_interrupted(message.id):
+            self._turns.interrupt()
 
     def _step_in(self) -> None:
         waiting, self._waiting = self._waiting, []

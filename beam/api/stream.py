@@ -1,0 +1,75 @@
+"""The events of work that goes on, as an iterator: for a `for` loop, or an `async for` in an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from beam.base import files
+from beam.base.errors import UsageError
+from beam.model.events import Event
+
+if TYPE_CHECKING:
+    import asyncio
+
+R = TypeVar("R")
+Seen = Callable[[Event], None]
+
+
+class Stream(Generic[R]):
+    """Events as they come, once. After the last one, `result` is what it came to.
+
+    In a `for` loop the turn waits as long as the body takes. Who leaves the loop early ends the turn; an `async for`
+    does so at once inside `async with contextlib.aclosing(...)`.
+    """
+
+    def __init__(self, work: Callable[[Seen], Coroutine[Any, Any, R]], stop: Callable[[], Coroutine[Any, Any, None]]):
+        self._work = work
+        self._stop = stop
+        self._task: asyncio.Task[R] | None = None
+
+    @property
+    def result(self) -> R:
+        """Return what it came to. Raises UsageError before the last event."""
+        if self._task is None or not self._task.done():
+            raise UsageError("the stream is not over", "take all its events first")
+        return self._task.result()
+
+    def __iter__(self) -> Iterator[Event]:
+        import asyncio
+
+        files.check_descriptors(files.TURN_FILES)
+        with asyncio.Runner() as runner:
+            feed = self._feed()
+
+            async def following() -> Event | None:
+                return await anext(feed, None)
+
+            async def close() -> None:
+                await feed.aclose()
+
+            try:
+                while (event := runner.run(following())) is not None:
+                    yield event
+            finally:
+                runner.run(close())
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._feed()
+
+    async def _feed(self) -> AsyncGenerator[Event, None]:
+        import asyncio
+
+        if self._task is not None:
+            raise UsageError("this stream was read before", "begin another one")
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = self._task = asyncio.ensure_future(self._work(queue.put_nowait))
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            task.result()
+        finally:
+            if not task.done():
+                await self._stop()
+                await asyncio.wait([task])
