@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -365,6 +366,20 @@ def test_a_step_whose_agent_had_no_turn_to_quote_is_skipped(place: Cli) -> None:
     result = place("run", "s.yaml", "--json").json
     assert [step["verdict"] for step in result["steps"]] == ["passed", "skipped", "skipped"]
     assert result["steps"][-1]["why"] == "a had no turn before"
+
+
+def test_a_replay_of_more_turns_waits_no_longer_for_the_disk(place: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = Beam(cwd=place.project, environ=place.env)
+    counts = []
+    for turns in (1, 8):
+        scenario(place, "- {send: a, prompt: hello}\n" * turns)
+        python.run("s.yaml", record=place.project / "rec")
+        synced: list[int] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", synced.append)
+            assert python.run("s.yaml", replay=place.project / "rec").exit_code == 0
+        counts.append(len(synced))
+    assert counts[0] == counts[1]
 
 
 def test_one_message_is_recorded_and_replayed_and_what_is_missing_is_filled_in(place: Cli) -> None:

@@ -8,6 +8,7 @@ file.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import errno
 import os
 import stat
@@ -40,6 +41,7 @@ PIECE_BYTES = (
 )  # what is read at once of a file that may be of any size: a segment of a journal, as it usually is
 _MORE = 4096  # what may have been added since its size was asked
 _DIRECTORY_MODE = 0o700
+_waits_for_disk = contextvars.ContextVar("waits_for_disk", default=True)
 _NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device would keep its opener
 
 
@@ -89,12 +91,33 @@ def make_directory(path: Path) -> None:
             path.mkdir(mode=_DIRECTORY_MODE)
 
 
+@contextlib.contextmanager
+def unsynced() -> Generator[None]:
+    """Let nothing that is written inside wait for the disk, in this task and in those that it starts.
+
+    It is for a replay, which acts on nothing and can be made again: a power failure may take it.
+    """
+    token = _waits_for_disk.set(False)
+    try:
+        yield
+    finally:
+        _waits_for_disk.reset(token)
+
+
+def sync(handle: int) -> bool:
+    """Sync the open file to disk, and return True; False inside of `unsynced`, where nothing is."""
+    if not _waits_for_disk.get():
+        return False
+    os.fsync(handle)
+    return True
+
+
 def sync_directory(path: Path) -> None:
     """Sync the names in the directory to disk."""
     with disk("sync", path):
         handle = open_directory(path)
         try:
-            os.fsync(handle)
+            sync(handle)
         finally:
             os.close(handle)
 
@@ -105,7 +128,7 @@ def write_new(path: Path, data: bytes) -> None:
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             write_all(handle, data)
-            os.fsync(handle)
+            sync(handle)
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink()
@@ -126,7 +149,7 @@ def allocate(path: Path, size: int) -> None:
                 os.posix_fallocate(handle, 0, size)
             else:
                 write_all(handle, bytes(size))
-            os.fsync(handle)
+            sync(handle)
         except OSError:
             with contextlib.suppress(OSError):
                 path.unlink()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from beam.agents import registry
+from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
 from beam.base.steps import sleeping
 from beam.broker import duty
@@ -123,6 +124,9 @@ class HeldAgents:
             with contextlib.suppress(BeamError):
                 await each.lease.end_kept("the run is over")
         for each in held:
+            if self._is_answered:
+                with contextlib.suppress(BeamError):
+                    each.lease.log.journal.sync()
             each.lease.hand_over()
 
     async def _hold(self, paths: AgentPaths) -> HeldAgent:
@@ -167,10 +171,11 @@ class HeldAgents:
 
         lease.log.watcher = watch
         try:
-            put(self.context, lease.log.paths, message)
-            held.is_new = False
-            with told_at_once(lease):
-                return await self._until_over(lease, message.id, stop, via=message.options.via)
+            with files.unsynced() if self._is_answered else contextlib.nullcontext():
+                put(self.context, lease.log.paths, message)
+                held.is_new = False
+                with told_at_once(lease):
+                    return await self._until_over(lease, message.id, stop, via=message.options.via)
         finally:
             self._stops.discard(stop)
             lease.log.watcher = _ignore
@@ -212,9 +217,14 @@ class HeldAgents:
                 )
             await stop.wait(min(due.pause_s or _LONGEST_PAUSE_S, _LONGEST_PAUSE_S))
 
+    @property
+    def _is_answered(self) -> bool:
+        """Return whether recordings answer every message, so that no agent acts."""
+        return self.context.recordings is not None and not self.context.recordings.needs_agents
+
     def _keeps(self, agent: str, via: str | None) -> bool:
         """Return whether the agent's process can stay for the next turn."""
-        if self.context.recordings is not None and not self.context.recordings.needs_agents:
+        if self._is_answered:
             return False
         adapter = registry.adapter(self.context.config.resolve(agent).settings.adapter)
         try:

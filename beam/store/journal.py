@@ -322,9 +322,15 @@ class Journal:
             raise files.disk_error("write", path, error) from error
         self._size += len(data)
 
+    def sync(self) -> None:
+        """Sync what was appended without. Raises DiskError."""
+        if self._synced < self._size:
+            self._sync()
+
     def _sync(self) -> None:
         try:
-            os.fsync(self._handle)
+            if not files.sync(self._handle):
+                return
         except OSError as error:
             self._suspect = True
             raise files.disk_error("sync", self.directory / self._name, error) from error

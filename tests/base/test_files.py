@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -34,6 +35,39 @@ def test_a_published_file_is_private_whole_and_leaves_nothing_behind(tmp_path: P
     assert (tmp_path / "b").read_bytes() == b"data"
     assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_what_need_not_wait_for_the_disk_is_written_all_the_same_and_the_rest_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for name in ("tmp", "new"):
+        (tmp_path / name).mkdir()
+    with files.unsynced():
+        files.publish(tmp_path / "tmp" / "a", tmp_path / "new" / "a", b"data")
+    assert ((tmp_path / "new" / "a").read_bytes(), synced) == (b"data", [])
+    files.publish(tmp_path / "tmp" / "b", tmp_path / "new" / "b", b"data")
+    assert len(synced) == 3
+
+
+def test_another_task_waits_for_the_disk_as_always() -> None:
+    async def replay(waits: asyncio.Event) -> bool:
+        with files.unsynced():
+            waits.set()
+            await asyncio.sleep(0)
+            return files.sync(99_999)
+
+    async def other(waits: asyncio.Event) -> None:
+        await waits.wait()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            files.sync(99_999)
+
+    async def both() -> list[bool | None]:
+        waits = asyncio.Event()
+        return await asyncio.gather(replay(waits), other(waits))
+
+    assert asyncio.run(both()) == [False, None]
 
 
 @pytest.mark.parametrize("count", [3, 100])

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beam.base import files
 from beam.base.errors import CorruptError, DiskError, RefusedFileError
 from beam.model import events
 from beam.model.events import AnyEvent
@@ -264,6 +265,26 @@ def test_after_a_failed_sync_the_event_stands_and_is_synced_with_the_next(
     assert texts(said) == ["one", "two", "three"]
     assert seqs(said) == [1, 2, 3]
     assert journal.state.seq == 3
+
+
+def test_what_waited_for_no_disk_is_synced_with_the_next_that_does_and_written_again_if_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = begin(tmp_path / "j")
+    synced = journal._synced
+    with files.unsynced():
+        journal.append(events.Text(text="one"), sync=True)
+    assert journal._synced == synced
+    monkeypatch.setattr(module.os, "fsync", Failing(os.fsync, [0, None, None]))
+    with pytest.raises(DiskError, match="can't sync"):
+        journal.append(events.Text(text="two"), sync=True)
+    again: list[int] = []
+    with monkeypatch.context() as patched:
+        pieces = files.pieces
+        patched.setattr(files, "pieces", lambda path, start: again.append(start) or pieces(path, start))
+        journal.append(events.Text(text="three"), sync=True)
+    assert again == [synced]
+    assert texts(read_all(tmp_path / "j")) == ["one", "two", "three"]
 
 
 def test_what_is_written_again_after_a_failed_sync_goes_through_no_link(
