@@ -23,6 +23,7 @@ from tests.support import console, made, made_agents, other_package, ruled
 from tests.support.cli import Cli
 from tests.support.markdown import blocks, broken_links, parts, rows, shell_lines, with_parts
 from tests.support.typed import refused
+from tests.test_docs_uses import USES
 
 TOP = Path(__file__).parents[1]
 PARTS = {**made.PARTS, **made_agents.PARTS, "rules": ruled.rules}
@@ -116,7 +117,7 @@ def test_every_word_of_the_glossary_is_explained_once_and_the_states_are_true() 
 
 
 def test_every_console_session_of_the_docs_is_played_by_a_test() -> None:
-    played = {"README.md", "adding-an-agent.md", "first-steps.md"}
+    played = {"README.md", "adding-an-agent.md", "first-steps.md"} | USES
     assert {file.name for file in PAGES if blocks(file.read_text(), "console")} == played
 
 

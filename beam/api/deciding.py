@@ -75,7 +75,7 @@ class Deciding:
                     undecided.cancel()
 
     async def close(self) -> None:
-        """Decide nothing any more."""
+        """Stop deciding: the message is over."""
         for task in self._undecided.values():
             task.cancel()
         if self._tasks:
