@@ -32,7 +32,7 @@ demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
 # Each worker collects all tests. Their bytecode is made once before, while the agent CLIs are fetched.
-test: $(VENV)/.ready ## all tests, with the real agent CLIs where npm is
+test: $(VENV)/.ready ## the tests, with the real agent CLIs where npm is (docs/tests.md)
 	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
 	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not soak and not conformance'
@@ -44,6 +44,7 @@ unit: $(VENV)/.ready ## the quick tests, in some seconds
 conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json
 	@$(BIN)/python -m tests.real.install
 	BEAM_REQUIRE_REAL_AGENTS=1 BEAM_WRITE_CONFORMANCE=1 $(PYTEST) -q -n 2 --dist loadfile tests/conformance -m real
+	BEAM_REQUIRE_REAL_AGENTS=1 $(PYTEST) -q -n 2 --dist loadfile tests/real -m conformance
 	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py tests/conformance/test_conformance_table.py
 
 drift: $(VENV)/.ready ## what changed in each agent CLI since the pinned version (CLIS="claude qwen@0.24.4": only these)

@@ -54,9 +54,9 @@ def place() -> Iterator[Path]:
         source = made / "source"
         left_out = shutil.ignore_patterns(".*", "tests", "bench", "__pycache__")
         shutil.copytree(TOP, source, ignore=left_out)
-        subprocess.run([sys.executable, "-m", "venv", made / "venv"], check=True)
-        install = [made / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", source]
-        subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", made / "venv"], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", made / "venv/bin/python", "install", "--no-compile"]
+        subprocess.run([*pip, "--quiet", "--disable-pip-version-check", source], check=True, stdout=subprocess.DEVNULL)
         yield made
     finally:
         shutil.rmtree(made)
@@ -68,8 +68,15 @@ def _as_nobody() -> list[str]:
     return ["unshare", "--mount", "sh", "-c", _AS_NOBODY, "sh", str(base), closed]
 
 
-@pytest.mark.parametrize("is_repository", [True, False], ids=["in a git repository", "outside"])
-@pytest.mark.parametrize("is_other", [False, True], ids=["this user", "another user"])
+@pytest.mark.parametrize(
+    ("is_other", "is_repository"),
+    [
+        pytest.param(False, True, id="this user, in a git repository"),
+        pytest.param(True, False, id="another user, outside"),
+        pytest.param(False, False, id="this user, outside", marks=pytest.mark.soak),
+        pytest.param(True, True, id="another user, in a git repository", marks=pytest.mark.soak),
+    ],
+)
 def test_the_first_commands_of_the_readme_work_after_pip_install(
     place: Path, is_other: bool, is_repository: bool
 ) -> None:
@@ -101,7 +108,13 @@ def test_the_first_commands_of_the_readme_work_after_pip_install(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("is_repository", [True, False], ids=["in a git repository", "outside"])
+@pytest.mark.parametrize(
+    "is_repository",
+    [
+        pytest.param(True, id="in a git repository", marks=pytest.mark.soak),
+        pytest.param(False, id="outside"),
+    ],
+)
 def test_three_commands_lead_from_the_installation_to_a_second_answer_with_a_changed_file(
     place: Path, agents_path: str, is_repository: bool
 ) -> None:

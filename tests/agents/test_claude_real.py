@@ -140,6 +140,7 @@ def test_a_session_gets_beams_id_and_is_resumed_with_its_context(claude: Claude)
     assert "remember plums" in claude.sent()
 
 
+@pytest.mark.soak
 def test_an_unknown_resume_id_is_lost_and_an_id_in_use_is_a_bad_request(claude: Claude) -> None:
     unknown = str(uuid.uuid4())
     found, verdict = claude.run("hi", session_id=unknown)
@@ -200,7 +201,7 @@ CHANGES = [
 ]
 
 
-RARER = (1, 3, 4)  # `make soak` has these
+RARER = (0, 1, 3, 4)  # `make soak` has these
 
 
 @pytest.mark.parametrize(
@@ -230,6 +231,7 @@ def test_access_read_denies_a_change_that_the_persons_own_settings_and_hooks_all
     assert ((claude.folder / "text").read_text(), (claude.folder / "n.ipynb").read_text()) == ("a", notebook)
 
 
+@pytest.mark.soak
 def test_access_read_looks(claude: Claude) -> None:
     file = claude.folder / "text"
     file.write_text("needle")
@@ -299,7 +301,7 @@ def test_access_full_asks_nothing_and_root_is_told_what_claude_wants(claude: Cla
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
-        ("/cost", " /cost"),
+        pytest.param("/cost", " /cost", marks=pytest.mark.soak),
         pytest.param("/nothing like it", " /nothing like it", marks=pytest.mark.soak),
         ("\n/cost", "\n/cost"),
         pytest.param("--version", "--version", marks=pytest.mark.soak),
@@ -312,6 +314,7 @@ def test_the_model_gets_the_prompt_whatever_it_begins_with(claude: Claude, text:
     assert claude.model.prompts() == [seen]
 
 
+@pytest.mark.soak
 def test_the_model_gets_attached_text_and_images_also_from_outside_the_folder(claude: Claude) -> None:
     inside, outside, image = claude.folder / "two words.txt", claude.home / "out, (é).txt", claude.folder / "dot.png"
     inside.write_text("words inside")

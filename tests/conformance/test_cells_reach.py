@@ -13,7 +13,7 @@ from tests.conformance.attempts import ATTEMPTS, EDIT, READ
 from tests.conformance.cases import case, refused
 from tests.conformance.subject import Subject, place
 
-QUICK = ("claude", "opencode")
+QUICK = ("claude",)
 _HARMLESS = {"refused", "capped", "not offered"}
 
 

@@ -1,7 +1,7 @@
 """The real agents that speak the Agent Client Protocol, through the real `beam`, against the scripted model.
 
-What every one of them must do is the same test for all: a warm turn, a denial, an approval and an interrupt are tried
-by `make test`; the rest by `make soak`.
+What every one of them must do is the same test for all: a warm turn, a denial, an approval and an interrupt of Gemini
+are tried by `make test`; the rest, and the others, by `make soak`.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def model() -> Iterator[FakeModel]:
         yield model
 
 
-SLOW_TWINS = ("kilo", "qwen")  # of OpenCode and Gemini: 8 and 4 s of CPU to start, and the same server
+QUICK = ("gemini",)  # all are clients of one link
 
 
-@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.soak if name in SLOW_TWINS else ()) for name in NAMES])
+@pytest.fixture(params=[pytest.param(name, marks=() if name in QUICK else pytest.mark.soak) for name in NAMES])
 def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str, model: FakeModel) -> Iterator[Agent]:
     """beam in a place where the agent is the pinned one and talks to the scripted model only."""
     name = request.param
@@ -95,7 +95,7 @@ def _card(agent: Agent) -> Any:
     return registry.adapter(agent.name).card.faces["dialogue"]
 
 
-# -- tried for each by `make test` -------------------------------------------------------------------------------------
+# -- tried by `make test` ----------------------------------------------------------------------------------------------
 
 
 def test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied(agent: Agent) -> None:

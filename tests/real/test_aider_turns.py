@@ -35,6 +35,7 @@ def aider(beam: Cli, agents_path: str) -> Iterator[Cli]:
         yield beam.with_env({"PATH": agents_path, **model.env("aider", home)})
 
 
+@pytest.mark.soak
 def test_an_aider_that_is_killed_after_its_answer_and_before_its_edit_has_crashed(aider: Cli) -> None:
     sending = aider.start("send", "aider", "--access", "full", "--json", "make it new")
     eventually(lambda: "prompt.sent" in aider.types("aider"), 60)
@@ -51,6 +52,7 @@ def test_an_aider_that_is_killed_after_its_answer_and_before_its_edit_has_crashe
     assert (aider.project / "README.md").read_text() == "changed\n"
 
 
+@pytest.mark.soak
 def test_an_aider_that_says_0_has_made_its_edit(aider: Cli) -> None:
     done = aider("send", "aider", "--access", "full", "--json", "make it new", timeout=120).json
     assert done["status"] == "completed", done

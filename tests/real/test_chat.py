@@ -71,6 +71,7 @@ def test_claude_answers_asks_is_interrupted_and_stays_one_process(place: Cli) ->
     assert [event["since"] for event in starts[:3]] == [None, 1, 1]
 
 
+@pytest.mark.soak
 def test_claude_reads_what_is_typed_while_its_tool_runs(place: Cli, model: FakeModel) -> None:
     shown = chat(place, "claude", "--access", "full")
     shown.until("chat with claude")

@@ -96,7 +96,7 @@ def test_a_first_turn_prints_only_the_answer_and_streams_it(claude: Cli) -> None
     assert (exited["code"], exited["stopped_by"], exited["swept"]) == (0, "quit", 0)
 
 
-@pytest.mark.parametrize("via", ["exec", "dialogue"])
+@pytest.mark.parametrize("via", [pytest.param("exec", marks=pytest.mark.soak), "dialogue"])
 def test_what_a_subagent_did_and_said_is_printed(claude: Cli, via: str) -> None:
     done = claude("send", "claude", "--via", via, "--access", "full", delegate(bash("echo from below")))
     assert done.code == 0, done
@@ -137,6 +137,7 @@ def test_warm_the_second_turn_has_the_context_in_the_same_process(claude: Cli) -
     assert [event["since"] for event in events(claude, "agent.started")] == [None, 1, 1]
 
 
+@pytest.mark.soak
 def test_without_a_mode_named_it_is_warm_where_its_process_stays_and_headless_where_it_does_not(claude: Cli) -> None:
     words = ("send", "claude", "--access", "read", "--json")
     alone = claude(*words, "plums", timeout=120).json
@@ -149,6 +150,7 @@ def test_without_a_mode_named_it_is_warm_where_its_process_stays_and_headless_wh
     assert claude("agent", "release", "claude").code == 0
 
 
+@pytest.mark.soak
 def test_kept_without_a_broker_it_is_warm_controlled_from_any_shell_and_released(claude: Cli, model: FakeModel) -> None:
     first = send(claude, "plums", "--keep", "5m").json
     assert claude("agent", "set", "claude", "model=claude-haiku-4-5").code == 0
@@ -415,6 +417,7 @@ def test_an_interrupt_with_an_ask_open_cancels_it(claude: Cli) -> None:
     assert len(events(claude, "permission.cancelled")) == 1 and files(claude.project) == []
 
 
+@pytest.mark.soak
 def test_one_that_is_killed_in_its_turn_leaves_nothing_and_its_session_goes_on(claude: Cli) -> None:
     prompt = f"!say begun !then {bash('touch made; tail -f /dev/null')}"
     send(claude, "hello")

@@ -36,6 +36,7 @@ def sent(model: FakeModel) -> list[Any]:
     return [request.body for request in model.requests if request.asked is not None]
 
 
+@pytest.mark.soak
 def test_who_waits_for_claude_at_a_terminal_sees_its_call_and_the_tokens_so_far(claude: Cli) -> None:
     prompt = f"!tool Bash {json.dumps({'command': 'sleep 8', 'description': 'Wait'})}"
     terminal = Terminal(claude, "send", "claude", "--access", "full", prompt, columns=140, env=SANDBOX)
@@ -48,6 +49,7 @@ def test_a_first_turn_with_nothing_set_up_prints_only_the_answer(claude: Cli) ->
     assert (done.code, done.out, done.err) == (0, "ECHO[hello] turns=1\n", "")
 
 
+@pytest.mark.soak
 def test_the_second_turn_has_the_context_of_the_first(claude: Cli, model: FakeModel) -> None:
     first = claude("send", "claude", "remember the number 4711", "--json").json
     second = claude("send", "claude", "which number?", "--json").json
@@ -86,11 +88,12 @@ def test_what_read_access_does_not_allow_is_denied_and_said(claude: Cli) -> None
 @pytest.mark.parametrize(
     ("prompt", "options", "code", "status", "class_"),
     [
-        ("!error 401", (), 1, "failed", "auth"),  # each class: tests/agents/test_claude_real.py
+        # each class: tests/agents/test_claude_real.py; of them `make test` has the cell `api_401`
+        pytest.param("!error 401", (), 1, "failed", "auth", marks=pytest.mark.soak),
         ("!refuse", (), 6, "refused", None),
-        ("!max_tokens", (), 11, "truncated", None),
+        pytest.param("!max_tokens", (), 11, "truncated", None, marks=pytest.mark.soak),
         ('!tool Glob {"pattern":"*"}', ("--max-turns", "1"), 7, "limit", None),
-        ('!tool Glob {"pattern":"*"}', ("--budget", "0.0001"), 7, "limit", None),
+        pytest.param('!tool Glob {"pattern":"*"}', ("--budget", "0.0001"), 7, "limit", None, marks=pytest.mark.soak),
     ],
 )
 def test_each_way_to_fail_has_its_own_status_and_exit_code(
@@ -107,6 +110,7 @@ def test_each_way_to_fail_has_its_own_status_and_exit_code(
         assert claude.box("claude", "dead"), "it is kept for beam queue retry"
 
 
+@pytest.mark.soak
 def test_the_plain_form_says_a_failure_in_one_line_and_nothing_on_stdout(claude: Cli) -> None:
     done = claude("send", "claude", "!error 400")
     assert (done.code, done.out) == (1, "")
@@ -114,6 +118,7 @@ def test_the_plain_form_says_a_failure_in_one_line_and_nothing_on_stdout(claude:
     assert done.err.startswith("beam: claude: failed (bad_request): API Error: 400")
 
 
+@pytest.mark.soak
 def test_retries_are_capped_and_seen_as_they_happen(claude: Cli) -> None:
     done = claude("send", "claude", "!error 500 2", "--json", env={"BEAM_RETRIES": "3"})
     assert done.json["status"] == "completed"
@@ -124,6 +129,7 @@ def test_retries_are_capped_and_seen_as_they_happen(claude: Cli) -> None:
     assert all(event["http_status"] == 500 and event["delay_s"] > 0 for event in retries)
 
 
+@pytest.mark.soak
 def test_a_session_that_claude_lost_is_said_and_the_message_runs_once_afresh(claude: Cli, model: FakeModel) -> None:
     first = claude("send", "claude", "one", "--json").json
     for transcript in (claude.base / "home" / ".claude" / "projects").rglob("*.jsonl"):
@@ -145,6 +151,7 @@ def test_a_turn_over_its_time_is_stopped_and_keeps_its_session(claude: Cli) -> N
     assert not processes_with(str(claude.base))
 
 
+@pytest.mark.soak
 def test_a_killed_claude_is_a_crash_and_the_next_message_goes_on(claude: Cli) -> None:
     sending = claude.start("send", "claude", "!stall", "--json")
     eventually(lambda: "prompt.sent" in claude.types("claude"))
@@ -183,7 +190,9 @@ def test_many_at_once_in_throw_away_sessions_all_answer(claude: Cli, model: Fake
 @pytest.mark.parametrize(
     ("text", "arrives"),
     [
-        ("/cost", " /cost"),  # one documented space keeps it from being a slash command
+        pytest.param(
+            "/cost", " /cost", marks=pytest.mark.soak
+        ),  # one documented space keeps it from being a slash command
         ("-hello --model x 'quotes' \"and\" `more` $HOME\nünï 漢字 🙂\n\n  indented", None),
     ],
 )
@@ -195,6 +204,7 @@ def test_a_prompt_reaches_the_model_as_it_was_written(
     assert model.prompts()[-1].rstrip("\n") == (arrives or text)
 
 
+@pytest.mark.soak
 def test_a_schema_gives_a_structured_answer_or_says_that_there_is_none(claude: Cli) -> None:
     schema = claude.project / "schema.json"
     schema.write_text(json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}))
@@ -204,7 +214,8 @@ def test_a_schema_gives_a_structured_answer_or_says_that_there_is_none(claude: C
     assert (never.code, never.json["status"]) == (1, "failed")
 
 
-@pytest.mark.parametrize("size", [200_000, pytest.param(900_000, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("size", [200_000, 900_000])
 def test_a_large_prompt_comes_back_whole(claude: Cli, size: int) -> None:
     text = "x" * size
     done = claude("send", "claude", stdin=text)

@@ -57,6 +57,7 @@ def test_a_first_turn_with_nothing_set_up_prints_only_the_answer(codex: Cli) -> 
     assert events(codex, "unknown") == []
 
 
+@pytest.mark.soak
 def test_the_second_turn_has_the_context_of_the_first_and_its_own_usage(codex: Cli, model: FakeModel) -> None:
     outcomes = [codex("send", "codex", f"{word} !usage 100 7", "--json").json for word in ("plums", "what?", "and?")]
     assert [outcome["session"] for outcome in outcomes] == ["new", "resumed", "resumed"]
@@ -113,6 +114,7 @@ def test_a_tool_call_and_its_result_are_events(codex: Cli) -> None:
     assert (returned["output"], returned["is_error"]) == ("out\n[exit code 3]", True)
 
 
+@pytest.mark.soak
 def test_call_ids_are_unique_over_turns_though_item_ids_restart(codex: Cli) -> None:
     for _ in range(2):
         assert codex("send", "codex", shell("true")).code == 0
@@ -184,6 +186,7 @@ def test_retries_are_seen_as_they_happen(codex: Cli) -> None:
     assert [(event["attempt"], event["of"], event["class"]) for event in retries] == [(1, 5, "auth"), (2, 5, "auth")]
 
 
+@pytest.mark.soak
 def test_a_refused_connection_ends_by_beams_own_cap(codex: Cli, model: FakeModel) -> None:
     model.stop()
     done = codex("send", "codex", "hello", "--json", env={"BEAM_RETRIES": "1"}, timeout=40)
@@ -198,6 +201,7 @@ def test_a_stream_that_stalls_is_stopped_after_the_idle_time(codex: Cli) -> None
     assert codex("send", "codex", "go on", "--json").json["session"] == "resumed"
 
 
+@pytest.mark.soak
 def test_a_killed_codex_leaves_no_native_process_and_its_session_goes_on(codex: Cli, model: FakeModel) -> None:
     running = codex.start("send", "codex", shell("sleep 60"), "--json")
     pid = agent_pid(codex)

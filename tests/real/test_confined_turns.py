@@ -28,7 +28,7 @@ def each(*names: object) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("agent", names, indirect=True)
 
 
-@each(*(pytest.param(name, marks=SLOW) for name in ("opencode", "kilo")))  # `make test` has the conformance cell
+@each(*(pytest.param(name, marks=SLOW) for name in ("opencode", "kilo")))
 def test_at_edit_a_link_in_the_project_leads_no_file_tool_into_beams_state(agent: Subject) -> None:
     project, state = agent.cli.project, agent.cli.base / "home/.local/state/beam"
     queue = state / "projects/other/agents/claude/queue/new"
@@ -46,7 +46,7 @@ def test_at_edit_a_link_in_the_project_leads_no_file_tool_into_beams_state(agent
     assert not (state / "absolute").exists()
 
 
-@each("claude", *(pytest.param(name, marks=SLOW) for name in ("opencode", "kilo", "gemini", "copilot")))
+@each(*(pytest.param(name, marks=SLOW) for name in ("claude", "opencode", "kilo", "gemini", "copilot")))
 def test_a_cli_works_and_resumes_at_read_and_at_edit_in_a_home_that_is_new_and_again(agent: Subject) -> None:
     for number, access in enumerate(("read", "edit", "read", "edit")):
         done = agent.send(f"hello {number}", access=access).json

@@ -11,7 +11,7 @@ from tests.conformance.adapters import ADAPTERS
 from tests.conformance.subject import Subject, place
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
-QUICK = ("claude", "codex")
+QUICK = ("codex",)
 
 
 @pytest.fixture

@@ -289,7 +289,9 @@ def test_a_background_job_of_claude_is_told_once_and_stands_once_while_it_lives(
     eventually(lambda: lines() == [], 30, what="it stands after its end")
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
+@pytest.mark.parametrize(
+    "name", ["codex", *(pytest.param(name, marks=pytest.mark.soak) for name in ("claude", "gemini", "opencode"))]
+)
 def test_an_adopted_session_has_its_history_in_the_journal_and_goes_on(place: Place, name: str) -> None:
     place.start(name, prompt_of(name)).wait(WAIT)
     env = {**ADAPTERS[name].env, **place.model.env(name, place.home), "PATH": place.env["PATH"]}

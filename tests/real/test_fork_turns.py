@@ -27,7 +27,7 @@ def sent(model: FakeModel) -> str:
     return json.dumps([request.body for request in model.requests if request.asked is not None][-1])
 
 
-@pytest.mark.parametrize("name", FORKING)
+@pytest.mark.parametrize("name", [pytest.param("claude", marks=pytest.mark.soak), "codex"])
 def test_a_fork_goes_on_in_a_copy_and_the_original_never_hears_of_it(
     beam: Cli, agents_path: str, model: FakeModel, name: str
 ) -> None:

@@ -61,6 +61,7 @@ def grow_old(cli: Cli) -> None:
         path.rename(path.with_name(f"session-2020-01-01T{stem[2]}"))
 
 
+@pytest.mark.soak
 def test_a_first_turn_with_nothing_set_up_prints_only_the_answer(gemini: Cli, model: FakeModel) -> None:
     done = gemini("send", "gemini", "hello")
     assert (done.code, done.out, done.err) == (0, "ECHO[hello] turns=1\n", "")
@@ -68,6 +69,7 @@ def test_a_first_turn_with_nothing_set_up_prints_only_the_answer(gemini: Cli, mo
     assert len(model.requests) == 1
 
 
+@pytest.mark.soak
 def test_the_second_turn_has_the_context_of_the_first_and_its_own_usage(gemini: Cli, model: FakeModel) -> None:
     outcomes = [gemini("send", "gemini", f"{word} !usage 100 7", "--json").json for word in ("plums", "what?")]
     assert [outcome["session"] for outcome in outcomes] == ["new", "resumed"]

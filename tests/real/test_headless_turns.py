@@ -25,14 +25,14 @@ def agent(request: pytest.FixtureRequest, tmp_path: Path, agents_path: str) -> I
     yield from place(request.param, tmp_path, agents_path)
 
 
-def each(*names: str) -> pytest.MarkDecorator:
+def each(*names: object) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("agent", names, indirect=True)
 
 
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
-@each("kimi", "cn", "cline")
+@each("kimi", pytest.param("cn", marks=pytest.mark.soak), pytest.param("cline", marks=pytest.mark.soak))
 def test_a_cli_that_asks_nobody_runs_only_with_an_explicit_full(agent: Subject) -> None:
     done = agent.cli("send", agent.name, "--json", "hello")
     assert (done.code, done.json["class"]) == (10, "unsupported")
@@ -40,6 +40,7 @@ def test_a_cli_that_asks_nobody_runs_only_with_an_explicit_full(agent: Subject) 
     assert agent.model.requests == []
 
 
+@pytest.mark.soak
 @each("opencode")
 def test_a_folders_configuration_gives_opencode_no_rights_and_starts_no_servers_under_access_read(
     agent: Subject,
@@ -132,6 +133,7 @@ def test_aider_says_when_the_history_of_its_session_is_gone(agent: Subject) -> N
     assert any(event["type"] == "session.lost" for event in agent.cli.journal("aider"))
 
 
+@pytest.mark.soak
 @each("cline")
 def test_clines_hub_daemon_does_not_survive_the_turn(agent: Subject) -> None:
     before = time.time()

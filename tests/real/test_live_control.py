@@ -51,6 +51,7 @@ def write(path: Path) -> str:
     return f"!tool Write {json.dumps({'file_path': str(path), 'content': 'x'})}"
 
 
+@pytest.mark.soak
 def test_claude_plans_and_acts_again_as_it_is_set(live: Cli) -> None:
     assert send(live, "claude", "hello", access="edit").code == 0
     assert live("agent", "set", "claude", "--live", "mode=plan").code == 0

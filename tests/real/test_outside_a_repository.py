@@ -19,7 +19,7 @@ from tests.support.repository import is_in_repository
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 SCREENS = ("claude", "codex", "gemini", "opencode", "aider", "qwen", "copilot")
 ANSWER = "plain words"
-QUICK = ("claude", "codex", "pi")
+QUICK = ("codex",)
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ def test_a_turn_is_recorded_and_replayed_in_another_place_without_a_model(
     assert {path.name: path.read_text() for path in other.project.glob("*.txt")} == made
 
 
+@pytest.mark.soak
 def test_a_scenario_is_recorded_and_replayed_and_its_report_has_the_counts(
     beam: Cli, agents_path: str, model: FakeModel
 ) -> None:
@@ -94,6 +95,7 @@ def test_a_scenario_is_recorded_and_replayed_and_its_report_has_the_counts(
     assert len(model.requests) == asked
 
 
+@pytest.mark.soak
 def test_a_call_that_was_not_recorded_ends_the_turn_and_why_says_where_it_differs(
     beam: Cli, agents_path: str, model: FakeModel
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_call_that_was_not_recorded_ends_the_turn_and_why_says_where_it_differ
     assert called["differences"]
 
 
+@pytest.mark.soak
 def test_the_doctor_names_what_is_not_deterministic(beam: Cli, agents_path: str) -> None:
     command = {"command": "head -c 8 /dev/urandom | od -An -tx1"}
     with FakeModel() as model:
@@ -144,6 +147,7 @@ def test_a_budget_of_tokens_ends_the_turn_with_7_and_the_usage_so_far(
     assert done.json["model_calls"]["calls"] >= 1
 
 
+@pytest.mark.soak
 def test_a_proxy_that_is_killed_is_a_failure_of_the_network_and_leaves_a_readable_recording(
     beam: Cli, agents_path: str, model: FakeModel
 ) -> None:

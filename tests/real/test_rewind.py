@@ -47,7 +47,7 @@ def rewound(cli: Cli, agent: str) -> list[dict[str, Any]]:
     return [event for event in cli.journal(agent) if event["type"] == "session.rewound"]
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", ["claude", pytest.param("codex", marks=pytest.mark.soak)])
 def test_the_model_is_not_told_what_was_taken_back(live: Cli, model: FakeModel, agent: str) -> None:
     assert live("broker", "start").code == 0
     for word in ("plums", "pears", "figs"):
@@ -65,7 +65,7 @@ def test_the_model_is_not_told_what_was_taken_back(live: Cli, model: FakeModel, 
     assert send(live, agent, "and then?").json["reply"].endswith("turns=3")
 
 
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", [pytest.param("claude", marks=pytest.mark.soak), "codex"])
 def test_a_copy_ends_where_it_was_told_and_the_original_is_whole(live: Cli, model: FakeModel, agent: str) -> None:
     first = send(live, agent, "plums").json
     send(live, agent, "pears")

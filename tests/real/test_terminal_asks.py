@@ -159,6 +159,7 @@ def test_claude_can_be_told_to_allow_the_like_always(claude: Cli) -> None:
     assert (claude.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_what_claude_writes_because_it_was_allowed_always_stays_trusted(claude: Cli) -> None:
     claude = claude.with_env({"BEAM_TRUST": ""})
     claude.config("agents:\n  claude: {access: ask}\n", trusted=False)
@@ -177,6 +178,7 @@ def test_what_claude_writes_because_it_was_allowed_always_stays_trusted(claude: 
     assert (done.code, "changed: .claude/settings.local.json" in done.err) == (2, True), done
 
 
+@pytest.mark.soak
 def test_claude_asks_for_an_edit_with_the_file_that_it_is_about(claude: Cli) -> None:
     target = claude.project / "note.txt"
     write = {"file_path": str(target), "content": "hi"}

@@ -69,6 +69,7 @@ def test_claude_gets_fifty_lines_verbatim_and_200_kb_as_a_paste_which_is_said(cl
     assert "prompt_changed" in [event.get("code") for event in claude.journal("claude")]
 
 
+@pytest.mark.soak
 def test_claudes_question_is_denied_where_nobody_decides(claude: Cli) -> None:
     claude.config("limits: {ask_timeout: 2s}\n")
     prompt = f"!tool Bash {json.dumps({'command': 'touch made', 'description': 'Make a file'})}"
@@ -98,6 +99,7 @@ def test_a_slash_command_of_claudes_runs_on_its_screen(claude: Cli) -> None:
     assert "context usage" in done["reply"].lower() and "System prompt" in done["reply"]
 
 
+@pytest.mark.soak
 def test_an_api_error_of_claudes_is_a_failure_and_its_class(claude: Cli) -> None:
     ended = claude("send", "claude", *SEND, "!error 400")
     assert (ended.code, ended.json["status"], ended.json["reply"]) == (1, "failed", None)
@@ -109,6 +111,7 @@ def test_claude_in_a_folder_that_nobody_trusted_is_not_typed_to(claude: Cli, mod
     assert not model.prompts()
 
 
+@pytest.mark.soak
 def test_a_turn_of_claudes_that_takes_too_long_is_interrupted_and_the_next_one_works(claude: Cli) -> None:
     assert claude("send", "claude", *SEND, "--timeout", "8", "!stall").code == 3
     assert claude("send", "claude", *SEND, "again").json["reply"].startswith("ECHO[again]")
@@ -145,6 +148,7 @@ def kept(claude: Cli) -> Iterator[Cli]:
     claude("broker", "stop", "--grace", "0s")
 
 
+@pytest.mark.soak
 def test_a_kept_claude_goes_on_in_its_process_and_no_other_root_drives_its_session(claude: Cli) -> None:
     first = claude("send", "claude", *SEND, "hello").json
     shutil.copytree(claude.root / "agents", claude.project / "other" / "agents")

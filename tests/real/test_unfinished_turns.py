@@ -90,7 +90,7 @@ def test_a_command_that_claude_leaves_running_on_its_screen_is_said_and_is_no_pa
     assert not processes_with(str(screen.base))
 
 
-@pytest.mark.parametrize("via", ["exec", "dialogue"])
+@pytest.mark.parametrize("via", ["exec", pytest.param("dialogue", marks=pytest.mark.soak)])
 def test_a_command_that_codex_leaves_running_is_said_on_stderr_and_in_the_outcome(codex: Cli, via: str) -> None:
     left_running = tool("exec_command", cmd="sleep 500", yield_time_ms=300)
     done = codex("send", "codex", left_running, "--json", "--via", via)

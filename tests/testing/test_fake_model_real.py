@@ -72,6 +72,7 @@ def test_claude_takes_each_fault_as_the_docs_say(ask: Any, prompt: str, code: in
     assert ran.result["is_error"] is (code == 1)
 
 
+@pytest.mark.soak
 def test_claude_gives_up_a_stall_before_the_first_byte(ask: Any):
     assert (ran := ask("!stall", API_TIMEOUT_MS="1000")).code == 1
     assert ran.streamed == [True, True]
