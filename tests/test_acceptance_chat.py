@@ -7,12 +7,12 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.support import acp_agent
+from tests.support.chat import QUESTION, Chat
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually, processes_with
 from tests.support.terminal import Terminal
@@ -59,20 +59,6 @@ def place(beam: Cli) -> Cli:
     return beam
 
 
-class Chat(Terminal):
-    """`beam chat` without colours."""
-
-    def __init__(self, cli: Cli, *args: str, **more: object) -> None:
-        super().__init__(cli, "chat", *args, env={"NO_COLOR": "1"})
-
-    def enter(self, text: str) -> None:
-        self.type(f"{text}\r")
-
-    def key(self, letter: str) -> None:
-        """Control and that letter."""
-        self.type(chr(ord(letter.upper()) - 64))
-
-
 @pytest.fixture
 def chat(place: Cli) -> Iterator[Chat]:
     shown = Chat(place, "ann", "--via", "dialogue")
@@ -114,7 +100,6 @@ def test_c_ends_the_turn_and_leaves_the_session_and_what_was_typed(place: Cli, c
     chat.enter("hang")
     eventually(lambda: "status" in {event["type"] for event in place.journal("ann")})
     chat.type("a draft")
-    time.sleep(0.3)
     chat.key("c")
     chat.until("stopped by human")
     chat.type(" goes on\r")
@@ -127,7 +112,6 @@ def test_c_ends_the_turn_and_leaves_the_session_and_what_was_typed(place: Cli, c
 def test_what_is_typed_while_a_turn_runs_is_read_by_it(place: Cli, chat: Chat) -> None:
     chat.enter("listen")
     eventually(lambda: "prompt.sent" in {event["type"] for event in place.journal("ann")})
-    time.sleep(0.5)
     chat.enter("use tabs")
     chat.until("I was told: use tabs")
     assert "→ use tabs" in chat.seen
@@ -141,14 +125,12 @@ def test_what_a_turn_can_not_be_told_is_the_next_message(place: Cli) -> None:
     shown.until("chat with mine")
     shown.enter("!wait")
     eventually(lambda: "prompt.sent" in {event["type"] for event in place.journal("mine")})
-    time.sleep(0.5)
     shown.enter("later")
     shown.until("waits: later")
     shown.enter("/queue and this")
     shown.until("waits: and this")
     shown.key("c")  # what waits is the person's again
     shown.until("stopped by human")
-    time.sleep(0.5)
     shown.enter("")
     shown.until("turns=2")
     shown.until("turn 2 · ")
@@ -162,9 +144,8 @@ def test_an_ask_is_answered_in_the_chat_and_the_draft_comes_back(place: Cli) -> 
     shown.until("chat with mine")
     shown.enter("!make first")
     shown.type("my draft")
-    shown.until("Allow it? [yes / no, and why / stop]")
-    time.sleep(0.7)
-    shown.enter("perhaps")
+    shown.answer("asks for edit: make first", "perhaps")
+    assert f"{QUESTION} / stop]" in shown.seen
     shown.until("that is no answer to the question")
     shown.enter("yes")
     shown.until("allowed by human")
@@ -172,9 +153,7 @@ def test_an_ask_is_answered_in_the_chat_and_the_draft_comes_back(place: Cli) -> 
     shown.type(" is whole\r")
     shown.until("my draft is whole turns=2")
     shown.enter("!make second")
-    shown.until("asks for edit: make second")
-    time.sleep(0.7)
-    shown.enter("no, not that one")
+    shown.answer("asks for edit: make second", "no, not that one")
     shown.until("denied by human")
     shown.until("mine can't be told why; it is denied all the same")
     shown.until("turn 3 · ")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from beam import ExitCode, UsageError
@@ -66,28 +68,31 @@ def proxy(
         elif served.kind == "ask":
             call.note(_line(served))
 
-    with call.beam.proxy(
-        record=None if record is None else call.path(record),
-        replay=None if replay is None else call.path(replay),
-        upstream=upstream,
-        fill=fill,
-        fork_at=fork_at,
-        fork_model=model,
-        agent=agent,
-        port=port,
-        max_tokens=max_tokens,
-        budget_usd=budget,
-        token=token,
-        key_fd=key_fd,
-        places=places or {"cwd": str(call.cwd), "home": call.beam.environ.get("HOME", "")},
-        seen=seen,
-    ) as running:
+    with (
+        _signals() as until_one_comes,
+        call.beam.proxy(
+            record=None if record is None else call.path(record),
+            replay=None if replay is None else call.path(replay),
+            upstream=upstream,
+            fill=fill,
+            fork_at=fork_at,
+            fork_model=model,
+            agent=agent,
+            port=port,
+            max_tokens=max_tokens,
+            budget_usd=budget,
+            token=token,
+            key_fd=key_fd,
+            places=places or {"cwd": str(call.cwd), "home": call.beam.environ.get("HOME", "")},
+            seen=seen,
+        ) as running,
+    ):
         if as_json:
             write_json({"url": running.url})
         else:
             write_line(running.url)
         sys.stdout.flush()
-        _wait()
+        until_one_comes()
         counts = running.stop()
     if as_json:
         write_json({"counts": _plain(counts)})
@@ -98,18 +103,37 @@ def proxy(
     return int(ExitCode.FAILED) if counts.unmatched else 0
 
 
-def _wait() -> None:
-    """Wait for ^C, SIGTERM or SIGHUP."""
+@contextlib.contextmanager
+def _signals() -> Iterator[Callable[[], object]]:
+    """Hear the first ^C, SIGTERM or SIGHUP from here on; yield what waits for it, also if it came before.
+
+    The second one has its usual effect. A signal that is ignored stays so, as with nohup.
+    """
+    import os
     import signal
-    import time
+
+    heard, came = os.pipe()
+
+    def hear(number: int, frame: object) -> None:
+        restore()
+        os.write(came, b".")
+
+    before = {
+        number: signal.signal(number, hear)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     try:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
-        while True:
-            time.sleep(1)  # not signal.pause, which never ends if the signal comes right before it
-    except KeyboardInterrupt:
-        return
+        yield lambda: os.read(heard, 1)
+    finally:
+        restore()
+        os.close(heard)
+        os.close(came)
 
 
 @app.verb()

@@ -149,6 +149,7 @@ def test_one_look_counts_for_a_message_and_the_turn_that_begins_at_once(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(root)
+    monkeypatch.setattr(standing, "_MOMENT_S", 3600.0)
     context = root.reload()
     message = root.message("a")
     before = standing.look(context, message)

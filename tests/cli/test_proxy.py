@@ -39,7 +39,7 @@ def test_it_records_and_replays_and_says_what_was_exact(beam: Cli) -> None:
     with FakeModel() as model, running(beam, "--record", "rec", "--upstream", model.url) as (process, out):
         assert ask(out.readline().decode().strip(), "hello").status == 200
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "1 model calls went to the model" in err.decode()
     with running(beam, "--replay", "rec", "--json", "--exact-at-least", "2") as (process, out):
@@ -47,9 +47,18 @@ def test_it_records_and_replays_and_says_what_was_exact(beam: Cli) -> None:
         assert ask(url, "hello").status == 200
         assert json.loads(out.readline())["served"]["step"] == "exact"
         os.kill(process.pid, signal.SIGTERM)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=60)
     assert json.loads(rest)["counts"]["exact"] == 1
     assert process.returncode == 1  # two were to be exact
+
+
+def test_a_signal_that_comes_as_soon_as_its_url_is_there_ends_it_with_what_it_counted(beam: Cli) -> None:
+    with running(beam, "--record", "rec", "--upstream", "http://127.0.0.1:9", "--json") as (process, out):
+        out.readline()
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(rest)["counts"]["calls"] == 0
 
 
 def test_its_process_ends_with_it_however_it_ends(beam: Cli) -> None:

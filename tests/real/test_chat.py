@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from beam.testing.fake_model import FakeModel
+from tests.support.chat import Chat
 from tests.support.cli import Cli, eventually
-from tests.support.terminal import Terminal
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 _LONG_S = 90
@@ -30,31 +30,22 @@ def place(beam: Cli, agents_path: str, model: FakeModel) -> Cli:
     return beam.with_env({"PATH": agents_path, **env})
 
 
-def chat(place: Cli, *words: str) -> Terminal:
-    return Terminal(place, "chat", *words, env={"NO_COLOR": "1"})
-
-
 def bash(command: str) -> str:
     return f"!tool Bash {json.dumps({'command': command, 'description': 'd'})}"
 
 
 def test_claude_answers_asks_is_interrupted_and_stays_one_process(place: Cli) -> None:
-    shown = chat(place, "claude")
+    shown = Chat(place, "claude")
     shown.until("chat with claude")
     shown.type("hello\r")
     shown.until("ECHO[hello] turns=1", _LONG_S)
     shown.until("turn 1 · ")
     shown.type(bash("touch made") + "\r")
-    shown.until("? claude asks for Bash", _LONG_S)
-    time.sleep(0.7)
-    shown.type("yes\r")
+    shown.answer("? claude asks for Bash: touch made", "yes", _LONG_S)
     shown.until("turn 2 · ", _LONG_S)
     assert (place.project / "made").exists()
     shown.type(bash("touch other") + "\r")
-    shown.until("touch other", _LONG_S)
-    eventually(lambda: bool(place("asks", "--json").lines), _LONG_S)
-    time.sleep(0.7)
-    shown.type("no, use the first one\r")
+    shown.answer("? claude asks for Bash: touch other", "no, use the first one", _LONG_S)
     shown.until("denied by human: use the first one", _LONG_S)
     shown.until("turn 3 · ", _LONG_S)
     assert not (place.project / "other").exists()
@@ -73,13 +64,13 @@ def test_claude_answers_asks_is_interrupted_and_stays_one_process(place: Cli) ->
 
 @pytest.mark.soak
 def test_claude_reads_what_is_typed_while_its_tool_runs(place: Cli, model: FakeModel) -> None:
-    shown = chat(place, "claude", "--access", "full")
+    shown = Chat(place, "claude", "--access", "full")
     shown.until("chat with claude")
     shown.type(bash("touch begun; while ! test -e gate; do sleep 0.1; done") + " !then !say done\r")
     eventually((place.project / "begun").exists, _LONG_S)
     shown.type("use tabs\r")
     shown.until("not read yet")
-    time.sleep(0.5)
+    time.sleep(0.5)  # nothing shows that Claude has got it and not read it yet
     (place.project / "gate").touch()
     shown.until("→ use tabs\n", _LONG_S)
     shown.until("turn 1 · ", _LONG_S)
@@ -90,7 +81,7 @@ def test_claude_reads_what_is_typed_while_its_tool_runs(place: Cli, model: FakeM
 
 
 def test_claude_and_codex_talk_until_the_limit_and_a_person_joins(place: Cli) -> None:
-    shown = chat(place, "claude", "codex", "--topic", "Tabs?", "--turns", "4")
+    shown = Chat(place, "claude", "codex", "--topic", "Tabs?", "--turns", "4")
     shown.until("── claude (1 of 4)", _LONG_S)
     shown.type("What of tea?\r")
     shown.until("── codex (2 of 4)", _LONG_S)

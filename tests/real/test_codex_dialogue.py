@@ -146,7 +146,7 @@ def test_access_read_changes_nothing_and_a_refused_call_is_said(codex: Cli) -> N
     assert files(codex.project) == [] and events(codex, "permission.asked") == []
 
 
-@pytest.mark.parametrize("access", ["read", "ask"])
+@pytest.mark.parametrize("access", ["read", pytest.param("ask", marks=pytest.mark.soak)])
 def test_it_only_reads_against_the_persons_own_rules(codex: Cli, model: FakeModel, access: str) -> None:
     rules = codex.base / "home" / ".codex" / "rules" / "default.rules"
     rules.parent.mkdir(parents=True)
@@ -172,7 +172,7 @@ def test_access_edit_changes_files_of_the_folder_only(codex: Cli) -> None:
     ]
 
 
-@pytest.mark.parametrize("access", ["edit", "full"])
+@pytest.mark.parametrize("access", [pytest.param("edit", marks=pytest.mark.soak), "full"])
 def test_no_access_makes_codex_trust_the_folder(codex: Cli, access: str) -> None:
     before = configuration(codex)
     for _ in range(2):  # a new thread, and one that is resumed

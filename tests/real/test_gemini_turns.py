@@ -214,7 +214,7 @@ def test_a_folder_that_nobody_trusted_is_said_with_the_next_step_and_runs_once_t
     ("prompt", "code", "status", "class_"),
     [
         pytest.param("!error-mid", 1, "failed", "network", marks=pytest.mark.soak),
-        ("!refuse", 6, "refused", None),
+        pytest.param("!refuse", 6, "refused", None, marks=pytest.mark.soak),
         pytest.param("!max_tokens", 0, "completed", None, marks=pytest.mark.soak),
     ],
 )

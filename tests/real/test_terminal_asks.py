@@ -96,7 +96,9 @@ def quoted(name: str) -> str:
     return "\n".join(text for title, _, text in (each.partition("\n") for each in sections) if title.startswith(name))
 
 
-@pytest.mark.parametrize("name", ["claude", "codex", pytest.param("opencode", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "name", ["claude", *(pytest.param(name, marks=pytest.mark.soak) for name in ("codex", "opencode"))]
+)
 def test_what_is_approved_is_what_runs_though_dialogs_are_quoted_in_prompt_and_reply(
     beam: Cli, agents_path: str, name: str
 ) -> None:
@@ -211,6 +213,7 @@ def test_what_codex_asks_for_does_not_run_once_it_is_denied(codex: Cli) -> None:
     assert not (codex.project / "made").exists()
 
 
+@pytest.mark.soak
 def test_always_presses_the_key_that_codex_offers_for_an_edit(codex: Cli) -> None:
     patch = "*** Begin Patch\n*** Add File: made\n+hello\n*** End Patch\n"
     ask, outcome = asked(codex, "codex", f"!tool apply_patch {json.dumps({'input': patch})}", "approve", "--always")

@@ -126,6 +126,7 @@ def test_codex_tells_its_end_itself_and_leaves_no_server(codex: Cli, tmp_path: P
     assert processes_with(str(tmp_path)) == []
 
 
+@pytest.mark.soak
 def test_codex_answers_in_a_repository_that_only_a_person_told_beam_to_trust(codex: Cli, model: FakeModel) -> None:
     """Codex asks about each repository that its own configuration does not name, with a dialog of its own."""
     alone = codex.with_env({"BEAM_TRUST": ""})

@@ -70,6 +70,7 @@ def test_a_background_command_is_waited_for_and_one_that_beam_stopped_is_said(cl
     assert not processes_with(str(claude.base))
 
 
+@pytest.mark.soak
 def test_claude_on_its_screen_is_not_done_while_an_agent_of_its_own_runs(screen: Cli) -> None:
     agent = tool("Agent", description="Look", subagent_type="general-purpose", prompt="!stall 12")
     done = screen("send", "claude", "--via", "terminal", "--json", f"{agent} !then !say It looks.", timeout=100).json

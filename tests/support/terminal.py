@@ -48,10 +48,10 @@ class Terminal:
         self.seen = ""
         self.err = ""
 
-    def until(self, text: str, timeout: float = 20) -> str:
-        """Everything that was shown so far, once it holds the text."""
+    def until(self, text: str, timeout: float = 20, *, after: str = "") -> str:
+        """Everything that was shown so far, once it holds the text, behind the first `after`."""
         deadline = time.monotonic() + timeout
-        while text not in self.seen:
+        while text not in self.seen.partition(after)[2] if after else text not in self.seen:
             assert time.monotonic() < deadline, (text, self.seen)
             if not self._read(0.2):
                 assert text in self.seen, (text, self.seen)

@@ -142,7 +142,7 @@ def start(tmp_path: Path, claude: Path) -> Iterator[Callable[[str], Pane]]:
             pane.tmux("kill-server")
 
 
-@pytest.mark.parametrize("mode", ["in-process", "tmux"])
+@pytest.mark.parametrize("mode", ["in-process", pytest.param("tmux", marks=pytest.mark.soak)])
 def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Callable[[str], Pane], mode: str) -> None:
     output = (beam.base / "events").open("wb+")
     pane = start(mode)

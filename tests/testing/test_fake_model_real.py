@@ -60,7 +60,7 @@ def ask(claude: Path, tmp_path: Path, work: Path) -> Any:
     [
         pytest.param("!error 500 1", 0, [True, True], marks=pytest.mark.soak),
         pytest.param("!max_tokens 1", 0, [True] * 2, marks=pytest.mark.soak),
-        ("!error-mid", 0, [True, False]),
+        pytest.param("!error-mid", 0, [True, False], marks=pytest.mark.soak),
         pytest.param("!malformed", 1, [True, False], marks=pytest.mark.soak),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 
 import msgspec
 import pytest
@@ -49,9 +49,14 @@ def test_what_an_agent_writes_into_its_call_never_reaches_a_terminal_as_a_sequen
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told: list[str] = []
-    shown = Live("a-m", lambda: Progress(message_id="a-n", seconds=1, call=CALL), told.append, is_shown=True)
-    eventually(lambda: bool(told), what="it is not told")
-    time.sleep(0.05)
+    looks: list[int] = []
+
+    def look() -> Progress:
+        looks.append(1)
+        return Progress(message_id="a-n", seconds=1, call=CALL)
+
+    shown = Live("a-m", look, told.append, is_shown=True)
+    eventually(lambda: len(looks) >= 4, what="it does not look")
     shown.close()
     assert told == ["behind a-n (1s, Bash: make ␛[2J test)"]
     err = capsys.readouterr().err
@@ -62,14 +67,17 @@ def test_while_what_was_printed_is_not_at_its_end_no_line_comes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     looks: list[int] = []
+    is_held = threading.Event()
 
     def look() -> Progress:
+        is_held.wait(20)
         looks.append(1)
         return Progress(message_id="a-m", seconds=1)
 
     shown = Live("a-m", look, pytest.fail, is_shown=True)
     with shown.printing():
         shown.is_held = True
+    is_held.set()
     eventually(lambda: len(looks) >= 2, what="it does not look")
     shown.close()
     assert capsys.readouterr().err == ""
@@ -77,12 +85,15 @@ def test_while_what_was_printed_is_not_at_its_end_no_line_comes(
 
 def test_in_a_pipe_nobody_looks_any_more_once_the_messages_own_turn_runs() -> None:
     looks: list[int] = []
+    has_begun = threading.Event()
 
     def look() -> None:
         looks.append(1)
+        has_begun.wait(20)
 
     shown = Live("a-m", look, pytest.fail, is_shown=False)
     shown.has_begun = True
+    has_begun.set()
     eventually(lambda: not shown._thread.is_alive(), what="it goes on")
     shown.close()
     assert len(looks) <= 1, "one look may have been under way"
