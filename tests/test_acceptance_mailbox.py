@@ -51,9 +51,7 @@ def test_an_answer_may_come_from_arguments(desk: Cli) -> None:
 
 def test_an_empty_mailbox_is_not_finished_yet(desk: Cli) -> None:
     refused(desk("recv", "desk"), 12, "desk", "--wait")
-    began = time.monotonic()
     refused(desk("recv", "desk", "--wait", "--timeout", "300ms"), 12, "desk")
-    assert time.monotonic() - began < 5
 
 
 def test_an_empty_mailbox_in_json_is_an_error_object(desk: Cli) -> None:

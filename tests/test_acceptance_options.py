@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 
 import pytest
 
@@ -67,16 +66,17 @@ def test_wait_with_a_timeout_stops_nothing(beam: Cli) -> None:
 
 
 def test_eight_throw_away_sessions_run_beside_the_main_turn(beam: Cli) -> None:
-    beam.config(SLOW)
+    here = "touch ../begun.$$; until [ -e ../go ]; do sleep 0.05; done; cat"
+    beam.config(f"agents:\n  slow: {{command: [sh, -c, '{here}']}}\n")
     main = beam.start("send", "slow", "main")
     eventually(lambda: "turn.started" in beam.types("slow"))
-    began = time.monotonic()
     once = [beam.start("send", "slow", f"once {number}", "--once", "--json") for number in range(8)]
+    eventually(lambda: len(list(beam.base.glob("begun.*"))) == 9, 60, "they run one after another")
+    (beam.base / "go").touch()
     outcomes = [finish(process) for process in once]
     assert [code for code, _ in outcomes] == [0] * 8
     assert [json.loads(out)["reply"] for _, out in outcomes] == [f"once {number}" for number in range(8)]
     assert finish(main) == (0, "main\n")
-    assert time.monotonic() - began < 8 * 1.5, "they ran one after another"
     assert beam("send", "slow", "after", "--json").json["turn"] == 2
     shown = beam("show", json.loads(outcomes[3][1])["message_id"])
     assert (shown.code, shown.out) == (0, "once 3\n")

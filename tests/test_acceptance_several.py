@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import time
 
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import Cli, eventually
+from tests.support.cli import Cli, asleep, eventually
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -106,7 +105,8 @@ def test_what_does_not_go_together_is_refused_before_anything_is_sent(crew: Cli,
 def test_c_stops_all_of_them_and_each_says_so(crew: Cli) -> None:
     process = crew.start("send", "gated,quick", "hello")
     eventually(lambda: (crew.project / "begun").exists())
-    time.sleep(0.2)
+    eventually(lambda: "turn.closed" in crew.types("quick"))
+    asleep(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGINT

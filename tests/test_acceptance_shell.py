@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import BEAM, Cli, processes_with
+from tests.support.cli import BEAM, Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 
@@ -22,10 +21,9 @@ def test_a_send_in_a_while_read_loop_eats_none_of_the_lines(beam: Cli) -> None:
 
 
 def test_no_wait_in_a_substitution_returns_at_once_though_a_worker_goes_on(beam: Cli) -> None:
-    beam.config("agents:\n  slow: {command: [sh, -c, 'sleep 3; cat']}\n")
-    began = time.monotonic()
+    beam.config("agents:\n  slow: {command: [sh, -c, 'until [ -e ../go ]; do sleep 0.05; done; cat']}\n")
     done = beam.shell('id=$(beam send slow --no-wait hi 2>&1); echo "$id"')
-    assert time.monotonic() - began < 2.5
+    (beam.base / "go").touch()
     message = done.out.strip()
     assert (done.code, done.err) == (0, "")
     assert message.startswith("slow-")
@@ -36,10 +34,7 @@ def test_no_wait_in_a_substitution_returns_at_once_though_a_worker_goes_on(beam:
 def test_a_worker_ends_when_its_queue_is_empty(beam: Cli) -> None:
     message = beam("send", "scripted", "--no-wait", "hi").out.strip()
     assert beam("wait", message).code == 0
-    deadline = time.monotonic() + 5
-    while processes_with(str(beam.base)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: not processes_with(str(beam.base)))
 
 
 def test_no_wait_prints_the_id_and_nothing_else(beam: Cli) -> None:
@@ -90,10 +85,11 @@ def test_events_of_a_message_that_is_over_are_its_outcome(beam: Cli) -> None:
 
 
 def test_events_of_a_message_that_never_ran_end_with_its_death(beam: Cli) -> None:
-    beam.config("agents:\n  slow: {command: [sh, -c, 'sleep 2; cat']}\n")
+    beam.config("agents:\n  slow: {command: [sh, -c, 'until [ -e ../go ]; do sleep 0.05; done; cat']}\n")
     beam("send", "slow", "--no-wait", "first")
-    time.sleep(0.5)
+    eventually(lambda: "turn.started" in beam.types("slow"))
     done = beam("send", "slow", "second", "--deadline", "100ms", "--events")
+    (beam.base / "go").touch()
     assert done.code == 3, done
     assert done.lines[-1]["type"] == "message.dead"
     said_once(done, "deadline")

@@ -111,7 +111,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
     own = beam.base / "home" / ".config" / "beam" / "config.yaml"
     own.parent.mkdir(parents=True)
-    own.write_text("notify: [{command: ['true'], on: [idle]}, {webhook: {env: NOT_SET}, on: [idle]}]\n")
+    tells = f"until [ -e {beam.base}/may-tell ]; do sleep 0.05; done"
+    own.write_text(
+        f"notify: [{{command: [sh, -c, '{tells}'], on: [idle]}}, {{webhook: {{env: NOT_SET}}, on: [idle]}}]\n"
+    )
     assert beam("trust").code == 0
     assert beam("agent", "add", "desk", "mailbox").code == 0
 
@@ -121,7 +124,10 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     later = beam("send", "scripted", "four", "--no-wait").out.strip()
     assert beam("wait", later).code == 0
     assert beam("search", "four").code == 0
+    notify = beam.root / "notify"
+    eventually(lambda: bool(list(notify.glob("new/*.json"))), what="nobody is told")
     look()
+    (beam.base / "may-tell").touch()
 
     assert beam("send", "scripted@put-away", "one").code == 0
     assert beam("agent", "archive", "scripted@put-away").code == 0
@@ -161,6 +167,8 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     assert beam("watch", "--now", "--json", "--after", "mine", "--type", "none").code == 0
     assert beam("team", "hook", "--install").code == 0
     assert beam("team", "hook", stdin='{"hook_event_name": "Stop"}').code == 0
+    for box in ("done", "dead"):
+        eventually(lambda box=box: bool(list(notify.glob(f"{box}/*.json"))), what=f"nothing is in {box}")
     look()
 
     root.check("root")

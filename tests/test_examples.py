@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -55,11 +54,9 @@ def run(place: Cli, name: str, *args: str, stdin: str = "") -> Ended:
 
 
 def test_the_demo_shows_two_agents_talking_and_leaves_nothing(beam: Cli) -> None:
-    began = time.monotonic()
     done = run(installed(beam), "demo.sh")
 
     assert (done.code, done.err) == (0, "")
-    assert time.monotonic() - began < 30
     parts = re.split(r"^== (.*)\n", done.out, flags=re.MULTILINE)
     shown = {head.rpartition(": ")[2]: text for head, text in zip(parts[1::2], parts[2::2], strict=True)}
     assert "reviewer: Approved." in shown["beam log planner"]

@@ -30,6 +30,7 @@ ROUNDS = 60  # in `make test`; `make soak` tries SOAK_ROUNDS
 SOAK_ROUNDS = 10_000
 AGENT = "worker"
 HOLDS = "holds"
+STRANDED = "a message is stranded"
 _CLOCK = SystemClock()
 
 
@@ -64,14 +65,17 @@ class Relay:
         senders = [begin(target=self._caught, args=(self._send, number, rounds)) for number in range(SENDERS)]
         workers = [begin(target=self._caught, args=(self._work, number)) for number in range(SENDERS)]
         for each in (*workers, *senders):
+            each.daemon = True  # one that waits for ever holds up this test alone
             each.start()
-        for each in senders:
-            each.join()
-        queue = self.root.queue(AGENT)
-        eventually(lambda: self.failed.is_set() or not (queue.entries("new") or queue.entries("cur")), 60, "stranded")
-        self.is_over.set()
-        for told in self.told:
-            told.release()
+        try:
+            for each in senders:
+                each.join()
+            queue = self.root.queue(AGENT)
+            eventually(lambda: self.failed.is_set() or not (queue.entries("new") or queue.entries("cur")), 60, STRANDED)
+        finally:
+            self.is_over.set()
+            for told in self.told:
+                told.release()
         for each in workers:
             each.join()
         assert not self.failed.is_set()
@@ -86,7 +90,7 @@ class Relay:
     def _send(self, number: int, rounds: int) -> None:
         queue = self.root.queue(AGENT)
         for _ in range(rounds // SENDERS):
-            eventually(lambda: len(queue.entries("new")) < WAITING, 60, "stranded")
+            eventually(lambda: self.failed.is_set() or len(queue.entries("new")) < WAITING, 60, STRANDED)
             ident = new_id(AGENT, _CLOCK.now_ns(), _CLOCK.random(4))
             queue.put(self.root.message(AGENT, id=ident), _CLOCK, self.context.config.limits)
             if self._hold(f"sender {number}"):

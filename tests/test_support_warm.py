@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -57,10 +56,8 @@ def test_nothing_of_one_command_is_left_for_the_next(beam: Cli, warm: Warm) -> N
 
 
 def test_one_that_takes_too_long_is_ended(beam: Cli, warm: Warm) -> None:
-    began = time.monotonic()
     with pytest.raises(subprocess.TimeoutExpired):
         warm.run(("watch",), cwd=beam.project, env=beam.env, data=None, timeout=1.0)
-    assert time.monotonic() - began < 20
     children = Path(f"/proc/{warm.process.pid}/task/{warm.process.pid}/children")
     eventually(lambda: children.read_text() == "")
 

@@ -28,10 +28,13 @@ class Lock:
         return _is_still(self.path, self._handle)
 
     def release(self) -> None:
-        """Release the lock."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        """Release the lock, also where a forked process has not closed its copy yet."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_UN)
+            finally:
+                os.close(handle)
 
     def __enter__(self) -> Lock:
         return self

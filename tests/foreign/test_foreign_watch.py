@@ -130,8 +130,9 @@ def test_a_file_that_is_written_anew_is_not_told_again(transcripts: Path, watchi
     path = transcripts / "one.jsonl"
     path.write_bytes(line("user", "first", key="a") + line("user", "second one", key="b"))
     assert len(told(foreign, 2)) == 2
+    foreign._changes._wake.clear()
     path.write_bytes(line("user", "first", key="a"))
-    time.sleep(0.1)
+    assert foreign._changes._wake.wait(WAIT_S)
     foreign.poll()
     with path.open("ab") as file:
         file.write(line("user", "third", key="c"))

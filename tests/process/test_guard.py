@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -173,11 +172,9 @@ def test_the_agent_may_use_its_grace(holder: Holder) -> None:
     script = "trap 'sleep 0.2; exit 9' TERM; echo ready; while :; do sleep 0.01; done"
     holder.start(["/bin/sh", "-c", script])
     assert holder.output_line() == "ready"
-    holder.wish("end 5")
-    began = time.monotonic()
+    holder.wish("end 600")
     code, said = holder.end()
     assert (code, said[2]) == (9, "exited 9 -")
-    assert time.monotonic() - began < 4
 
 
 def test_a_second_wish_shortens_the_grace(holder: Holder) -> None:

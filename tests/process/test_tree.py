@@ -100,7 +100,7 @@ def test_cleaning_ends_a_recorded_process_and_what_is_below_it() -> None:
     assert shell.stdout
     below = owner(int(shell.stdout.readline()))
     cleaned = tree.clean("BEAM_TURN_none", [owner(shell.pid)])
-    assert shell.wait(timeout=5) == -signal.SIGKILL
+    assert shell.wait(timeout=30) == -signal.SIGKILL
     shell.stdout.close()
     assert (cleaned.ended, cleaned.left) == (2, ())
     assert tree.is_alive(below) is False
@@ -147,7 +147,7 @@ def test_cleaning_never_ends_itself_or_those_above_it(sleeper: subprocess.Popen[
 def test_nothing_outlives_a_killed_holder(kind: str, tmp_path: Path) -> None:
     holder = Beam(kind, tmp_path)
     holder.process.kill()
-    trees.until(lambda: trees.is_gone(tmp_path), seconds=5)
+    trees.until(lambda: trees.is_gone(tmp_path))
     holder.close()
 
 
@@ -156,7 +156,7 @@ def test_nothing_outlives_a_killed_holder(kind: str, tmp_path: Path) -> None:
 def test_when_the_guard_alone_is_killed_its_holder_cleans(kind: str, tmp_path: Path) -> None:
     holder = Beam(kind, tmp_path)
     os.kill(holder.guard.pid, signal.SIGKILL)
-    trees.until(lambda: trees.is_gone(tmp_path), seconds=5)
+    trees.until(lambda: trees.is_gone(tmp_path))
     ended = holder.rest_of_output()
     holder.close()
     assert "code=None, signal=None" in ended

@@ -18,7 +18,7 @@ PR_SET_DUMPABLE = 4
 MANY = 50
 
 
-def until(condition: Callable[[], object], *, seconds: float = 5.0) -> float:
+def until(condition: Callable[[], object], *, seconds: float = 30.0) -> float:
     """Waits for a condition; the seconds that it took. Fails after `seconds`."""
     began = time.monotonic()
     while not condition():

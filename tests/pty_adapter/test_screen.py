@@ -145,20 +145,23 @@ def test_a_sequence_does_what_terminals_do(data: bytes, expected: list[str]) -> 
     assert rows(data) == expected
 
 
+ASK_FOR_CURSOR = b"\x18\x1b[6n"  # what was begun before ends; the answer comes once all before was drawn
+
+
 def tmux_rows(data: bytes, place: Path, columns: int = 100, lines: int = 40) -> list[str]:
     """The pane of a tmux of that size after these bytes; a server of its own in this new directory."""
     place.mkdir()
-    tmux = ["tmux", "-S", str(place / "s"), "-f", "/dev/null"]
-    (place / "bytes").write_bytes(data)
+    (place / "conf").write_text("set -g status off\n")
+    tmux = ["tmux", "-S", str(place / "s"), "-f", str(place / "conf")]
+    (place / "bytes").write_bytes(data + ASK_FOR_CURSOR)
     env = {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8", "HOME": str(place)}
-    script = f"stty raw -echo; sleep 0.2; cat {place}/bytes; touch {place}/done; exec sleep 30"
-    new = ["new-session", "-d", "-x", str(columns), "-y", str(lines), script, ";", "set", "-g", "status", "off"]
+    script = f"stty raw -echo; cat {place}/bytes; head -c 1 >{place}/answer; touch {place}/done; exec sleep 30"
+    new = ["new-session", "-d", "-x", str(columns), "-y", str(lines), script]
     subprocess.run([*tmux, *new], env=env, check=True)
     deadline = time.monotonic() + 20
     while not (place / "done").exists():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    time.sleep(0.2)
     seen = subprocess.run([*tmux, "capture-pane", "-p"], env=env, capture_output=True, check=True).stdout.decode()
     subprocess.run([*tmux, "kill-server"], env=env, check=True)
     found = [row.rstrip() for row in seen.split("\n")][:lines]

@@ -50,6 +50,27 @@ def test_a_lock_goes_with_its_process_and_not_to_its_children(tmp_path: Path) ->
             os.kill(child, 9)
 
 
+@pytest.mark.slow
+def test_a_lock_that_is_released_is_free_though_a_process_that_was_forked_meanwhile_has_not_begun(
+    tmp_path: Path,
+) -> None:
+    lock = try_lock(tmp_path / "lock")
+    assert lock is not None
+    ending, end = os.pipe()
+    child = os.fork()  # what it is between its fork and its exec
+    if child == 0:
+        os.close(end)
+        os.read(ending, 1)
+        os._exit(0)
+    try:
+        lock.release()
+        assert try_lock(tmp_path / "lock") is not None
+    finally:
+        os.close(end)
+        os.close(ending)
+        os.waitpid(child, 0)
+
+
 def test_a_lock_on_a_file_that_was_replaced_is_taken_again_on_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,9 +203,11 @@ def _ended(done: subprocess.CompletedProcess[bytes]) -> Ended:
 def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -> None:
     """Waits until the claim holds; fails if it does not within `timeout` seconds."""
     deadline = time.monotonic() + timeout
+    pause = 0.005
     while not claim():
         assert time.monotonic() < deadline, what or "it did not happen in time"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.05)
 
 
 def is_held(beam: Cli, agent: str) -> bool:
@@ -226,6 +228,22 @@ def watching(process: subprocess.Popen[bytes]) -> None:
         return any("inotify wd:" in _text(path) for path in Path(f"/proc/{process.pid}/fdinfo").glob("*"))
 
     eventually(watches, what="it watches nothing")
+
+
+def asleep(process: subprocess.Popen[bytes]) -> None:
+    """Waits until the process waits for something: for a while it has not had and not wanted the processor."""
+
+    def used() -> tuple[str, ...]:
+        assert process.poll() is None, "it ended before"
+        state, *rest = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (state, *rest[10:12])
+
+    def stands() -> bool:
+        before = used()
+        time.sleep(0.2)
+        return before[0] == "S" and used() == before
+
+    eventually(stands, 60, "it does not wait for anything")
 
 
 def _text(path: Path) -> str:

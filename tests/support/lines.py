@@ -222,6 +222,7 @@ def play(text: str) -> None:
             say("over completed done")
             time.sleep(0.3)
             say(rest)
+            os.mkdir("strayed")  # noqa: PTH102 - it starts sooner without pathlib
         case "lost" if sys.argv[2]:
             say(f"lost {sys.argv[2]}", "over failed")
         case _:

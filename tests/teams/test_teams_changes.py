@@ -46,9 +46,8 @@ def test_a_watcher_of_a_directory_that_appears_later_is_woken_by_it_and_ends_at_
     journal.mkdir(parents=True)
     (journal / "1.jsonl").write_text("x\n")
     assert wake.wait(10)
-    began = time.monotonic()
     changes.close()
-    assert time.monotonic() - began < 4
+    assert changes._thread is not None and not changes._thread.is_alive()
 
 
 @pytest.mark.slow

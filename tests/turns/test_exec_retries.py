@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,14 +67,12 @@ def test_after_its_share_of_retries_the_turn_is_ended_for_them(tmp_path: Path) -
 
 
 def test_retries_are_no_sign_of_life(tmp_path: Path) -> None:
-    began = time.monotonic()
     _, verdict = run(tmp_path, COUNT, idle=0.5)
     assert verdict.reason == "idle"
-    assert time.monotonic() - began < 10
 
 
 def test_what_the_agent_says_after_its_retries_is_one(tmp_path: Path) -> None:
-    program = COUNT.replace("500", "2") + "for _ in range(15):\n    print('x', flush=True)\n    time.sleep(0.1)\n"
-    found, verdict = run(tmp_path, program, retries=2, idle=1)
+    program = COUNT.replace("500", "2") + "for _ in range(8):\n    print('x', flush=True)\n    time.sleep(0.5)\n"
+    found, verdict = run(tmp_path, program, retries=2, idle=3)
     assert verdict.reason is None
-    assert sum(isinstance(event, events.Text) for event in found) == 15
+    assert sum(isinstance(event, events.Text) for event in found) == 8

@@ -380,13 +380,11 @@ def test_one_that_leaves_before_it_is_ready_was_sent_nothing(tmp_path: Path) -> 
 def test_a_turn_that_takes_too_long_is_ended_with_all_that_it_started(
     tmp_path: Path, text: str, manner: str, limits: dict[str, float], reason: str
 ) -> None:
-    began = time.monotonic()
     played, verdict = play(tmp_path, text, face=Lines(manner), **limits)
     assert verdict.status is Status.CANCELLED
     assert played.handle.stop.reason == reason
     assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [reason]
     assert played.all_gone()
-    assert time.monotonic() - began < 20
     assert ("Interrupt" in played.face.heard) == (text == "deaf")
 
 
@@ -496,7 +494,8 @@ def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str)
 def test_late_words_about_a_turn_are_nobodys_and_the_process_stays(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
         await played.turn("stray text too late")
-        await asyncio.sleep(0.6)
+        await played.until((played.path / "strayed").exists)
+        await asyncio.sleep(0.1)  # it lies in the pipe; that is read before this is over
         assert (await played.turn("say two")).reply == "two"
 
     played = scene(tmp_path, turns)
