@@ -67,20 +67,32 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     others = [name for name in registry.NAMES if name not in declared]
     unverified = [name for name in others if name in registry.ADAPTERS and registry.adapter(name).card.unverified]
     checkable = [name for name in others if name not in unverified]
+    # Not in threads: msgspec crashes where two use a type for the first time at once.
+    found = [_find(context, name) for name in [*declared, *checkable]]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
-        looked = list(pool.map(lambda name: _agent(context, name), [*declared, *checkable]))
+        looked = list(pool.map(lambda each: _ask_version(context, each), found))
     for rank in (_DECLARED, _HERE, _MISSING):
         yield from (check for found, check in looked if found == rank)
     for name, why in registry.ignored():
         yield Check(what=f"agent {name}", result="note", detail=f"left out: {why}")
     if every:
-        yield from (_agent(context, name)[1] for name in unverified)
+        yield from (_ask_version(context, _find(context, name))[1] for name in unverified)
     elif unverified:
         detail = f"beam was never seen to run {', '.join(unverified)}; beam doctor --all says how to use each"
         yield Check(what="unverified", result="note", detail=detail)
 
 
-def _agent(context: RootContext, name: str) -> tuple[int, Check]:
+class _Installed(Struct, frozen=True):
+    """An agent whose CLI can be asked for its version."""
+
+    what: str
+    rank: int
+    adapter: Adapter
+    executable: str
+
+
+def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
+    """Return the agent's CLI, or its rank and what is to be said instead."""
     what = f"agent {name}"
     declared = name in agent_names(context)
     rank = _DECLARED if declared else _HERE
@@ -105,6 +117,14 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
         return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:
         return rank, Check(what=what, result="ok", detail=adapter.card.summary)
+    return _Installed(what, rank, adapter, executable)
+
+
+def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) -> tuple[int, Check]:
+    """Return the agent's rank and what is said of it."""
+    if not isinstance(found, _Installed):
+        return found
+    adapter, executable = found.adapter, found.executable
     version = _version(executable, adapter.card.version_argv, context)
     other = untested(version, adapter.card.versions)
     defect = broken(version, adapter.card.broken)
@@ -112,7 +132,8 @@ def _agent(context: RootContext, name: str) -> tuple[int, Check]:
     held = held_by(adapter.card)
     confined = f"below full access: {held}" if held else ""
     details = (f"{executable} {version}".rstrip(), _face(adapter), confined, other)
-    return rank, Check(what=what, result="note" if other else "ok", detail="; ".join(filter(None, details)))
+    text = "; ".join(filter(None, details))
+    return found.rank, Check(what=found.what, result="note" if other else "ok", detail=text)
 
 
 def _face(adapter: Adapter) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from beam.api import doctor
 from beam.api.doctor import checks
 from beam.api.verify import damage
+from beam.broker import standing
 from tests.support.context import Root
 
 
@@ -50,6 +54,28 @@ def test_a_declared_agent_without_its_cli_is_bad_and_another_adapter_a_note(root
     found = {check.what: check for check in checks(root.reload())}
     assert (found["agent mine"].result, found["agent claude"].result) == ("bad", "note")
     assert "install" in found["agent mine"].detail
+
+
+@pytest.mark.slow
+def test_only_the_versions_are_asked_for_in_threads(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two threads at once msgspec crashes over a type that it has not used before."""
+    looked: set[threading.Thread] = set()
+    asked: set[threading.Thread] = set()
+    stands = standing.stands
+
+    def look(*args: object) -> object:
+        looked.add(threading.current_thread())
+        return stands(*args)  # type: ignore[arg-type]
+
+    def ask(*args: object) -> str:
+        asked.add(threading.current_thread())
+        return "1.0"
+
+    (root.base / "beam.yaml").write_text("agents: {mine: {adapter: claude, executable: /bin/true}}\n")
+    monkeypatch.setattr(standing, "stands", look)
+    monkeypatch.setattr(doctor, "_version", ask)
+    assert list(checks(root.reload()))
+    assert looked == {threading.current_thread()} and asked and threading.current_thread() not in asked
 
 
 @pytest.mark.slow
