@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from beam.agents import registry
+from beam.agents.base import Adapter
 from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
 from beam.base.steps import sleeping
@@ -27,18 +28,20 @@ from beam.broker.requests import request
 from beam.broker.turn import run
 from beam.broker.wake import told_at_once
 from beam.model.events import Event
-from beam.model.message import Message, Options
+from beam.model.message import Message, Options, base_of
 from beam.model.outcome import Outcome, Status
 from beam.process import tree
 from beam.process.environment import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
+from beam.turns.choice import BY_AUTO
 from beam.turns.request import face_of
 from beam.turns.stop import Reason, Stop
 
 _MOMENT_S, _LOOK_S = 2.0, 0.05
 _LONGEST_PAUSE_S = 0.2
+_COUNTED = ("tokens", "cost", "calls", "tools", "denials")  # capabilities
 Seen = Callable[[Event], None]
 
 
@@ -64,10 +67,12 @@ class StopAll(Stop):
 
 
 class HeldAgents:
-    """The agents of one run, by their own names; each speaks in the session AGENT@NAME."""
+    """The agents of one run, by their own names; each speaks in the session AGENT@NAME. The process of those that are
+    `returning` is kept for their next turn, over their own protocol, if that tells as much as the headless mode."""
 
-    def __init__(self, context: RootContext, name: str = "") -> None:
+    def __init__(self, context: RootContext, name: str = "", *, returning: frozenset[str] = frozenset()) -> None:
         self.context = context
+        self._returning = returning
         self._name = name
         self._held: dict[AgentPaths, HeldAgent] = {}
         self._opening = asyncio.Lock()
@@ -228,9 +233,22 @@ class HeldAgents:
             return False
         adapter = registry.adapter(self.context.config.resolve(agent).settings.adapter)
         try:
-            return face_of(adapter, via) in ("dialogue", "terminal")
+            if face_of(adapter, via) in ("dialogue", "terminal"):
+                return True
         except BeamError:
             return False
+        is_returning = via in BY_AUTO and base_of(agent) in self._returning
+        return is_returning and tells_as_much(adapter)
+
+
+def tells_as_much(adapter: Adapter) -> bool:
+    """Return whether the adapter's protocol tells all that checks and limits of a run are about and that its headless
+    mode tells."""
+    faces = adapter.card.faces
+    protocol, headless = faces.get("dialogue"), faces.get("exec")
+    if protocol is None or headless is None:
+        return False
+    return all(getattr(protocol, name) or not getattr(headless, name) for name in _COUNTED)
 
 
 def _ignore(event: Event) -> None:

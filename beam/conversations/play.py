@@ -219,7 +219,7 @@ class _Run:
         folder = tree.repository.folder if tree is not None else context.home.project
         repository = tree.repository if tree is not None else project
         context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
-        self.agents = HeldAgents(context, self.scenario.name)
+        self.agents = HeldAgents(context, self.scenario.name, returning=self.scenario.returning())
         folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
         own = [path for path in folders if path is not None]
         repository.leave_out(own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -174,6 +175,14 @@ class Scenario(Struct, frozen=True, kw_only=True):
         return frozenset(
             step.context_from for step in self.all_steps() if isinstance(step, Send) and step.context_from is not None
         )
+
+    def returning(self) -> frozenset[str]:
+        """Return the agents that may take more than one turn in a run."""
+        turns: Counter[str] = Counter()
+        for step in self.all_steps():
+            for name, _ in agents_of(step):
+                turns[name] += 2 if isinstance(step, Chat) else 1
+        return frozenset(name for name, count in turns.items() if count > 1)
 
     def speakers(self) -> dict[str, At]:
         """Return each agent that takes part, and where the file names it first."""
