@@ -102,3 +102,9 @@ def test_one_access_is_no_choice() -> None:
     two = features(Card(name="x", summary="", faces={"exec": Capabilities(access=("read", "full"))}))
     assert (one.session_resume, one.permission_modes, one.mode_switch_mid_session) == (True, False, False)
     assert (two.permission_modes, two.mode_switch_mid_session) == (True, False)
+
+
+def test_every_capability_is_a_row_of_the_table_of_modes() -> None:
+    from tests.support.made_agents import _TITLES, UNTITLED
+
+    assert set(_TITLES) | UNTITLED == set(Capabilities.__struct_fields__) and not set(_TITLES) & UNTITLED

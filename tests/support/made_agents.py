@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from beam.agents import registry
-from beam.agents.base import Capabilities
+from beam.agents.base import Capabilities, Card, Face
 from beam.api import matrix
 from beam.cli.render.matrix import MARKS, MEANING
 from tests.conformance.attempts import ATTEMPTS, BELOW_FULL
@@ -115,4 +117,59 @@ def _letters(tools: dict[str, matrix.Result]) -> str:
     return " ".join(_LETTERS[tools[tool]] for tool in ("file", "shell") if tool in tools)
 
 
-PARTS = {"agents": claimed, "matrix": seen, "reach": reach}
+_FACES: dict[Face, str] = {"exec": "headless", "dialogue": "own protocol", "terminal": "on its screen"}
+_TITLES = {
+    "resume": "goes on with a session",
+    "fork": "copies a session",
+    "rewind": "goes back in a session",
+    "checkpoints": "puts files back",
+    "model": "takes a model",
+    "schema": "answers by a schema",
+    "system": "takes a system prompt",
+    "attach": "takes files",
+    "commands": "runs its slash commands",
+    "ask": "asks before it acts",
+    "denials": "tells what was denied",
+    "interrupt": "is interrupted and keeps its session",
+    "deltas": "answers in pieces",
+    "tools": "tells its tool calls",
+    "tokens": "tells tokens",
+    "cost": "tells the cost",
+    "calls": "counts model calls",
+    "models": "tells figures by model",
+    "api_time": "tells the API time",
+    "lines": "counts changed lines",
+    "max_turns": "keeps a limit of model calls",
+    "budget": "keeps a limit of cost",
+}
+UNTITLED = {"access", "outbox", "prompt_in_argv", "rewrites"}  # no abilities, or shown elsewhere
+
+
+def faces() -> str:
+    """Which CLIs have each ability in each mode, and the abilities that none has over its protocol."""
+    cards = [card for name in registry.ADAPTERS if (card := registry.adapter(name).card).install and card.faces]
+    rows, lacking = [], []
+    for name, title in _TITLES.items():
+        able = {
+            face: [card.name for card in cards if face in card.faces and getattr(card.faces[face], name)]
+            for face in _FACES
+        }
+        rows.append((title, *(_several(able[face], cards, face) for face in _FACES)))
+        if not able["dialogue"]:
+            lacking.append(title)
+    have = ("has this mode", *(", ".join(f"`{card.name}`" for card in cards if face in card.faces) for face in _FACES))
+    text = table(("", *_FACES.values()), [have, *rows])
+    return f"{text}\nNo CLI has over its own protocol: {', '.join(lacking) or 'nothing is lacking'}.\n"
+
+
+def _several(able: list[str], cards: Sequence[Card], face: Face) -> str:
+    """Return the CLIs with an ability; `all`, or those that lack it, where that is shorter."""
+    others = [card.name for card in cards if face in card.faces and card.name not in able]
+    if not others:
+        return "all"
+    if able and len(others) <= 3 < len(able):
+        return f"all but {', '.join(f'`{name}`' for name in others)}"
+    return ", ".join(f"`{name}`" for name in able) or "-"
+
+
+PARTS = {"faces": faces, "agents": claimed, "matrix": seen, "reach": reach}
