@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import hmac
-import json
 import re
-import select
-import socket
-import threading
 import uuid
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
-from msgspec import Struct
-
-from beam.base.digest import blake2b
 from beam.base.errors import BeamError
 from beam.model.outcome import Usage
-from beam.proxy import doors, private
+from beam.proxy import doors, private, real_key
 from beam.proxy.budget import Meter
-from beam.proxy.http import BODY_LIMIT, Handler, RequestError, Server
+from beam.proxy.call import Call, call_of, with_model
+from beam.proxy.departures import Departures
+from beam.proxy.http import Handler, RequestError, Server
 from beam.proxy.ladder import Match
-from beam.proxy.private import Blanker
 from beam.proxy.recording import ANSWER_LIMIT, AnswerLine, End, Exchange, RequestLine, suffix_of
 from beam.proxy.served import ServedRequest, explain
 from beam.proxy.shared import ProxyState
@@ -33,7 +22,7 @@ from beam.proxy.tape import Tape
 from beam.proxy.upstream import Answer, CutError, UnreachableError, Upstream
 from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
-from beam.proxy.wire.values import Error, ModelRequest
+from beam.proxy.wire.values import Error
 
 MISS_STATUS = 422  # no vendor's library asks again after it
 OVER_STATUS = 403
@@ -43,31 +32,13 @@ _LOOK = re.compile(r"/|(?:/v1(?:beta)?)?/models(?:/[\w.:-]+)?")
 _JSON = {"Content-Type": "application/json"}
 
 
-class Call(Struct, kw_only=True):
-    """One request as it came. `body` is its JSON (null: none), `private` the same as it may be stored, `raw` the text
-    of a body that is no JSON."""
-
-    number: int
-    data: bytes
-    body: Any
-    private: Any
-    raw: str | None
-    dialect: Dialect
-    kind: str
-    asked: ModelRequest
-    blanker: Blanker
-
-
 class ProxyServer(Server):
-    """Serves one proxy. A thread of its own looks which agents left, and ends what was asked for them."""
+    """Serves one proxy."""
 
     def __init__(self, port: int, proxy: ProxyState) -> None:
         self.proxy = proxy
-        self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}
-        self._waits = threading.Lock()
-        self._over = threading.Event()
+        self.departures = Departures()
         super().__init__(port, _Handler)
-        threading.Thread(target=self._watch, name="proxy-watch", daemon=True).start()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Return whether this user, or root, is at the other end: a connection of anybody else is closed unread."""
@@ -75,38 +46,8 @@ class ProxyServer(Server):
 
     def stop(self) -> None:
         """Stop serving; what still waits for the model is ended."""
-        self._over.set()
-        with self._waits:
-            pairs = list(self._waiting.values())
-        for _, model in pairs:
-            _shut(model)
+        self.departures.stop()
         super().stop()
-
-    def watch(self, number: int, agent: socket.socket, model: socket.socket) -> None:
-        """Have the connection to the model ended if the agent leaves, until `arrived`."""
-        with self._waits:
-            self._waiting[number] = agent, model
-
-    def unwatch(self, number: int) -> None:
-        """Forget a connection to the model."""
-        with self._waits:
-            self._waiting.pop(number, None)
-
-    def _watch(self) -> None:
-        while not self._over.wait(_WATCH_S):
-            with self._waits:
-                pairs = list(self._waiting.values())
-            for agent, model in pairs:
-                with suppress(OSError, ValueError):
-                    poll = select.poll()
-                    poll.register(agent, select.POLLIN)
-                    if poll.poll(0) and not agent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
-                        _shut(model)
-
-
-def _shut(connection: socket.socket) -> None:
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(Handler):
@@ -142,33 +83,13 @@ class _Handler(Handler):
         if "upgrade" in self.headers:  # a web socket: the agent asks over HTTP then
             self._fail(dialect, 404, "there is no such path")
             return
-        call = self._call(data, path, dialect, route)
+        call = call_of(data, self.path, self.headers, dialect, route)
         try:
             self._decide(proxy, call)
         except BeamError as error:  # the recording can't be written
             self.close_connection = True
             proxy.note(ServedRequest(number=call.number, kind=call.kind, step="refused", why=error.message))
             raise ConnectionAbortedError(error.message) from error
-
-    def _call(self, data: bytes, path: str, dialect: Dialect, route: str | None) -> Call:
-        plain = _decode(data, self.headers.get("content-encoding", ""))
-        body = private.json_of(plain)
-        asked = ModelRequest(size=len(plain))
-        if route is not None and isinstance(body, dict):
-            asked = dialect.asked(body, len(plain), dialects.usual(path))
-        blanker = Blanker(private.credentials(dict(self.headers), self.path))
-        raw = None if body is not None or not plain else _raw(plain, blanker)
-        return Call(
-            number=0,
-            data=data,
-            body=body,
-            private=blanker.value(body, plain),
-            raw=raw,
-            dialect=dialect,
-            kind=route or "other",
-            asked=asked,
-            blanker=blanker,
-        )
 
     def _decide(self, proxy: ProxyState, call: Call) -> None:
         options = proxy.options
@@ -212,9 +133,7 @@ class _Handler(Handler):
         options = proxy.options
         if not options.token:
             return ""
-        given = [self._key_of(name, self.headers[name]) for name in private.CREDENTIALS if name in self.headers]
-        given += [value for name, value in parse_qsl(self.path.partition("?")[2]) if name == "key"]
-        if not any(hmac.compare_digest(each.encode(), options.token.encode()) for each in given):
+        if not real_key.is_given(options.token, self.path, self.headers):
             return "the key is not the one of this turn"
         if call.kind == "other":
             return ""
@@ -227,10 +146,6 @@ class _Handler(Handler):
     def _is_look(self) -> bool:
         """Return whether the request asks only which models there are: what else lies behind the key is nobody's."""
         return self.command in ("GET", "HEAD") and _LOOK.fullmatch(self.path.partition("?")[0]) is not None
-
-    @staticmethod
-    def _key_of(name: str, value: str) -> str:
-        return value.strip().rpartition(" ")[2] if name in ("authorization", "proxy-authorization") else value.strip()
 
     def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
         step = "over" if over else "refused"
@@ -305,7 +220,7 @@ class _Handler(Handler):
     def _pass_on(
         self, proxy: ProxyState, call: Call, step: str, *, rename: str = "", match: Match | None = None
     ) -> None:
-        data, path = (_with_model(call, self.path, rename)) if rename else (call.data, self.path)
+        data, path = with_model(call, self.path, rename) if rename else (call.data, self.path)
         if rename and isinstance(call.body, dict) and "model" in call.body:
             call.private = {**call.private, "model": rename}
         model = rename or call.asked.model
@@ -315,13 +230,13 @@ class _Handler(Handler):
         try:
             if self._upstream is None:
                 self._upstream = Upstream(proxy.options.upstream)
-            headers = self._outgoing(proxy, call)
+            headers = real_key.headers_with(proxy.key, self.headers)
             if rename:
                 headers.pop("content-encoding", None)
-            self.server.watch(call.number, self.connection, self._upstream.connect())
-            answer = self._upstream.ask(self.command, self._with_key(proxy, path), headers, data)
+            self.server.departures.watch(call.number, self.connection, self._upstream.connect())
+            answer = self._upstream.ask(self.command, real_key.path_with(proxy.key, path), headers, data)
         except UnreachableError as error:
-            self.server.unwatch(call.number)
+            self.server.departures.unwatch(call.number)
             text = f"the model can't be reached: {error}"
             tape.end(AnswerLine(n=0, end="failed", error=text))
             proxy.note(ServedRequest(number=call.number, kind=call.kind, model=model, step=step, why=text))
@@ -330,7 +245,7 @@ class _Handler(Handler):
         try:
             end = self._relay(answer, tape, call, meter, proxy.key)
         finally:
-            self.server.unwatch(call.number)
+            self.server.departures.unwatch(call.number)
             tape.flush()
             usage = meter.usage if call.kind == "ask" and answer.status < 300 else None
             if usage is not None:
@@ -358,14 +273,14 @@ class _Handler(Handler):
     def _relay(self, answer: Answer, tape: Tape, call: Call, meter: Meter, key: str | None) -> End:
         """Send the answer on as it comes, and return how it ended."""
         if self.command == "HEAD" or answer.status in _BARE:
-            self.head(answer.status, {**_headers_without(key or "", answer.headers), "Content-Length": "0"})
+            self.head(answer.status, {**real_key.headers_without(key, answer.headers), "Content-Length": "0"})
             for _ in answer.pieces():
                 pass
             return "complete"
-        self.head(answer.status, {**_headers_without(key or "", answer.headers), "Transfer-Encoding": "chunked"})
+        self.head(answer.status, {**real_key.headers_without(key, answer.headers), "Transfer-Encoding": "chunked"})
         kind = private.answer_headers(answer.headers, call.blanker)
         tape.begin(suffix_of(kind), call.dialect, meter)
-        pieces, size = answer.pieces() if key is None else _without(key, answer.pieces()), 0
+        pieces, size = answer.pieces() if key is None else real_key.pieces_without(key, answer.pieces()), 0
         try:
             for data in pieces:
                 size += len(data)
@@ -395,68 +310,3 @@ class _Handler(Handler):
             body=call.private,
             raw=call.raw,
         )
-
-    def _outgoing(self, proxy: ProxyState, call: Call) -> dict[str, str]:
-        """Return the headers that are sent on; the real key takes the place of the turn's."""
-        headers = dict(self.headers.items())
-        if proxy.key is None:
-            return headers
-        for name in list(headers):
-            lower = name.lower()
-            if lower in ("cookie", "proxy-authorization"):
-                del headers[name]
-            elif lower == "authorization":
-                headers[name] = f"Bearer {proxy.key}"
-            elif lower in private.CREDENTIALS:
-                headers[name] = proxy.key
-        return headers
-
-    def _with_key(self, proxy: ProxyState, path: str) -> str:
-        bare, mark, query = path.partition("?")
-        pairs = parse_qsl(query, keep_blank_values=True)
-        if proxy.key is None or not any(name == "key" for name, _ in pairs):
-            return path
-        return bare + mark + urlencode([(name, proxy.key if name == "key" else value) for name, value in pairs])
-
-
-def _without(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of an answer without the key, which an API may quote in an error."""
-    secret, held = key.encode(), b""
-    for piece in pieces:
-        data = (held + piece).replace(secret, b"[redacted:key]")
-        most = min(len(data), len(secret) - 1)
-        keep = next((size for size in range(most, 0, -1) if data.endswith(secret[:size])), 0)
-        held, shown = data[len(data) - keep :], data[: len(data) - keep]
-        if shown:
-            yield shown
-    if held:
-        yield held
-
-
-def _headers_without(key: str, headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: value.replace(key, "[redacted:key]") if key else value for name, value in headers.items()}
-
-
-def _raw(data: bytes, blanker: Blanker) -> str:
-    """Return what is stored and compared of a body that is no JSON: its text, or what stands for one that is none."""
-    try:
-        return blanker.text(data.decode())
-    except UnicodeDecodeError:
-        return f"{len(data)} bytes, {blake2b(data, digest_size=16).hexdigest()}"
-
-
-def _decode(data: bytes, encoding: str) -> bytes:
-    if encoding.lower() not in ("gzip", "deflate"):
-        return data
-    try:
-        return zlib.decompressobj(47).decompress(data, BODY_LIMIT)
-    except zlib.error:
-        return data
-
-
-def _with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
-    """Return the body and the path of a request with another model in it."""
-    if isinstance(call.body, dict) and "model" in call.body:
-        return json.dumps({**call.body, "model": model}).encode(), path
-    before, mark, after = path.partition("/models/")
-    return call.data, f"{before}{mark}{model}:{after.partition(':')[2]}" if mark else path

@@ -1,0 +1,79 @@
+"""One request as it came to the proxy: its body, what may be stored of it, and the same request for another model."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from email.message import Message
+from typing import Any
+
+from msgspec import Struct
+
+from beam.base.digest import blake2b
+from beam.proxy import private
+from beam.proxy.http import BODY_LIMIT
+from beam.proxy.private import Blanker
+from beam.proxy.wire import dialects
+from beam.proxy.wire.dialects import Dialect
+from beam.proxy.wire.values import ModelRequest
+
+
+class Call(Struct, kw_only=True):
+    """One request as it came. `body` is its JSON (null: none), `private` the same as it may be stored, `raw` the text
+    of a body that is no JSON."""
+
+    number: int
+    data: bytes
+    body: Any
+    private: Any
+    raw: str | None
+    dialect: Dialect
+    kind: str
+    asked: ModelRequest
+    blanker: Blanker
+
+
+def call_of(data: bytes, path: str, headers: Message[str, str], dialect: Dialect, route: str | None) -> Call:
+    """Return the request with this body, path with query, headers and kind (`route`). It has no number yet."""
+    plain = _decode(data, headers.get("content-encoding", ""))
+    body = private.json_of(plain)
+    asked = ModelRequest(size=len(plain))
+    if route is not None and isinstance(body, dict):
+        asked = dialect.asked(body, len(plain), dialects.usual(path.partition("?")[0]))
+    blanker = Blanker(private.credentials(dict(headers), path))
+    return Call(
+        number=0,
+        data=data,
+        body=body,
+        private=blanker.value(body, plain),
+        raw=None if body is not None or not plain else _raw(plain, blanker),
+        dialect=dialect,
+        kind=route or "other",
+        asked=asked,
+        blanker=blanker,
+    )
+
+
+def with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
+    """Return the body and the path of a request with another model in it."""
+    if isinstance(call.body, dict) and "model" in call.body:
+        return json.dumps({**call.body, "model": model}).encode(), path
+    before, mark, after = path.partition("/models/")
+    return call.data, f"{before}{mark}{model}:{after.partition(':')[2]}" if mark else path
+
+
+def _raw(data: bytes, blanker: Blanker) -> str:
+    """Return what is stored and compared of a body that is no JSON: its text, or what stands for one that is none."""
+    try:
+        return blanker.text(data.decode())
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes, {blake2b(data, digest_size=16).hexdigest()}"
+
+
+def _decode(data: bytes, encoding: str) -> bytes:
+    if encoding.lower() not in ("gzip", "deflate"):
+        return data
+    try:
+        return zlib.decompressobj(47).decompress(data, BODY_LIMIT)
+    except zlib.error:
+        return data

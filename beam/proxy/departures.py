@@ -1,0 +1,54 @@
+"""Ends what the model is asked for an agent that left meanwhile. A thread of its own looks who left."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from contextlib import suppress
+
+_LOOK_S = 0.5
+
+
+class Departures:
+    """Pairs of connections: an agent's, and that to the model that is asked for it."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        threading.Thread(target=self._look, name="proxy-watch", daemon=True).start()
+
+    def watch(self, number: int, agent: socket.socket, model: socket.socket) -> None:
+        """End the connection to the model if the agent leaves, from now on until `unwatch`."""
+        with self._lock:
+            self._waiting[number] = agent, model
+
+    def unwatch(self, number: int) -> None:
+        """Leave the connections of this call alone from now on."""
+        with self._lock:
+            self._waiting.pop(number, None)
+
+    def stop(self) -> None:
+        """End everything that still waits for the model."""
+        self._over.set()
+        for _, model in self._pairs():
+            _shut(model)
+
+    def _look(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            for agent, model in self._pairs():
+                with suppress(OSError, ValueError):
+                    poll = select.poll()
+                    poll.register(agent, select.POLLIN)
+                    if poll.poll(0) and not agent.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                        _shut(model)
+
+    def _pairs(self) -> list[tuple[socket.socket, socket.socket]]:
+        with self._lock:
+            return list(self._waiting.values())
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
