@@ -238,12 +238,12 @@ class _Run:
         found: list[StepResult] = []
         try:
             if tree is not None or self._needs_snapshots():
-                await runner.begin()
+                await runner.files.begin()
             await self._steps(runner, self.scenario.steps, number, found)
         finally:
             await self.agents.close()
             if tree is not None:
-                self.worktrees.append(await asyncio.to_thread(tree.end, runner.before))
+                self.worktrees.append(await asyncio.to_thread(tree.end, runner.files.before))
                 self.lost = self.lost or tree.lost
             await asyncio.to_thread(project.close)
             if replay is not None:
@@ -304,9 +304,9 @@ class _Run:
 
     async def _at_once(self, runner: StepRunner, step: Parallel, number: int) -> list[StepResult]:
         """Run these steps at the same time; each is shown when all those before it are over."""
-        before = await runner.snapshot_to_keep()
+        before = await runner.files.snapshot_to_keep()
         if runner.is_answered:
-            await runner.keep_files(step.id, before)
+            await runner.files.keep(step.id, before)
         runner.is_parallel = True
         tasks = [asyncio.ensure_future(self._step(runner, each, number)) for each in step.steps]
         results = []
@@ -322,7 +322,7 @@ class _Run:
                 await asyncio.gather(*tasks, return_exceptions=True)
             runner.is_parallel = False
         if not runner.is_answered:
-            await runner.keep_files(step.id, before)
+            await runner.files.keep(step.id, before)
         return results
 
     async def _step(self, runner: StepRunner, step: Step, number: int) -> StepResult:

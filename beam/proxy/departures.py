@@ -25,7 +25,7 @@ class Departures:
             self._waiting[number] = agent, model
 
     def unwatch(self, number: int) -> None:
-        """Leave the connections of this call alone from now on."""
+        """Stop watching the connections of this call."""
         with self._lock:
             self._waiting.pop(number, None)
 

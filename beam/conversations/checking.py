@@ -1,0 +1,85 @@
+"""Runs the checks of a step that take more than a look: a judge's turn, a command, and whether several hold at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from beam.conversations.commands import Ran, run_command
+from beam.conversations.expect import Changes, Subject, check, value_text
+from beam.conversations.facts import TurnFacts
+from beam.conversations.judge import Score
+from beam.conversations.result import CheckResult, Verdict
+from beam.conversations.scenario import Check, Command, Judging, Scenario
+from beam.conversations.speaking import Speaking
+from beam.conversations.step_files import StepFiles
+
+OF_GIT = frozenset({"files_changed", "diff"})
+_TIMEOUT_S = 600.0
+
+
+class Checking:
+    """The checks of a run. Commands run in `folder`, with the run's variables in their environment."""
+
+    def __init__(
+        self, scenario: Scenario, speaking: Speaking, files: StepFiles, *, folder: Path, environ: dict[str, str]
+    ) -> None:
+        self._scenario = scenario
+        self._speaking = speaking
+        self._files = files
+        self._folder = folder
+        self._environ = environ | {f"BEAM_VAR_{name}": value for name, value in scenario.variables.items()}
+
+    async def run(self, command: Command, timeout: float) -> Ran:
+        """Run a command of the scenario."""
+        return await run_command(command, self._folder, self._environ, timeout)
+
+    async def check(
+        self, step: str, asked: Check, subject: Subject, judged: list[TurnFacts], *, is_over: bool
+    ) -> CheckResult:
+        """Return whether what is asked is so of the subject. A judge's turn is added to `judged`.
+
+        Of a step that failed already (`is_over`) nothing is judged.
+        """
+        line = self._scenario.source.lines.get(asked.at)
+        if isinstance(asked.value, Judging):
+            if is_over or not subject.reply.strip():
+                return CheckResult(
+                    name=f"judge: {value_text(asked.value.rubric)}",
+                    kind="judge",
+                    verdict=Verdict.SKIPPED,
+                    detail="there is nothing to judge",
+                    line=line,
+                )
+            score, _ = await self._speaking.score(step, asked.value, subject.reply, judged)
+            return judged_check(score, asked.value, line)
+        if asked.kind == "command" and not subject.is_replayed:
+            command = asked.value if isinstance(asked.value, (str, tuple)) else ""
+            ran = await self.run(command, _TIMEOUT_S)
+            detail = f"{ran.why}: {value_text(ran.output[-400:])}" if ran.exit_code else ""
+            verdict = Verdict.FAILED if ran.exit_code else Verdict.PASSED
+            name = f"command: {value_text(asked.value)}"
+            return CheckResult(name=name, kind="command", verdict=verdict, detail=detail, line=line)
+        return check(asked, subject, line)
+
+    async def holds(self, step: str, checks: tuple[Check, ...], facts: list[TurnFacts], *, is_replayed: bool) -> bool:
+        """Return whether all these are so now, which ends a chat."""
+        needs_git = any(each.kind in OF_GIT for each in checks) and self._files.before and not is_replayed
+        changes = await self._files.changes(self._files.before) if needs_git else Changes()
+        subject = Subject(
+            turns=facts,
+            reply=facts[-1].reply,
+            look=self._files.look,
+            changed=lambda: changes,
+            is_replayed=is_replayed,
+        )
+        found = [await self.check(step, each, subject, [], is_over=False) for each in checks]
+        return all(each.verdict is Verdict.PASSED for each in found)
+
+
+def judged_check(score: Score, judging: Judging, line: int | None) -> CheckResult:
+    """Return a judge's score as the result of a check."""
+    name = f"judge: {judging.agent} gives {judging.score:g} of 10 or more"
+    if score.score is None:
+        return CheckResult(name=name, kind="judge", verdict=Verdict.FAILED, detail=score.reason, line=line)
+    verdict = Verdict.PASSED if score.score >= judging.score else Verdict.FAILED
+    return CheckResult(name=name, kind="judge", verdict=verdict, detail=f"{score.score:g}: {score.reason}", line=line)

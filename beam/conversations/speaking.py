@@ -1,0 +1,101 @@
+"""How a step of a run has its agents speak: one turn of an agent, and the score of a judge."""
+
+from __future__ import annotations
+
+import msgspec
+
+from beam.agents import registry
+from beam.agents.base import Capabilities
+from beam.base.errors import BeamError
+from beam.conversations.budget import Meter
+from beam.conversations.facts import TurnFacts
+from beam.conversations.hand_over import ContextMode, quote
+from beam.conversations.held import HeldAgents
+from beam.conversations.judge import SCHEMA, Score, prompt_of, score_in
+from beam.conversations.model_calls import ModelFolders
+from beam.conversations.recording import Recorder, with_recorder
+from beam.conversations.scenario import Judging, Scenario, TurnOptions
+from beam.model.events import Event
+from beam.model.message import Options
+from beam.model.outcome import Outcome, Status
+from beam.turns.request import face_of
+
+
+class Speaking:
+    """The turns of a run's agents: counted, recorded, and known to steps that quote what an agent did."""
+
+    def __init__(
+        self, scenario: Scenario, agents: HeldAgents, meter: Meter, *, recorder: Recorder | None, models: ModelFolders
+    ) -> None:
+        self._agents = agents
+        self._meter = meter
+        self._recorder = recorder
+        self._models = models
+        self._told: dict[str, list[Event]] = {agent: [] for agent in scenario.handed_over()}
+
+    async def say(self, step: str, turn: TurnFacts, options: Options) -> Outcome:
+        """Run a turn of a step; what it does goes into `turn`. Return its outcome."""
+        if self._recorder is not None:
+            self._recorder.check()  # no turn is begun that could not be recorded
+        self._meter.add(turn)
+
+        told = self._told.get(turn.agent)
+
+        def seen(event: Event) -> None:
+            turn.take(event)
+            if told is not None:
+                told.append(event)
+            with_recorder(self._recorder, event)
+            self._meter.look()
+
+        options = self._fitting(turn.agent, options)
+        options = msgspec.structs.replace(options, model_calls=self._models.next(step, turn.agent))
+        turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen)
+        self._meter.look()
+        if self._recorder is not None:
+            self._recorder.check()
+        return turn.outcome
+
+    def handed_over(self, agent: str, mode: ContextMode) -> str:
+        """Return the quote of that agent's turns in this run, without times, so that a replay has the same. Raises
+        NotFoundError if it had none."""
+        return quote(agent, self._told[agent], mode, has_times=False)
+
+    async def score(self, step: str, judging: Judging, subject: str, facts: list[TurnFacts]) -> tuple[Score, TurnFacts]:
+        """Have an agent score a text; return the score, and the turn, which is also added to `facts`."""
+        turn = TurnFacts(judging.agent, prompt_of(judging.rubric, subject))
+        facts.append(turn)
+        outcome = await self.say(step, turn, options_of(judging.options, self._judge_schema(judging)))
+        if outcome.status is not Status.COMPLETED:
+            return Score(None, f"{judging.agent}: {outcome.status}: {outcome.reason or ''}"), turn
+        return score_in(turn), turn
+
+    def _fitting(self, agent: str, options: Options) -> Options:
+        """Return the options without an access where the agent has none that could be set."""
+        can = self._can(agent, options.via)
+        return options if can is None or can.access else msgspec.structs.replace(options, access=None)
+
+    def _judge_schema(self, judging: Judging) -> str | None:
+        can = self._can(judging.agent, judging.options.via)
+        return SCHEMA if can is not None and can.schema else None
+
+    def _can(self, agent: str, via: str | None) -> Capabilities | None:
+        """Return what the agent can do in that mode; None if it has no such mode."""
+        adapter = registry.adapter(self._agents.context.config.resolve(agent).settings.adapter)
+        try:
+            return adapter.card.faces[face_of(adapter, via)]
+        except BeamError:
+            return None
+
+
+def options_of(options: TurnOptions, schema: str | None) -> Options:
+    """Return the options of a step as those of a message."""
+    return Options(
+        model=options.model,
+        access=options.access,
+        via=options.via,
+        timeout=options.timeout,
+        max_turns=options.max_turns,
+        budget_usd=options.budget_usd,
+        schema=schema,
+    )

@@ -1,0 +1,117 @@
+"""The files of a run while its steps work on them: what changed, recorded, and made so again in a replay."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from beam.base import files
+from beam.base.errors import DiskError, UsageError
+from beam.conversations.changes import Repository
+from beam.conversations.expect import Changes
+from beam.conversations.recording import Recorder, Replay
+from beam.conversations.scenario import Scenario
+
+_MOST_FILE = 1 << 20
+
+
+class StepFiles:
+    """The files in the folder where the agents work.
+
+    `restores`: what became of them is recorded, and made so again in a replay. `before` is the snapshot from when the
+    run began; "" outside of a git repository.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        repository: Repository,
+        *,
+        recorder: Recorder | None,
+        replay: Replay | None,
+        restores: bool,
+    ) -> None:
+        self._folder = folder
+        self._repository = repository
+        self._recorder = recorder
+        self._replay = replay
+        self.restores = restores
+        self.before = ""
+        parts = (part for step in scenario.all_steps() for part in getattr(step, "prompt", ()))
+        self._leads = {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
+
+    async def begin(self) -> None:
+        """Take note of the files as they are before the first step."""
+        if await asyncio.to_thread(self._repository.is_there):
+            self.before = await asyncio.to_thread(self._repository.snapshot)
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether what becomes of the files is recorded, or made so again."""
+        return self.restores and (self._recorder or self._replay) is not None
+
+    async def snapshot(self) -> str:
+        """Return a snapshot of the files now; "" outside of a git repository."""
+        return await asyncio.to_thread(self._repository.snapshot) if self.before else ""
+
+    async def changes(self, before: str) -> Changes:
+        """Return what changed since that snapshot."""
+        now = await asyncio.to_thread(self._repository.snapshot)
+        return await asyncio.to_thread(self._repository.changes, before, now)
+
+    async def diff(self) -> str:
+        """Return what changed since the run began, as a patch or a sentence that says why there is none."""
+        if not self.before:
+            return "(there is no git repository, so nobody knows what was changed)"
+        now = await asyncio.to_thread(self._repository.snapshot)
+        text = await asyncio.to_thread(self._repository.diff, self.before, now)
+        return text or "(no file was changed)"
+
+    async def snapshot_to_keep(self) -> str:
+        """Return a snapshot for `keep`; "" if nothing is kept."""
+        return await self.snapshot() if self.is_kept else ""
+
+    async def keep(self, step: str, before: str) -> None:
+        """Record what became of the files since that snapshot, or in a replay make it so again."""
+        if not self.restores or not before:
+            return
+        if self._replay is not None and not self._replay.needs_agents:
+            path = self._replay.folder / f"{step}.patch"
+            try:
+                patch = files.read(path, 64 << 20, follow=True)
+            except FileNotFoundError:
+                return
+            wrong = await asyncio.to_thread(self._repository.apply, patch)
+            if wrong:
+                raise UsageError(f"the recorded changes of step {step} don't fit: {wrong}", "record it again")
+        elif self._recorder is not None:
+            now = await asyncio.to_thread(self._repository.snapshot)
+            patch = await asyncio.to_thread(self._repository.patch, before, now)
+            path = self._recorder.folder / f"{step}.patch"
+            if patch or path.exists():
+                files.make_directory(path.parent)
+                files.replace(path, patch)
+
+    def look(self, path: str) -> str | None:
+        """Return the text of a file of the folder; no link leads out of it."""
+        target = self._folder / path
+        try:
+            if not target.resolve().is_relative_to(self._folder.resolve()):
+                return None
+            if target.is_dir():
+                return ""
+            return files.read(target, _MOST_FILE, follow=True).decode("utf-8", "replace")
+        except (OSError, ValueError, DiskError):
+            return None
+
+    def text_of(self, path: str) -> str:
+        """Return the text of a file for a prompt. Raises UsageError if a link leads elsewhere since the run began."""
+        if os.path.realpath(path) != self._leads[path]:
+            what = f"{path} led to {self._leads[path]} when the run began, and leads elsewhere now"
+            raise UsageError(what, "an agent may have put a link there", subject=path)
+        try:
+            return files.read(Path(self._leads[path]), _MOST_FILE).decode("utf-8", "replace")
+        except FileNotFoundError as error:
+            raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error

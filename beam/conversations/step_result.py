@@ -1,0 +1,47 @@
+"""What a step came to: the results of its turns, and whether one of them is a failure. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from beam.conversations.facts import TurnFacts
+from beam.conversations.result import StepResult, TurnResult
+from beam.conversations.scenario import CheckStep, Step
+from beam.model.outcome import Status
+
+_ALLOWED_STATUS: Mapping[str, Status] = {"denied": Status.DENIED, "truncated": Status.TRUNCATED}
+
+
+def is_failure(turn: TurnFacts, step: Step) -> bool:
+    """Return whether the turn makes its step fail: it had no success, and the step says nothing of how it may end."""
+    outcome = turn.outcome
+    if outcome is None or not outcome.exit_code:
+        return False
+    if any(_ALLOWED_STATUS.get(word) is outcome.status for word in step.allow):
+        return False
+    return not any(each.kind in ("status", "exit_code") for each in step.expect)
+
+
+def first_code(facts: list[TurnFacts], about: StepResult) -> int:
+    """Return the exit code of the first turn without success, else the step's."""
+    codes = [turn.outcome.exit_code for turn in facts if turn.outcome is not None]
+    return next((code for code in codes if code), about.exit_code)
+
+
+def kind_of(step: Step) -> str:
+    """Return the step's key in the file."""
+    return "check" if isinstance(step, CheckStep) else type(step).__name__.lower()
+
+
+def turn_result(turn: TurnFacts) -> TurnResult:
+    """Return the result of a turn that is over."""
+    assert turn.outcome is not None
+    return TurnResult(
+        agent=turn.agent,
+        outcome=turn.outcome,
+        tools=tuple(tool.name for tool in turn.tools),
+        files=tuple(dict.fromkeys(file.path for file in turn.files)),
+        cost_usd=turn.cost_usd,
+        tokens=turn.tokens,
+        replayed=turn.replayed or None,
+    )
