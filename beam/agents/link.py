@@ -164,7 +164,7 @@ Step = Send | Eof | Say | Ready | Acknowledged | Asked | Withdrawn | Answered | 
 
 class Link(Protocol):
     """The conversation with one process, for its whole life. `now` is a monotonic clock's seconds. `due` is when
-    `woke` has to be called, because a request of the protocol times out then; None for never. `busy`: a turn runs,
+    `on_due` has to be called, because a request of the protocol times out then; None for never. `busy`: a turn runs,
     from `Prompt` to `Over`."""
 
     @property
@@ -182,7 +182,7 @@ class Link(Protocol):
     def line(self, line: bytes, now: float) -> Sequence[Step]:
         """Return the steps that follow from a complete line of the process, without its newline."""
 
-    def woke(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[Step]:
         """Return the steps for requests that have timed out."""
 
     def end(self, exit: Exit) -> Sequence[Step]:

@@ -145,7 +145,7 @@ class OutputSummary(Struct, kw_only=True):
         if self.session_id == session_id or not session_id:
             return []
         if turn.fork and session_id == turn.session_id:
-            return self.failed(f"{self.name} went on in session {session_id} itself", None, Class.UNKNOWN)
+            return self.on_failed(f"{self.name} went on in session {session_id} itself", None, Class.UNKNOWN)
         self.session_id = session_id
         started = events.SessionStarted(session_id=session_id, model=model, cwd=turn.cwd or None, version=version)
         if turn.session_id is None or turn.fork:
@@ -173,7 +173,7 @@ class OutputSummary(Struct, kw_only=True):
         self.calls.pop(call_id, None)
         return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
 
-    def failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
+    def on_failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
         """Record that the CLI reports the turn as failed."""
         self.failure = Failure(class_ or class_of(http_status, text), text)
         return [events.Notice(text=text, code="api_error")]

@@ -154,14 +154,14 @@ class Account:
         self._is_working = True
         return [events.Thinking(ts=at, text=text)] if text.strip() else []
 
-    def called(self, call_id: str, name: str, given: object, at: str) -> list[Event]:
+    def on_called(self, call_id: str, name: str, given: object, at: str) -> list[Event]:
         """Return the event of a tool call, once."""
         self._is_working = True
         if not self.is_new(f"called {call_id}"):
             return []
         return [events.ToolCalled(ts=at, call_id=call_id, name=name, input=raw_json(given))]
 
-    def returned(self, call_id: str, output: str, at: str, *, is_error: bool = False) -> list[Event]:
+    def on_returned(self, call_id: str, output: str, at: str, *, is_error: bool = False) -> list[Event]:
         """Return the event of a tool's result, once."""
         if not self.is_new(f"returned {call_id}"):
             return []
@@ -181,7 +181,7 @@ class Account:
             return [events.PermissionCancelled(ts=at, ask_id=ask_id)]
         return [events.PermissionDecided(ts=at, ask_id=ask_id, decision=decision, by="its person")]
 
-    def used(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
+    def count_call(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
         """Count a model call; what is said of it later takes the place of what was said before."""
         self._usage[reply_id] = usage
         if cost_usd is not None:

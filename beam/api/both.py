@@ -11,7 +11,7 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from beam.base import files
-from beam.base.steps import R, Steps, finished, sleeping
+from beam.base.steps import R, Steps, run_blocking, sleeping
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -81,6 +81,6 @@ def waiting_verb(function: Callable[Concatenate[S, P], Steps[R]]) -> Verb[S, P, 
         return await sleeping(function(instance, *args, **kwargs))
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return finished(function(instance, *args, **kwargs))
+        return run_blocking(function(instance, *args, **kwargs))
 
     return Verb(call, aio)

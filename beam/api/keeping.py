@@ -11,7 +11,7 @@ import threading
 
 from beam.broker import launch
 from beam.broker.context import RootContext
-from beam.broker.holding import Holder, left_to_its_sender
+from beam.broker.holding import Holder, leave_to_its_sender
 from beam.broker.lease import AgentLease
 from beam.process import tree
 from beam.root.paths import AgentPaths
@@ -74,7 +74,7 @@ class Keeping:
             self._held.discard(agent)
             waits = lease.hand_over(start_worker=not is_left)
         if is_left and waits:
-            await left_to_its_sender(lease.log.paths)
+            await leave_to_its_sender(lease.log.paths)
             launch.ensure(self._context, lease.log.paths)
 
     async def _end(self) -> None:

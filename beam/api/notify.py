@@ -66,7 +66,7 @@ def listed(context: RootContext) -> list[TargetLine]:
     return lines
 
 
-def tried(context: RootContext, *, agent: str) -> list[TargetTried]:
+def try_targets(context: RootContext, *, agent: str) -> list[TargetTried]:
     """Send a notification to every target at once, once each. Raises NotFoundError if there is none."""
     configured = _configured(context)
     if not configured:

@@ -115,7 +115,7 @@ def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
 def _believe(team: Team, doing: Mapping[str, Doing]) -> None:
     """Read members' states from their transcripts if no file has them: whether somebody is stuck depends on it."""
     for name, one in doing.items():
-        team.members.believed(name, one.state, when_ns(one.since), when_ns(one.at))
+        team.members.believe(name, one.state, when_ns(one.since), when_ns(one.at))
 
 
 def _seen(before: Doing, line: Line) -> Doing:

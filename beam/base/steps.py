@@ -11,7 +11,7 @@ R = TypeVar("R")
 Steps = Generator[float, None, R]
 
 
-def finished(steps: Steps[R]) -> R:
+def run_blocking(steps: Steps[R]) -> R:
     """Run such a generator to its end and return its result; sleep without an event loop."""
     while True:
         try:

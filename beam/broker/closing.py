@@ -37,7 +37,7 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
         return
     crash_point("route.before")
     closed = route.reply(log.context, message, finished, log.state)
-    notifying.over(log.context, message.id, finished, is_last=log.is_last)
+    notifying.tell_over(log.context, message.id, finished, is_last=log.is_last)
     crash_point("close.before")
     log.record(closed, turn=finished.turn, message_id=message.id, sync=True)
     crash_point("close.recorded")
@@ -120,7 +120,7 @@ def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.M
         if closed.reply == "dead":
             log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
     if dead is not None and dead.reason != "dropped":  # by a person, who knows
-        notifying.over(log.context, message.id, dead, is_last=log.is_last)
+        notifying.tell_over(log.context, message.id, dead, is_last=log.is_last)
     move_to_dead(log, entry)
 
 

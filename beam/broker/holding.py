@@ -152,7 +152,7 @@ class Holder:
             self._lease.log.record(events.Notice(code="environment", text=text), message_id=message.id)
 
 
-async def left_to_its_sender(paths: AgentPaths) -> None:
+async def leave_to_its_sender(paths: AgentPaths) -> None:
     """Wait for a while until the sender of the declined message, or a broker, holds the agent."""
     for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
         await asyncio.sleep(_SENDERS_LOOK_S)

@@ -8,7 +8,7 @@ from beam.agents import registry
 from beam.base.clock import recorded_ns, rfc3339
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.faults import crash_point
-from beam.base.steps import Steps, finished
+from beam.base.steps import Steps, run_blocking
 from beam.broker import closing, duty
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
@@ -56,7 +56,7 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
 
     None if none waits, or the queue is paused. Raises UnfinishedError while another message is taken and not answered.
     """
-    lease = finished(_acquire(context, paths))
+    lease = run_blocking(_acquire(context, paths))
     try:
         turn = lease.log.state.open_turn
         if turn is not None and turn.lease_until is not None and not turn.finished:
@@ -106,7 +106,7 @@ def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
 def reply(context: RootContext, paths: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
     """Answer a message that was taken. Raises NotFoundError if it is no longer taken (it was answered, or its lease
     is over)."""
-    return finished(replying(context, paths, message_id, text, failed=failed))
+    return run_blocking(replying(context, paths, message_id, text, failed=failed))
 
 
 def replying(

@@ -26,7 +26,7 @@ def ask(context: RootContext, asked: events.PermissionAsked) -> None:
         _safely(lambda: _tell(context, occasions.of_ask(asked, str(context.home.project))))
 
 
-def over(
+def tell_over(
     context: RootContext,
     message_id: str,
     event: events.TurnFinished | events.MessageDead,

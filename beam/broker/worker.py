@@ -107,9 +107,9 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
         if stop.reason is not None or not (waits or bugs):
             return stop.reason is None
         if is_left:
-            from beam.broker.holding import left_to_its_sender
+            from beam.broker.holding import leave_to_its_sender
 
-            await left_to_its_sender(paths)
+            await leave_to_its_sender(paths)
     return True
 
 

@@ -76,7 +76,7 @@ class Printer:
     def event(self, event: Event) -> None:
         """Show one event."""
         if isinstance(event, events.TurnStarted) and self._live is not None:
-            self._live.begun(event.message_id)
+            self._live.on_begun(event.message_id)
         with self._printing():
             self._show(event)
 

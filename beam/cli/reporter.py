@@ -29,7 +29,7 @@ class Reporter:
         self._style = _style(style, os.environ)
         self._json = as_json
 
-    def seen(self, progress: RunProgress) -> None:
+    def on_progress(self, progress: RunProgress) -> None:
         """Print what is to be said of a step that is over, or of a warning."""
         from beam import Warned
 
@@ -66,7 +66,7 @@ class Reporter:
             _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.summary(result))
         sys.stdout.flush()
 
-    def refused(self, refusal: Refusal) -> None:
+    def on_refused(self, refusal: Refusal) -> None:
         """Tell GitHub why the scenario could not run; people read it on stderr."""
         if self._style == "github":
             if not self._json:
@@ -74,7 +74,7 @@ class Reporter:
                 sys.stdout.flush()
             _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.refused_summary(refusal))
 
-    def stopped(self, result: object) -> None:
+    def on_stopped(self, result: object) -> None:
         """Print what a run came to that a signal ended."""
         if isinstance(result, RunResult):
             self.result(result)

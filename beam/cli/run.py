@@ -120,13 +120,13 @@ def run(
                 replay=call.path(replay) if replay is not None else None,
                 replay_mode=mode,
                 model_calls=calls,
-                seen=reporter.seen,
+                seen=reporter.on_progress,
             )
 
         try:
             result = _trusting(call, scenario, play)
         except SignalledError as error:
-            reporter.stopped(error.outcome)
+            reporter.on_stopped(error.outcome)
             _write_junit(call, junit, error.outcome)
             raise
     try:
@@ -160,7 +160,7 @@ def _refusals(call: Context, reporter: Reporter, file: str, junit: str | None) -
 
         refusal = refusal_of(file, error)
         with contextlib.suppress(DiskError):  # the error itself is what must be said
-            reporter.refused(refusal)
+            reporter.on_refused(refusal)
             if junit is not None:
                 _write(call, junit, reports.refused(refusal))
         raise

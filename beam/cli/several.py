@@ -47,7 +47,7 @@ def send(
         return _put(call, messages, as_json=as_json)
     side = _Side(call, messages, as_json=as_json)
     try:
-        found = beam.deliver_several(messages, seen=side.printer.event, ended=side.ended)
+        found = beam.deliver_several(messages, seen=side.printer.event, ended=side.on_ended)
     finally:
         side.close()
     code = next((each for each in side.codes if each), 0)
@@ -85,7 +85,7 @@ class _Side:
             message = self._left[0]
             self._waiting.enter_context(self.printer.waiting(message.id, self._call.beam.progress(message)))
 
-    def ended(self, message: Message, result: Outcome | BeamError) -> None:
+    def on_ended(self, message: Message, result: Outcome | BeamError) -> None:
         """Print one result."""
         self._waiting.close()
         self._left = self._left[1:]

@@ -50,7 +50,7 @@ def show(call: Context, team: str = _TEAM, claude_home: list[str] | None = _HOME
     if as_json:
         _json([found])
     else:
-        render.shown(found)
+        render.print_team(found)
 
 
 @app.verb()

@@ -76,7 +76,7 @@ class LiveChat:
             if event.turn is not None:
                 self._began.add(self._now[0].agent)
 
-    def ended(self, outcome: Outcome, seconds: float) -> None:
+    def on_ended(self, outcome: Outcome, seconds: float) -> None:
         """Take the outcome of the turn that ran, `seconds` after the conversation began.
 
         A turn that was cancelled counts with what it used, and the same agent speaks again. A budget that is used up

@@ -147,7 +147,7 @@ class Delivery:
         if self._running.pop(name, None) is None:
             return
         if not tried.error:
-            spool.delivered(self._directory, name)
+            spool.mark_delivered(self._directory, name)
             return
         tries = self._tries[name] = self._tries.get(name, 0) + 1
         if tried.again and tries < self._retries.tries:

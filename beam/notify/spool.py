@@ -74,7 +74,7 @@ def read(directory: Path, name: str, box: str = NEW) -> Item | None:
         return None
 
 
-def delivered(directory: Path, name: str) -> None:
+def mark_delivered(directory: Path, name: str) -> None:
     """Move a notification to those that were delivered. Raises DiskError."""
     _move(directory, name, DONE)
 

@@ -35,7 +35,7 @@ class ProxyState:
         self._served = served
         self._numbers = self._asks = 0
         places = {name: path for name, path in options.places.items() if path}
-        self.ladder, self.mover = _replayed(options, places)
+        self.ladder, self.mover = _ladder_of(options, places)
         record = options.record or (options.replay if options.fill else "")
         self.recorder = Recorder(Path(record), About(agent=options.agent, places=places)) if record else None
 
@@ -88,7 +88,7 @@ def _of_recording(folder: str, cwd: str) -> Masks:
     return Masks(patterns=((rf"(?m)^\?\? (?:{any_of})/$\n?", ""),)) if names else Masks()
 
 
-def _replayed(options: ProxyOptions, places: Mapping[str, str]) -> tuple[Ladder | None, Mover]:
+def _ladder_of(options: ProxyOptions, places: Mapping[str, str]) -> tuple[Ladder | None, Mover]:
     if not options.replay:
         return None, Mover({}, {})
     recording = Recording(Path(options.replay))

@@ -76,7 +76,7 @@ class Recorder:
         if not self._is_cut:
             self._say("o", self._stream.feed(self._decoder.decode(data)))
 
-    def typed(self, data: bytes) -> None:
+    def record_typed(self, data: bytes) -> None:
         """Record typed text immediately, as one piece."""
         self._say("i", redact(data.decode("utf-8", "replace"))[0])
 

@@ -147,7 +147,7 @@ class _Replay:
         if self.end.state is State.READY and not self.is_sending:
             self._begin(number)
         if self.is_sending:
-            self.end.entered(now, last=number in self.last)
+            self.end.on_entered(now, last=number in self.last)
             self.is_sending = number not in self.last
         yield from self._state(now)
 

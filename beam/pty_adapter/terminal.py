@@ -52,7 +52,7 @@ class Terminal:
         self._empty.set()
         self._writer: asyncio.Task[None] | None = None
 
-    def fed(self, data: bytes) -> None:
+    def show(self, data: bytes) -> None:
         """Show what the agent wrote."""
         self.on_data(data)
         self.screen.feed(data)
@@ -88,7 +88,7 @@ class Terminal:
                 await self._writer
         self._empty.set()
 
-    def started(self, child: spawn.Child) -> None:
+    def on_started(self, child: spawn.Child) -> None:
         """Remember the running process; from now on it can be typed to."""
         self.child = child
         self._writer = asyncio.get_running_loop().create_task(self._write())
@@ -133,7 +133,7 @@ async def open_terminal(
         turn_key=turn_key,
         columns=screen.columns,
         rows=screen.rows,
-        on_data=terminal.fed,
+        on_data=terminal.show,
     )
-    terminal.started(child)
+    terminal.on_started(child)
     return terminal

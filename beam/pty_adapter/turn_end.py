@@ -143,7 +143,7 @@ class TurnEnd:
         self._echoes = profiles.echoes(self.profile, self._view, text)
         self._pastes_ended = self._view.pastes_ended
 
-    def entered(self, now: float, *, last: bool = True) -> None:
+    def on_entered(self, now: float, *, last: bool = True) -> None:
         """Record that Enter was pressed; `last`: nothing more is typed for this turn."""
         if self.state is State.READY:
             self._move(State.SENT, now, "")
@@ -155,7 +155,7 @@ class TurnEnd:
             self._idle_since = None
             self._signal = None
 
-    def exited(self, now: float) -> None:
+    def on_exited(self, now: float) -> None:
         """Record that the process ended."""
         if not self.ended:
             self._move(State.EXITED, now, "exit")
@@ -170,7 +170,7 @@ class TurnEnd:
         starts = self.state is State.STARTING and bool(self.profile.prompt) and not self.profile.at_cursor
         return starts and now - self._changed >= STRANGE_S and is_unknown(self.profile, self._view, self.reading)
 
-    def answered(self, now: float, block: Block | None = None) -> None:
+    def on_answered(self, now: float, block: Block | None = None) -> None:
         """Record that the open dialog was answered.
 
         The screen before the answer is no longer evidence. Neither is that dialog (`block`), as long as its rows
@@ -278,7 +278,7 @@ class TurnEnd:
         match self.state:
             case State.WAITING:
                 if self.via == "screen" or reading.idle or reading.busy:
-                    self.answered(now)
+                    self.on_answered(now)
             case State.STARTING:
                 self._start(now, quiet, whole=whole)
             case State.READY | State.SENT | State.ACCEPTED | State.BUSY if self._sent_at is not None:

@@ -115,7 +115,7 @@ async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bo
         took = port.now() - began
         await port.until(lambda: False, SETTLE_S if plain else min(longest, max(shortest, took)))
     segment = Segment(end.position + 1)
-    end.entered(port.now(), last=last)
+    end.on_entered(port.now(), last=last)
     await port.press(profile.submit)
     return segment
 

@@ -134,13 +134,13 @@ class Diff:
     def _end(self, team: Team, at_ns: int, reason: str) -> list[Event]:
         events: list[Event] = []
         for to in team.post.inboxes():
-            events += team.post.gone(to, at_ns, "the team ended before it was read")
+            events += team.post.on_gone(to, at_ns, "the team ended before it was read")
         if team.roster is not None:
             for name in list(team.members.present):
-                events += team.members.left(name, at_ns, "the team ended", "files")
+                events += team.members.on_left(name, at_ns, "the team ended", "files")
             created = (team.roster.created_ns or at_ns) // 1_000_000
             events.append(team.tell(all_events.TeamEnded, at_ns, "", f"ended/{created}", "files", reason=reason))
-            team.members.ended()
+            team.members.on_ended()
         team.is_ended = True
         team.roster = None
         return events
@@ -158,7 +158,7 @@ class Diff:
 
     def inbox_gone(self, home: str, name: str, to: str, at_ns: int) -> list[Event]:
         """Apply that an inbox's file is gone while the team still exists."""
-        return self.team(home, name).post.gone(to, at_ns, "its inbox was deleted")
+        return self.team(home, name).post.on_gone(to, at_ns, "its inbox was deleted")
 
     def task(self, home: str, name: str, task: Task, at_ns: int) -> list[Event]:
         """Apply a task's file."""
@@ -166,7 +166,7 @@ class Diff:
 
     def task_gone(self, home: str, name: str, task_id: str, at_ns: int) -> list[Event]:
         """Apply that a task's file is gone."""
-        return self.team(home, name).tasks.gone(task_id, at_ns)
+        return self.team(home, name).tasks.on_gone(task_id, at_ns)
 
     # -- processes -----------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Diff:
         reason = f"its lead (pid {pid}) is gone" if pid else "no process leads it"
         fields = {"reason": reason, "pid": pid}
         stale = team.tell(all_events.TeamStale, at_ns, "", f"stale/{created}", "process", **fields)
-        return [stale, *team.members.orphaned(dict(orphans), at_ns)]
+        return [stale, *team.members.on_orphaned(dict(orphans), at_ns)]
 
     def tick(self, team: Team, at_ns: int) -> list[Event]:
         """Return the events that only the passing of time causes."""
@@ -302,7 +302,7 @@ class Diff:
         me = team.members.present.get(member)
         if me is not None and me.prompt.strip() == mail.text.strip():
             is_proof = me.has_own_process
-        events, letter = team.post.received(member, mail, "transcript", is_proof=is_proof)
+        events, letter = team.post.on_received(member, mail, "transcript", is_proof=is_proof)
         if letter is not None:
             events += team.members.frame(letter, "transcript")
         return events
@@ -312,15 +312,15 @@ class Diff:
             return []
         found = proof(call)
         if found.change is not None:
-            return team.tasks.proved(found.change)
+            return team.tasks.on_proof(found.change)
         if found.spawned is not None:
             if found.spawned.name in team.members.present:
                 return []
-            return team.members.spawned(found.spawned, call.source, call.at_ns)
+            return team.members.on_spawned(found.spawned, call.source, call.at_ns)
         if found.mail is not None and found.failed:
-            return team.post.failed(found.to, found.mail, found.failed, call.source)
+            return team.post.on_failed(found.to, found.mail, found.failed, call.source)
         if found.mail is not None:
-            return team.post.sent(found.to, found.mail, call.source)
+            return team.post.on_sent(found.to, found.mail, call.source)
         return []
 
     # -- hooks ---------------------------------------------------------------------------------------------------------
@@ -390,11 +390,11 @@ class Diff:
             at_ns=call.at_ns,
             tool=call.tool,
         )
-        return team.members.asked(ask, "hook", call.input)
+        return team.members.on_asked(ask, "hook", call.input)
 
     def _permitted(self, team: Team, member: str, call: HookCall) -> list[Event]:
         """Return the events for a tool that ran after a request: the request was permitted."""
         for request_id, ask in list(team.members.asks.items()):
             if ask.what == "permission" and ask.sender == member and ask.tool == call.tool:
-                return team.members.answered("permission", request_id, LEAD, call.at_ns, "hook", approved=True)
+                return team.members.on_answered("permission", request_id, LEAD, call.at_ns, "hook", approved=True)
         return []

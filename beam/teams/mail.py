@@ -87,7 +87,7 @@ class Post:
                 return letter
         return None
 
-    def gone(self, to: str, at_ns: int, why: str) -> list[Event]:
+    def on_gone(self, to: str, at_ns: int, why: str) -> list[Event]:
         """Apply that the inbox's file is gone: the messages in it are lost."""
         events: list[Event] = []
         for mail_id in sorted(self._inboxes.pop(to, set())):
@@ -97,20 +97,20 @@ class Post:
                 events.append(self._lost(letter.mail, to, at_ns, why, "files"))
         return events
 
-    def sent(self, to: str, mail: Mail, source: str) -> list[Event]:
+    def on_sent(self, to: str, mail: Mail, source: str) -> list[Event]:
         """Apply a sender's own record of a message that went into an inbox."""
         if (to, mail.id) in self._letters:
             return []
         sent = self._sent(self._adopt(to, mail) or self._add(to, mail, mail.sent_ns), source)
         return [] if sent is None else [sent]
 
-    def failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
+    def on_failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
         """Apply a sender's own record of a message that never reached an inbox; `mail.id` is the call's."""
         if not self._once.first(("lost", to, mail.id)):
             return []
         return [self._lost(mail, to, mail.sent_ns, why, source)]
 
-    def received(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
+    def on_received(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
         """Apply that a member received a message, from its transcript: return the events, and the message if it was
         unknown.
 

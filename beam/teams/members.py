@@ -76,9 +76,9 @@ class Members:
             if before is None and (name, member.joined_ns) in self._parted:
                 continue  # the lead's transcript was quicker than this snapshot
             if before is not None and before.joined_ns not in (0, member.joined_ns):
-                events += self.left(name, at_ns, "another took its name", "files")
+                events += self.on_left(name, at_ns, "another took its name", "files")
             if before is None or before.joined_ns != member.joined_ns:
-                events += self.joined(member, "files", at_ns)
+                events += self.on_joined(member, "files", at_ns)
             self.present[name] = member
             if member.active is not None and (before is None or before.active != member.active):
                 if member.active:
@@ -86,11 +86,11 @@ class Members:
                 else:
                     events += self.idle(name, at_ns, "files", is_said=False)
         for name in [name for name in self.present if name not in now]:
-            events += self.left(name, at_ns, "", "files")
+            events += self.on_left(name, at_ns, "", "files")
         self._parted = {(name, joined) for name, joined in self._parted if name in now}
         return events
 
-    def joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
+    def on_joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
         """Apply that the member is there, from the files or a record of the call that created it."""
         when = member.joined_ns or at_ns
         if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
@@ -115,17 +115,17 @@ class Members:
             )
         ]
 
-    def ended(self) -> None:
+    def on_ended(self) -> None:
         """Apply that the team no longer exists; one that replaces it has only the members that it names."""
         self._parted.clear()
 
-    def spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
+    def on_spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
         """Apply a record of the call that created the member, which the configuration did not show (yet)."""
         if member.name not in self._gone:
             self.present.setdefault(member.name, member)
-        return self.joined(member, source, at_ns)
+        return self.on_joined(member, source, at_ns)
 
-    def left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
+    def on_left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
         """Apply that the member is gone; nothing happens if it was not there."""
         member = self.present.pop(name, None)
         self._gone.add(name)
@@ -167,12 +167,12 @@ class Members:
         state.activity, state.since_ns = activity, at_ns
         return True
 
-    def believed(self, name: str, activity: str, since_ns: int, said_ns: int) -> None:
+    def believe(self, name: str, activity: str, since_ns: int, said_ns: int) -> None:
         """Set the state from the end of a member's transcript while nothing else is known; causes no event."""
         if activity and not self.states.get(name, State()).activity:
             self.states[name] = State(activity, since_ns, said_ns)
 
-    def orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
+    def on_orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
         """Apply that the lead is dead.
 
         `found` maps the members with their own processes to the pids that still run; the other members died with the
@@ -185,7 +185,7 @@ class Members:
                 fields = {"member": name, "pid": found[name], "pane": member.pane}
                 events.append(self._tell(all_events.MemberOrphaned, at_ns, name, key, "process", **fields))
             elif name != LEAD:
-                events += self.left(name, at_ns, "its lead died", "process")
+                events += self.on_left(name, at_ns, "its lead died", "process")
         return events
 
     # -- the team's own protocol ---------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Members:
             return self._answered(mail, at_ns, source)
         if mail.kind == "teammate_terminated":
             name = string(mail.frame, "message").partition(" has ")[0]
-            return self.left(name, at_ns, string(mail.frame, "message"), source)
+            return self.on_left(name, at_ns, string(mail.frame, "message"), source)
         return []
 
     def _asked(self, mail: Mail, to: str, at_ns: int, source: str) -> list[Event]:
@@ -219,13 +219,13 @@ class Members:
         text = string(frame, "planContent") or string(frame, "description") or string(frame, "reason")
         text = text or string(obj(frame, "hostPattern"), "host")
         tool = string(frame, "tool_name")
-        return self.asked(
+        return self.on_asked(
             Ask(what=what, request_id=request_id, sender=mail.sender, to=to, text=text, at_ns=at_ns, tool=tool),
             source,
             frame.get("input"),
         )
 
-    def asked(self, ask: Ask, source: str, given: object = None) -> list[Event]:
+    def on_asked(self, ask: Ask, source: str, given: object = None) -> list[Event]:
         """Apply a request, wherever it was seen."""
         if not self._once.first(("asked", ask.request_id)):
             return []
@@ -257,9 +257,11 @@ class Members:
             or (mail.kind.endswith("permission_response") and string(frame, "subtype") == "success")
         )
         text = string(frame, "feedback") or string(frame, "reason") or string(frame, "error")
-        return self.answered(_ANSWERS[mail.kind], request_id, mail.sender, at_ns, source, approved=approved, text=text)
+        return self.on_answered(
+            _ANSWERS[mail.kind], request_id, mail.sender, at_ns, source, approved=approved, text=text
+        )
 
-    def answered(
+    def on_answered(
         self, what: str, request_id: str, sender: str, at_ns: int, source: str, *, approved: bool, text: str = ""
     ) -> list[Event]:
         """Apply an answer, wherever it was seen."""

@@ -60,17 +60,17 @@ class Tasks:
     def file(self, task: Task, at_ns: int) -> list[Event]:
         """Apply a task's file."""
         if task.status == DELETED:
-            return self.gone(task.id, at_ns)
+            return self.on_gone(task.id, at_ns)
         is_seen = task.id in self._from_files
         self._from_files.add(task.id)
         return self._apply(task, at_ns, "files", None, is_whole=is_seen)
 
-    def gone(self, task_id: str, at_ns: int) -> list[Event]:
+    def on_gone(self, task_id: str, at_ns: int) -> list[Event]:
         """Apply that a task's file no longer exists."""
         self._from_files.discard(task_id)
         return self._delete(task_id, at_ns, "files", None)
 
-    def proved(self, change: Change) -> list[Event]:
+    def on_proof(self, change: Change) -> list[Event]:
         """Apply what a record of a call proves."""
         if change.task_id not in self._from_files and not self.baseline_ns:
             return self._follow(change)

@@ -143,7 +143,7 @@ class ProcessKeeper:
         if self._granted is not None:
             self._until, self._granted = self._since + self._granted, None
         process.owns_scratch = True
-        process.notice = lambda text: self.noticed(f"{text}, between two turns")
+        process.notice = lambda text: self.record_notice(f"{text}, between two turns")
         process.ended.add_done_callback(lambda _: self.on_exit())
 
     def call(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float) -> None:
@@ -173,7 +173,7 @@ class ProcessKeeper:
         if access is not None:
             self.key = structs.replace(self.key, access=access)
 
-    def noticed(self, text: str) -> None:
+    def record_notice(self, text: str) -> None:
         """Record a notice outside any turn. If that fails, the process continues."""
         try:
             self._note(events.Notice(code="terminal", text=text))

@@ -64,7 +64,7 @@ class Recordings(Protocol):
         """
 
 
-def replayed(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict:
+def replay_turn(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict:
     """Record the events of a recorded turn once more, and return its verdict."""
     text = f"{turn.fit}: answered from {turn.where}; the agent did not run, and no tool was run again"
     record(events.Notice(code=CODE, text=text))

@@ -45,7 +45,7 @@ from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.login import Heard, link_in
 from beam.turns.pieces import Pieces
-from beam.turns.replay import VIA, replayed
+from beam.turns.replay import VIA, replay_turn
 from beam.turns.request import (
     Record,
     TurnRequest,
@@ -169,7 +169,7 @@ def _is_broken(verdict: Verdict, stop: Stop) -> bool:
 async def _verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
     try:
         if order.recorded is not None:
-            return replayed(order.recorded, services.record)
+            return replay_turn(order.recorded, services.record)
         if order.untrusted is not None:
             raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
         if order.left_out:

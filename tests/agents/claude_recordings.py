@@ -143,7 +143,7 @@ def decode(recording: Recording, chunks: list[bytes]) -> tuple[list[events.Event
     """The events and the verdict of the recording, fed in these chunks."""
     frames, lines = Frames(recording.turn), Lines(1 << 30)
     for ask_id in recording.answered:
-        frames.decided(ask_id, "person")
+        frames.on_decided(ask_id, "person")
     found: list[events.Event] = []
     for chunk in chunks:
         for line in lines.feed(chunk):

@@ -395,7 +395,7 @@ def test_a_denial_that_somebody_decided_is_an_ordinary_answer() -> None:
         (asked,) = frames.line(json.dumps({"type": "control_request", "request_id": "r", "request": ask}).encode())
         assert isinstance(asked, events.PermissionAsked) and (asked.ask_id, asked.call_id) == ("r", "c1")
         if by:
-            frames.decided("r", by)
+            frames.on_decided("r", by)
         frames.line(json.dumps(denied).encode())
         _, verdict = frames.end(Exit(code=0))
         assert verdict.status is status

@@ -91,7 +91,7 @@ def test_an_interrupt_is_an_order_and_the_end_of_all_turns_is_the_end_of_its_inp
 
 def test_a_turn_without_an_answer_in_time_breaks_and_one_whose_process_ends_crashed() -> None:
     link = opened()
-    assert [type(step) for step in link.woke(99.0)] == [Broken]
+    assert [type(step) for step in link.on_due(99.0)] == [Broken]
     link.do(Prompt(turn=TURN), 100.0)
     (over,) = link.end(Exit(code=3, stderr_tail="out of luck"))
     assert isinstance(over, Over) and not over.fit and over.verdict.status is Status.FAILED

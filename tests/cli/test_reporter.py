@@ -15,7 +15,7 @@ from beam.conversations.refusal import Refusal
 def told(monkeypatch: pytest.MonkeyPatch, summary: Path, style: str | None = "github") -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     refusal = Refusal(file="s.yaml", kind="not_found", text="no agent", exit_code=4, line=3, column=1)
-    reporter.Reporter(Context(), "s.yaml", style, as_json=False).refused(refusal)
+    reporter.Reporter(Context(), "s.yaml", style, as_json=False).on_refused(refusal)
 
 
 def test_why_a_scenario_could_not_run_is_an_annotation_and_in_the_step_summary(

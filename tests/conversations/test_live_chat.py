@@ -18,7 +18,7 @@ def ended(chat: LiveChat, reply: str = "so it is", status: Status = Status.COMPL
     assert turn is not None
     seconds = more.pop("seconds", 1.0)
     code = more.pop("exit_code", 0 if status is Status.COMPLETED else 1)
-    chat.ended(
+    chat.on_ended(
         Outcome(
             message_id="m-1", agent=turn.agent, turn=1, attempt=1, status=status, reply=reply, exit_code=code, **more
         ),
@@ -172,7 +172,7 @@ def speaker_once(chat: LiveChat, reply: str) -> str:
     turn = chat.next()
     assert turn is not None
     outcome = Outcome(message_id="m-1", agent=turn.agent, turn=1, attempt=1, status=Status.COMPLETED, reply=reply)
-    chat.ended(outcome, 1.0)
+    chat.on_ended(outcome, 1.0)
     return turn.agent
 
 
@@ -187,14 +187,14 @@ def test_only_the_first_turn_of_an_agent_that_began_is_its_first() -> None:
     turn = chat.next()
     assert turn is not None
     assert turn.is_first
-    chat.ended(
+    chat.on_ended(
         Outcome(message_id="m", agent="a", turn=None, attempt=1, status=Status.CANCELLED, exit_code=9), 1.0
     )  # it was withdrawn before it began
     again = chat.next()
     assert again is not None
     assert again.is_first
     begun(chat)
-    chat.ended(Outcome(message_id="m", agent="a", turn=1, attempt=1, status=Status.CANCELLED, exit_code=9), 1.0)
+    chat.on_ended(Outcome(message_id="m", agent="a", turn=1, attempt=1, status=Status.CANCELLED, exit_code=9), 1.0)
     later = chat.next()
     assert later is not None
     assert not later.is_first

@@ -51,7 +51,7 @@ def names(directory: Path) -> tuple[int, int, int]:
 def test_the_same_notification_is_put_once_also_after_it_was_delivered(tmp_path: Path) -> None:
     assert spool.put(tmp_path, TARGET, told())
     assert not spool.put(tmp_path, TARGET, told())
-    spool.delivered(tmp_path, spool.waiting(tmp_path)[0])
+    spool.mark_delivered(tmp_path, spool.waiting(tmp_path)[0])
     assert not spool.put(tmp_path, TARGET, told())
     assert spool.put(tmp_path, OTHER, told())
     assert names(tmp_path) == (1, 1, 0)

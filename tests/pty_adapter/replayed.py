@@ -56,7 +56,7 @@ class Replay:
             if self.enter and now >= self.enter:
                 self.end.state = State.READY  # whoever recorded it did not wait for that
                 self.end.sending(text)
-                self.end.entered(now)
+                self.end.on_entered(now)
                 self._note(now)
                 self.enter = 0.0
             if not self.screen.drawing:

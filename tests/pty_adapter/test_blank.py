@@ -133,7 +133,7 @@ def test_once_a_key_was_seen_nothing_of_it_is_in_the_file_while_the_turn_runs() 
     for text in spelled(KEY, 2, 1, [*range(13, len(KEY)), *range(13)]):
         recorder.wrote(text.encode())
     recorder.wrote(at(5, 1).encode() + b"on it goes. ")
-    recorder.typed(b"\r")
+    recorder.record_typed(b"\r")
     held = cast.read(file.getvalue())
     assert [moment.text for moment in held.moments] == [HELD]
     recorder.end()

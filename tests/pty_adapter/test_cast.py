@@ -35,7 +35,7 @@ def test_it_is_an_asciicast_of_version_2() -> None:
     film = Film()
     film.recorder.wrote(b"\x1b[31mhi\r\n")
     film.time += 1.5
-    film.recorder.typed(b"x\r")
+    film.recorder.record_typed(b"x\r")
     film.recorder.mark("sent")
     film.recorder.end()
     header, *lines = [json.loads(line) for line in film.file.getvalue().splitlines()]
@@ -61,7 +61,7 @@ def test_a_secret_is_blanked_in_whatever_pieces_it_comes(sizes: list[int]) -> No
     for size in [*sizes, len(data)]:
         film.recorder.wrote(data[:size])
         data = data[size:]
-    film.recorder.typed(SECRET.encode())
+    film.recorder.record_typed(SECRET.encode())
     film.recorder.mark(SECRET)
     film.read()
     assert SECRET.encode() not in film.file.getvalue()

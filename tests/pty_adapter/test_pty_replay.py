@@ -48,7 +48,7 @@ def test_an_asciicast_of_beams_own_tells_when_enter_was_pressed() -> None:
     film.wrote(b"\x1b]133;A\x07>>> ")
     for seconds, typed, wrote in ((1.0, b"1 + 1", b"1 + 1"), (0.2, b"\r", b"\r\n2\r\n\x1b]133;A\x07>>> ")):
         now[0] += seconds
-        film.typed(typed)
+        film.record_typed(typed)
         film.wrote(wrote)
     film.end()
     found = list(replay(read(file.getvalue()), profile_of("python")))

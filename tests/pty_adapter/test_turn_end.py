@@ -45,7 +45,7 @@ def ready(
     end.sending("hello")
     if draw is not None:
         end.look(draw(), 9.9)
-    end.entered(10.0)
+    end.on_entered(10.0)
     return end
 
 
@@ -195,7 +195,7 @@ def test_a_dialog_outranks_everything() -> None:
     assert after(end, dialog, 10.1, 500.0) is State.WAITING
     end.report_state("done", 600.0)
     assert end.state is State.WAITING
-    end.answered(601.0)
+    end.on_answered(601.0)
     assert end.state is State.BUSY
 
 
@@ -207,7 +207,7 @@ def test_a_dialog_that_was_answered_is_not_read_again_while_it_stands_where_it_s
     assert after(end, dialog, 10.1, 5.0) is State.WAITING
     block = end.reading.block
     assert block is not None
-    end.answered(20.0, block)
+    end.on_answered(20.0, block)
     assert (end.state, end.reading.block) == (State.BUSY, None)
     end.look(structs.replace(dialog, title="✳ Claude"), 20.1)
     assert end.reading.block is None
@@ -292,7 +292,7 @@ def test_what_looks_like_a_prompt_is_none_while_the_line_editor_is_away() -> Non
 
 def test_an_agent_that_ends_is_exited_whatever_its_screen_says() -> None:
     end = ready()
-    end.exited(11.0)
+    end.on_exited(11.0)
     assert end.state is State.EXITED
     assert after(end, claude("❯ hello", "● hi"), 11.2, 5.0) is State.EXITED
 
@@ -395,7 +395,7 @@ def test_no_order_of_events_makes_an_illegal_move_or_an_end_at_a_dialog(steps: l
         elif isinstance(step, Signal):
             end.hear([step], now)
         elif step == "answer":
-            end.answered(now)
+            end.on_answered(now)
         else:
             end.report_state("working" if step == "told" else "done", now)
         seen.append(end.state)

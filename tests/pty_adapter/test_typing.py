@@ -133,7 +133,7 @@ def test_an_agent_without_pastes_that_should_have_them_gets_nothing() -> None:
 def test_an_agent_that_ends_while_it_is_waited_for_gets_nothing() -> None:
     class Dying(KeyPort):
         def reads_keys(self) -> bool:
-            self.end.exited(self.clock)
+            self.end.on_exited(self.clock)
             return True
 
     port = Dying(CLAUDE)

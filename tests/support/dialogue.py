@@ -43,7 +43,7 @@ class Conversation:
 
     def wake(self, now: float) -> list[Step]:
         self.now = now
-        return self.keep(self.link.woke(now))
+        return self.keep(self.link.on_due(now))
 
     @property
     def events(self) -> list[events.Event]:

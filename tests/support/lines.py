@@ -126,7 +126,7 @@ class LinesLink:
                 return (Over(verdict=Verdict(status=KINDS[key], reply=text or None)),)
         return (Broken(reason=f"nobody understands {word!r}"),)
 
-    def woke(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[Step]:
         self.due = None
         return (Broken(reason="it did not answer in time"),)
 

@@ -109,15 +109,15 @@ class AcpLink:
         if not frame.method:
             return self._opened(self._calls.answered(frame.id, frame.result, frame.error, now))
         if frame.method == "session/update":
-            return self._updated(frame.params, line, now)
+            return self._on_updated(frame.params, line, now)
         value = json_object(line) or {}
         if "id" not in value:
             return []
         if frame.id is None:
             return [wire.refusal(value["id"], "an id is a text or a whole number")]
-        return self._asked(frame.id, frame.method, obj(value, "params"))
+        return self._on_asked(frame.id, frame.method, obj(value, "params"))
 
-    def woke(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[Step]:
         if self._is_broken:
             return []
         found = self._opened(self._calls.expired(now))
@@ -164,7 +164,7 @@ class AcpLink:
         self._reader, self._until = reader, None
 
         def then(reply: Reply) -> list[Step]:
-            return self._completed(reply) if reader is self._reader else []
+            return self._on_completed(reply) if reader is self._reader else []
 
         params: Object = {"sessionId": self._opening.session_id, "prompt": self._content(turn)}
         return [self._calls.call("session/prompt", params, then, None)]  # the turn's own clocks limit it
@@ -184,19 +184,19 @@ class AcpLink:
         """Return whether the agent got the system prompt when it was started or its session was opened."""
         return self._opening.takes_system or self._dialect.starts_with_system
 
-    def _begun(self, reader: TurnReader) -> list[Step]:
+    def _on_begun(self, reader: TurnReader) -> list[Step]:
         if reader.is_known:
             return []
-        return [Acknowledged(), *(Say(event) for event in reader.begun())]
+        return [Acknowledged(), *(Say(event) for event in reader.on_begun())]
 
-    def _asked(self, number: Id, method: str, params: Object) -> list[Step]:
+    def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
         reader = self._reader
         found = self._requests.take(number, method, params, reader)
         if reader is not None:
-            return [*self._begun(reader), *found]
+            return [*self._on_begun(reader), *found]
         return [*found, Stirred()] if self._is_ready else found
 
-    def _updated(self, params: wire.Params, line: bytes, now: float) -> list[Step]:
+    def _on_updated(self, params: wire.Params, line: bytes, now: float) -> list[Step]:
         update, reader = params.update, self._reader
         if not self._opening.session_id or params.session_id != self._opening.session_id:
             return []  # of a session that is being loaded, or of a subagent
@@ -211,7 +211,7 @@ class AcpLink:
                 return [*self._changed(before), *self._kept_mode()]
         if reader is None:
             return [Stirred()] if self._is_ready and update.session_update == "tool_call" else []
-        known = [] if update.session_update in QUIET else self._begun(reader)
+        known = [] if update.session_update in QUIET else self._on_begun(reader)
         return [*known, *(Say(event) for event in reader.updated(update, line, now))]
 
     def _filled(self, update: wire.Update) -> list[Step]:
@@ -250,11 +250,11 @@ class AcpLink:
         cancel = wire.notification("session/cancel", {"sessionId": self._opening.session_id})
         return [*self._requests.cancelled(), cancel]  # some end no turn while a request of theirs is open
 
-    def _completed(self, reply: Reply) -> list[Step]:
+    def _on_completed(self, reply: Reply) -> list[Step]:
         reader, is_stopping = self._reader, self._until is not None
         assert reader is not None
         if not reply.error:
-            known = self._begun(reader)
+            known = self._on_begun(reader)
             return [*known, *self._over(*reader.end(object_of(reply.result), is_stopping=is_stopping), fit=True)]
         is_fit = failure_of(reply.failure).class_ is not Class.AUTH
         return self._over(*reader.failed(reply.failure, is_stopping=is_stopping), fit=is_fit)

@@ -44,14 +44,14 @@ class Opening:
     def begin(self, now: float) -> list[Step]:
         """Return the first step. The beginning ends with a `Ready` or a `Broken` step."""
         params: Object = {"protocolVersion": _VERSION, "clientCapabilities": {}, "clientInfo": _CLIENT}
-        return [self._calls.call("initialize", params, self._initialized, now + START_S)]
+        return [self._calls.call("initialize", params, self._on_initialized, now + START_S)]
 
     # -- the session ---------------------------------------------------------------------------------------------------
 
-    def _initialized(self, reply: Reply) -> list[Step]:
+    def _on_initialized(self, reply: Reply) -> list[Step]:
         name, answer = self._dialect.name, object_of(reply.result)
         if reply.error:
-            return self._refused(reply, "did not begin the conversation")
+            return self._on_refused(reply, "did not begin the conversation")
         if integer(answer, "protocolVersion") != _VERSION:
             version = answer.get("protocolVersion")
             return _broken(f"{name} speaks version {version!r} of the protocol, and beam {_VERSION}", Class.UNSUPPORTED)
@@ -85,27 +85,27 @@ class Opening:
 
     def _list(self, cursor: str, now: float) -> list[Step]:
         params: Object = {"cwd": self._turn.cwd, **({"cursor": cursor} if cursor else {})}
-        return [self._calls.call("session/list", params, self._listed, now + START_S)]
+        return [self._calls.call("session/list", params, self._on_listed, now + START_S)]
 
-    def _listed(self, reply: Reply) -> list[Step]:
+    def _on_listed(self, reply: Reply) -> list[Step]:
         if reply.error:
-            return self._refused(reply, "did not say which sessions it has")
+            return self._on_refused(reply, "did not say which sessions it has")
         answer, self._pages = object_of(reply.result), self._pages + 1
         if any(string(each, "sessionId") == self._turn.session_id for each in objects(answer, "sessions")):
             return self._go_on(reply.now)
         cursor = string(answer, "nextCursor")
         if cursor and self._pages < _PAGES:
             return self._list(cursor, reply.now)
-        return self._lost(f"{self._dialect.name} has no session {self._turn.session_id} in this folder")
+        return self._on_lost(f"{self._dialect.name} has no session {self._turn.session_id} in this folder")
 
     def _session(self, reply: Reply) -> list[Step]:
         turn, answer = self._turn, object_of(reply.result)
         if reply.error:
             if turn.session_id is not None and is_lost(reply.failure, self._dialect.lost):
-                return self._lost(words_of(reply.failure))
+                return self._on_lost(words_of(reply.failure))
             if self._ways and integer(reply.failure, "code") == METHOD_NOT_FOUND:  # some say more than they can
                 return self._go_on(reply.now)
-            return self._refused(reply, "did not open the session")
+            return self._on_refused(reply, "did not open the session")
         goes_on = turn.session_id is not None and not turn.fork
         session_id = string(answer, "sessionId") or (turn.session_id if goes_on else None)
         if not session_id or goes_on != (session_id == turn.session_id):
@@ -118,11 +118,11 @@ class Opening:
         offered = self._options.values("mode")
         preferred = (mode for mode in self._dialect.prefers.get(turn.access, ()) if mode in offered)
         self.mode = self._dialect.modes.get(turn.access) or next(preferred, None)
-        return self._set("mode", self.mode, self._moded, reply.now)
+        return self._set("mode", self.mode, self._on_moded, reply.now)
 
     # -- its settings --------------------------------------------------------------------------------------------------
 
-    def _moded(self, now: float) -> list[Step]:
+    def _on_moded(self, now: float) -> list[Step]:
         wanted = self._turn.model if self._dialect.sets_model else None
         return self._set("model", wanted, lambda now: [Ready()], now)
 
@@ -139,7 +139,7 @@ class Opening:
 
         def answered(reply: Reply) -> list[Step]:
             if reply.error:
-                return self._refused(reply, f"did not take the {kind} {value!r}")
+                return self._on_refused(reply, f"did not take the {kind} {value!r}")
             answer = object_of(reply.result)
             self._options.take(answer)
             if "configOptions" in answer and self._options.current(kind) != value:
@@ -150,11 +150,11 @@ class Opening:
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
-    def _lost(self, why: str) -> list[Step]:
+    def _on_lost(self, why: str) -> list[Step]:
         lost = Say(events.SessionLost(session_id=self._turn.session_id or "", reason=why))
         return [lost, *_broken(why, Class.BAD_REQUEST)]
 
-    def _refused(self, reply: Reply, what: str) -> list[Step]:
+    def _on_refused(self, reply: Reply, what: str) -> list[Step]:
         if reply.is_late:
             return _broken(reply.error)
         failure = failure_of(reply.failure)

@@ -53,7 +53,7 @@ class Requests:
             return [wire.answer(number, _CANCELLED)]
         if key in self._open:
             return []
-        call, before = reader.asked(update)
+        call, before = reader.on_asked(update)
         waiting = _options(number, call.id, objects(params, "options"))
         steps: list[Step] = [Say(event) for event in before]
         turn = reader.turn
@@ -86,7 +86,7 @@ class Requests:
         else:
             option = waiting.reject if decide.decision == "deny" else ""
             if reader is not None:
-                reader.denied(waiting.call_id)
+                reader.on_denied(waiting.call_id)
         return [wire.answer(waiting.number, _selected(option))]
 
     def cancelled(self) -> list[Step]:

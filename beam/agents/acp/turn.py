@@ -59,7 +59,7 @@ class TurnReader:
         self._is_alive = False  # it said or did something
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
 
-    def begun(self) -> list[Event]:
+    def on_begun(self) -> list[Event]:
         """Record that the agent has received the prompt; return the events that follow."""
         if self.is_known:
             return []
@@ -105,14 +105,14 @@ class TurnReader:
         """Return the event for a line of unknown meaning."""
         return oneshot.with_line(self._unknown(what), line)
 
-    def asked(self, update: Update) -> tuple[Call, list[Event]]:
+    def on_asked(self, update: Update) -> tuple[Call, list[Event]]:
         """Record a request about a call; return the call, and the events that come before the request."""
         ended = self._end_words()
         call = self._calls.setdefault(update.tool_call_id, Call(update.tool_call_id))
         call.ask(update)
         return call, [*ended, *self._tell(call)]
 
-    def denied(self, call_id: str) -> None:
+    def on_denied(self, call_id: str) -> None:
         """Record that beam denied this call. Some agents do not mention the call again."""
         if call_id in self._calls:
             self._calls[call_id].is_denied = True
@@ -167,7 +167,7 @@ class TurnReader:
             return [*self._tell(call), *self._return(call)]
         if not call.is_recorded:
             return self._tell(call) if call.is_known or (is_new and call.status == "in_progress") else []
-        return self._progressed(call, now)
+        return self._on_progressed(call, now)
 
     def _tell(self, call: Call) -> list[Event]:
         if call.is_recorded:
@@ -199,7 +199,7 @@ class TurnReader:
         is_left_out = call.name in self._dialect.left_out.get(self.turn.access, ())
         return not call.is_denied and (is_left_out or call.output.startswith(self._dialect.denied or ("\0",)))
 
-    def _progressed(self, call: Call, now: float) -> list[Event]:
+    def _on_progressed(self, call: Call, now: float) -> list[Event]:
         since, text = self._progress[call.id]
         if call.text == text or now - since < _PROGRESS_S:
             return []
@@ -216,7 +216,7 @@ class TurnReader:
         text = _text_of(update.content) or (update.title if isinstance(update.title, str) else "")
         return [events.Notice(text=text, code="notice")] if text else []
 
-    def _compacted(self, update: Update) -> list[Event]:
+    def _on_compacted(self, update: Update) -> list[Event]:
         return [events.StatusChanged(state="compacted" if update.status in OVER else "compacting")]
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -239,11 +239,11 @@ class TurnReader:
             reason = f"{self._dialect.name} came to its limit of model calls"
             return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
         if not self._summary.ended:
-            emitted += self._summary.failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
+            emitted += self._summary.on_failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")
         elif failure := self._failure_for_an_answer():
-            emitted += self._summary.failed(failure)
+            emitted += self._summary.on_failed(failure)
         elif not self._is_alive and stop == "end_turn":  # so some end a turn in which their model failed
-            emitted += self._summary.failed(
+            emitted += self._summary.on_failed(
                 f"{self._dialect.name} ended the turn without a word; its own log may say why"
             )
         return emitted, self._verdict(emitted, Exit(code=0))
@@ -265,7 +265,7 @@ class TurnReader:
         if is_stopping:
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
         failure = failure_of(error)
-        emitted += self._summary.failed(failure.reason, failure.http_status, failure.class_)
+        emitted += self._summary.on_failed(failure.reason, failure.http_status, failure.class_)
         return emitted, self._verdict(emitted, Exit(code=0))
 
     def cut_off(self, exit: Exit) -> tuple[list[Event], Verdict]:
@@ -296,5 +296,5 @@ def _text_of(content: object) -> str:
 _KINDS: dict[str, Callable[[TurnReader, Update], list[Event]]] = {
     "plan": TurnReader._plan,
     "notice": TurnReader._notice,
-    "compaction_update": TurnReader._compacted,
+    "compaction_update": TurnReader._on_compacted,
 }

@@ -58,7 +58,7 @@ class Text:
         except UnicodeDecodeError:
             text = line.decode("utf-8", "replace")
         if not self._speaks:
-            return self._announced(text) if text.startswith(_ANNOUNCED) or not text else ()
+            return self._on_announced(text) if text.startswith(_ANNOUNCED) or not text else ()
         if text.startswith(_MARKS) and (emitted := self._marked(text)) is not None:
             return emitted
         if self._trouble:
@@ -79,7 +79,7 @@ class Text:
             return [events.TextDelta(text=f"\n{text}")]
         return self._begins(text)
 
-    def _announced(self, text: str) -> list[Event]:
+    def _on_announced(self, text: str) -> list[Event]:
         if not text and self._all_announced:
             self._speaks = True
             return self._opened()
@@ -124,7 +124,7 @@ class Text:
         """Return the events for the end of an answer, or of a try; None for a line that only looks like one."""
         if text.startswith("Tok"):
             found = _TOKENS.match(text)
-            return self._answered(found) if found else None
+            return self._on_answered(found) if found else None
         if not _RETRYING.match(text) or (not (why := self._why()) and self._begun):
             return None
         summary, self._trouble, self._answer, self._begun = self._summary, [], [], False
@@ -145,7 +145,7 @@ class Text:
         self._begun = self._begun or bool(text)
         return []
 
-    def _answered(self, found: re.Match[str]) -> list[Event]:
+    def _on_answered(self, found: re.Match[str]) -> list[Event]:
         summary, self._trouble = self._summary, []
         summary.texts = []
         emitted = summary.text("\n".join(self._answer).strip("\n"))

@@ -69,7 +69,7 @@ class Frames:
             emitted[0] = msgspec.structs.replace(emitted[0], raw=read.text)
         return emitted
 
-    def decided(self, ask_id: str, by: str) -> None:
+    def on_decided(self, ask_id: str, by: str) -> None:
         """Record that a person or a rule (`by`) answered this ask; its denial is then an ordinary answer."""
         self._decided[ask_id] = by
 
@@ -216,7 +216,7 @@ class Frames:
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
             if parent is None:
                 self._summary.texts, self._summary.cut_off = [], False
-            self._tasks.called(string(block, "id"), string(block, "name"), obj(block, "input"))
+            self._tasks.on_called(string(block, "id"), string(block, "name"), obj(block, "input"))
             return self._tools.called(block, parent)
         if kind.endswith("tool_result"):
             return self._tools.returned(block, None, parent)

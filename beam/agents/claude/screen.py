@@ -230,7 +230,7 @@ class _Conversation:
     def _line(self, line: bytes, found: history.Line) -> list[Event]:
         """Return the events of a line of this turn."""
         if found.noticed:
-            self._tasks.notified(found.noticed)
+            self._tasks.on_notified(found.noticed)
         if found.kind == "user" and found.origin == _NOTICE:
             self._goes_on()
             return []
@@ -285,7 +285,7 @@ class _Conversation:
         elif not found.returned and self.state == "":
             self.state = "working"
         for returned in found.returned:
-            self._tasks.returned(returned.call_id, returned.record)
+            self._tasks.on_returned(returned.call_id, returned.record)
 
     def _assistant(self, found: history.Line) -> None:
         self._model = found.model if found.usage is not None else self._model
@@ -297,7 +297,7 @@ class _Conversation:
         if found.called:
             self._texts = []
         for called in found.called:
-            self._tasks.called(called.call_id, called.name, called.input)
+            self._tasks.on_called(called.call_id, called.name, called.input)
         self._texts += [body.text for body in found.bodies if isinstance(body, events.Text)]
 
 

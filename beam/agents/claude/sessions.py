@@ -77,26 +77,26 @@ class _Transcript:
         )
         if line.key and not self._account.is_new(f"line {line.key}"):
             return ()
-        return self._asked(value, line, at) if line.kind == "user" else self._answered(line, at)
+        return self._on_asked(value, line, at) if line.kind == "user" else self._on_answered(line, at)
 
-    def _asked(self, value: Object, line: history.Line, at: str) -> list[Event]:
+    def _on_asked(self, value: Object, line: history.Line, at: str) -> list[Event]:
         account, found = self._account, list[Event]()
         text = _prompt(value)
         if text:
             found += account.prompt(text, at)
         for body in line.bodies:
             if isinstance(body, events.ToolReturned):
-                found += account.returned(body.call_id, body.output, at, is_error=body.is_error)
+                found += account.on_returned(body.call_id, body.output, at, is_error=body.is_error)
             elif isinstance(body, events.FileChanged):
                 found.append(events.FileChanged(ts=at, path=body.path, kind=body.kind))
         if "[Request interrupted by user" in text[:40]:
             return account.idle(at, self.session.model, why="interrupted")
         return found
 
-    def _answered(self, line: history.Line, at: str) -> list[Event]:
+    def _on_answered(self, line: history.Line, at: str) -> list[Event]:
         account, found = self._account, list[Event]()
         if line.usage is not None and line.reply_id:
-            account.used(line.reply_id, history.of_call(line))
+            account.count_call(line.reply_id, history.of_call(line))
         for body in line.bodies:
             match body:
                 case events.Text():
@@ -104,7 +104,7 @@ class _Transcript:
                 case events.Thinking():
                     found += account.thinking(body.text, at)
                 case events.ToolCalled():
-                    found += account.called(body.call_id, body.name, body.input, at)
+                    found += account.on_called(body.call_id, body.name, body.input, at)
         if line.error:
             return [events.Notice(ts=at, text=line.error, code="api_error"), *account.idle(at, None, why=line.error)]
         if line.ends_turn and any(isinstance(body, events.Text) for body in line.bodies):

@@ -39,19 +39,19 @@ class Tasks:
         self._called: dict[str, tuple[str, Object]] = {}
         self._let_go: set[str] = set()  # ids of the tasks that the agent itself stopped
 
-    def called(self, call_id: str, name: str, arguments: Object) -> None:
+    def on_called(self, call_id: str, name: str, arguments: Object) -> None:
         """Record a tool call, which may begin or stop a task."""
         self._called[call_id] = (name, arguments)
         if name in _STOPPERS:
             self._let_go |= {value for value in arguments.values() if isinstance(value, str)}
 
-    def returned(self, call_id: str, record: Object) -> None:
+    def on_returned(self, call_id: str, record: Object) -> None:
         """Record what a tool did, by the CLI's own account in a transcript: it may have begun a task."""
         task_id = string(record, "backgroundTaskId")
         if task_id:
             self._task(task_id, {"tool_use_id": call_id, "task_type": "local_bash"})
 
-    def notified(self, text: str) -> None:
+    def on_notified(self, text: str) -> None:
         """Record a notification in a transcript: a task ended."""
         found = _NOTICE.search(text)
         if found is not None and found[1] in self._tasks:

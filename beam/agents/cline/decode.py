@@ -48,7 +48,7 @@ class Lines:
             case "run_result":
                 return self._result(value)
             case "error":
-                return self._summary.failed(string(value, "message"), class_=Class.BAD_REQUEST)
+                return self._summary.on_failed(string(value, "message"), class_=Class.BAD_REQUEST)
         return [events.Unknown(what=kind or "no type")]
 
     def _event(self, event: Object) -> list[Event]:
@@ -104,7 +104,7 @@ class Lines:
         emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":
-            return emitted + summary.failed(text or f"cline finished with {reason}", class_=self._class)
+            return emitted + summary.on_failed(text or f"cline finished with {reason}", class_=self._class)
         summary.reply, summary.ended = text, "stop"
         return emitted
 

@@ -52,7 +52,7 @@ class _Document:
         if is_answer:
             model = string(obj(message, "modelInfo"), "id") or self.session.model
             self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
-            account.used(string(message, "id"), _usage(obj(message, "metrics")))
+            account.count_call(string(message, "id"), _usage(obj(message, "metrics")))
         calls = 0
         for block in objects(message, "content"):
             match string(block, "type"):
@@ -66,12 +66,12 @@ class _Document:
                     found += account.thinking(string(block, "thinking"), at)
                 case "tool_use":
                     calls += 1
-                    found += account.called(string(block, "id"), string(block, "name"), block.get("input"), at)
+                    found += account.on_called(string(block, "id"), string(block, "name"), block.get("input"), at)
                 case "tool_result":
                     content = block.get("content")
                     output = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
                     failed = block.get("is_error") is True
-                    found += account.returned(string(block, "tool_use_id"), output, at, is_error=failed)
+                    found += account.on_returned(string(block, "tool_use_id"), output, at, is_error=failed)
         return found if not is_answer or calls else [*found, *account.idle(at, self.session.model)]
 
 

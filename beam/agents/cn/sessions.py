@@ -51,16 +51,16 @@ class _Document:
         if used and account.is_new(f"used {number}"):
             model = string(used, "model") or self.session.model
             self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
-            account.used(str(number), _usage(used))
+            account.count_call(str(number), _usage(used))
         if text.strip() and account.is_new(f"text {number}"):
             found += account.text(text, "")
         for state in objects(entry, "toolCallStates"):
             call_id, name = string(state, "toolCallId"), string(obj(obj(state, "toolCall"), "function"), "name")
-            found += account.called(call_id, name, state.get("parsedArgs"), "")
+            found += account.on_called(call_id, name, state.get("parsedArgs"), "")
             status = string(state, "status")
             if status in ("done", "errored", "canceled"):
                 output = "\n".join(string(part, "content") for part in objects(state, "output"))
-                found += account.returned(call_id, output, "", is_error=status != "done")
+                found += account.on_returned(call_id, output, "", is_error=status != "done")
         if text.strip() and used and not calls and account.is_new(f"idle {number}"):
             found += account.idle("", self.session.model)
         return found

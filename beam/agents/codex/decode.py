@@ -47,10 +47,10 @@ class Items:
             [events.Unknown(what=record.type or "no type")] if decode is None else decode(self, record), line
         )
 
-    def _opened(self, record: Line) -> list[Event]:
+    def _on_opened(self, record: Line) -> list[Event]:
         return self._summary.opened(self._turn, record.thread_id, model=self._turn.model)
 
-    def _completed(self, record: Line) -> list[Event]:
+    def _on_completed(self, record: Line) -> list[Event]:
         summary = self._summary
         summary.ended = "stop"
         total = total_of(record.usage)
@@ -70,7 +70,7 @@ class Items:
         complaint: list[Event] = []
         if exit.code and error_lines and summary.session_id is None and not summary.lost and exit.stopped_by is None:
             class_ = failure_class(error_lines[0])
-            complaint = summary.failed(
+            complaint = summary.on_failed(
                 error_lines[0][:500], class_=Class.BAD_REQUEST if class_ is Class.UNKNOWN else class_
             )
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(error_lines))
@@ -80,9 +80,9 @@ class Items:
 
 
 _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
-    "thread.started": Items._opened,
+    "thread.started": Items._on_opened,
     "turn.started": lambda self, record: [],
-    "turn.completed": Items._completed,
+    "turn.completed": Items._on_completed,
     "turn.failed": lambda self, record: self._trouble.fatal(record.error.message),
     "error": lambda self, record: self._trouble.seen(record.message),
     "item.started": lambda self, record: self._items.started(record.item),

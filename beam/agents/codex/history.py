@@ -94,7 +94,7 @@ class _Rollout:
     def _event(self, payload: Object) -> Sequence[Event]:
         kind = string(payload, "type")
         if kind == "item_completed" and self.state == "":
-            return self._asked(payload)
+            return self._on_asked(payload)
         if self.state == "":
             return ()
         if not self._is_ours(payload):
@@ -114,7 +114,7 @@ class _Rollout:
                 return (events.Notice(text=self.error, code="api_error"),)
         return ()
 
-    def _asked(self, payload: Object) -> Sequence[Event]:
+    def _on_asked(self, payload: Object) -> Sequence[Event]:
         """Match the person's text, with which the turn begins: not in another folder, and not with another text."""
         item = obj(payload, "item")
         text = "".join(string(part, "text") for part in objects(item, "content"))
@@ -129,7 +129,7 @@ class _Rollout:
         opened = events.SessionResumed if self._turn.session_id else events.SessionStarted
         return (opened(session_id=self._thread_id, cwd=self._cwd, model=self._model),)
 
-    def _answered(self, item: Object) -> Sequence[Event]:
+    def _on_answered(self, item: Object) -> Sequence[Event]:
         text = "".join(string(part, "text") for part in objects(item, "content"))
         self._texts.append(text)
         return (events.Text(text=text),) if text else ()
@@ -151,7 +151,7 @@ class _Rollout:
             ),
         )
 
-    def _changed(self, item: Object) -> Sequence[Event]:
+    def _on_changed(self, item: Object) -> Sequence[Event]:
         self._texts = []
         if string(item, "status") in ("failed", "declined"):
             return ()
@@ -159,10 +159,10 @@ class _Rollout:
 
 
 _ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
-    "AgentMessage": _Rollout._answered,
+    "AgentMessage": _Rollout._on_answered,
     "Reasoning": _Rollout._thought,
     "CommandExecution": _Rollout._ran,
-    "FileChange": _Rollout._changed,
+    "FileChange": _Rollout._on_changed,
 }
 
 

@@ -57,10 +57,10 @@ class Items:
             case "error":
                 return [events.Notice(text=item.message, code="warning")]
             case kind if kind in _CALLS:
-                return self._returned(item)
+                return self._on_returned(item)
         return [events.Unknown(what=f"item/{item.type}")]
 
-    def _returned(self, item: Item) -> list[Event]:
+    def _on_returned(self, item: Item) -> list[Event]:
         call_id, (name, arguments) = self._prefix + item.id, _call(item)
         called = [] if call_id in self._summary.calls else self._summary.called(call_id, name, arguments)
         output, failed = _output(item), item.status in ("failed", "declined")

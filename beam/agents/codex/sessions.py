@@ -50,7 +50,7 @@ class _Rollout:
                 )
             case "token_usage_record":
                 reply = string(payload, "response_id")
-                self._account.used(reply, usage_of_record(obj(payload, "usage")))
+                self._account.count_call(reply, usage_of_record(obj(payload, "usage")))
             case "event_msg":
                 return self._event(payload, at)
         return ()
@@ -85,16 +85,16 @@ class _Rollout:
                 failed = string(item, "status") in ("failed", "declined")
                 shown = f"{output}[exit code {code}]" if code else output
                 return [
-                    *account.called(item_id, "shell", {"command": _command(item)}, at),
-                    *account.returned(item_id, shown, at, is_error=failed),
+                    *account.on_called(item_id, "shell", {"command": _command(item)}, at),
+                    *account.on_returned(item_id, shown, at, is_error=failed),
                 ]
             case "FileChange" if string(item, "status") not in ("failed", "declined"):
                 return [events.FileChanged(ts=at, path=path, kind="update") for path in obj(item, "changes")]
             case "McpToolCall":
                 name = f"{string(item, 'server')}.{string(item, 'tool')}"
                 return [
-                    *account.called(item_id, name, item.get("arguments"), at),
-                    *account.returned(item_id, "", at, is_error=string(item, "status") == "failed"),
+                    *account.on_called(item_id, name, item.get("arguments"), at),
+                    *account.on_returned(item_id, "", at, is_error=string(item, "status") == "failed"),
                 ]
         return []
 

@@ -57,7 +57,7 @@ class Trouble:
         if incomplete and incomplete[1] in _ENDS:
             self._summary.ended = _ENDS[incomplete[1]]
             return [events.Notice(text=text, code="incomplete")]
-        return self._summary.failed(plain(text), class_=class_ or failure_class(text))
+        return self._summary.on_failed(plain(text), class_=class_ or failure_class(text))
 
 
 def failure_class(text: str) -> Class:

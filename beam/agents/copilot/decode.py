@@ -64,7 +64,7 @@ class Lines:
                 text = string(data, "partialOutput") or string(data, "progressMessage")
                 return [events.ToolProgress(call_id=string(data, "toolCallId"), text=text)]
             case "tool.execution_complete":
-                return self._returned(data)
+                return self._on_returned(data)
             case "model.call_failure":
                 return self._trouble_of(data)
             case "model.call_finished":
@@ -73,7 +73,7 @@ class Lines:
             case "assistant.turn_retry":
                 return self._retry(string(data, "reason"))
             case "session.error":
-                return self._summary.failed(string(data, "message"), integer(data, "statusCode"))
+                return self._summary.on_failed(string(data, "message"), integer(data, "statusCode"))
             case "session.warning" | "session.info":
                 return [events.Notice(text=string(data, "message"), code=kind)]
             case "session.compaction_start":
@@ -96,7 +96,7 @@ class Lines:
         self._summary.model = string(data, "model") or self._summary.model
         return self._summary.text(text)
 
-    def _returned(self, data: Object) -> list[Event]:
+    def _on_returned(self, data: Object) -> list[Event]:
         call_id, error, result = string(data, "toolCallId"), obj(data, "error"), obj(data, "result")
         name, arguments = self._tools.pop(call_id, ("", None))
         if data.get("success") is not True:

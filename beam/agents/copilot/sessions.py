@@ -43,7 +43,7 @@ class _Events:
                 return account.prompt(string(inner, "content"), at)
             case "session.usage_record":
                 used = obj(inner, "usage")
-                account.used(string(used, "apiCallId") or string(value, "id"), _usage(used))
+                account.count_call(string(used, "apiCallId") or string(value, "id"), _usage(used))
             case "assistant.message":
                 model = string(inner, "model") or self.session.model
                 self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
@@ -52,13 +52,13 @@ class _Events:
                     found += account.idle(at, model)
                 return found
             case "tool.execution_start":
-                return account.called(
+                return account.on_called(
                     string(inner, "toolCallId"), string(inner, "toolName"), inner.get("arguments"), at
                 )
             case "tool.execution_complete":
                 output = string(obj(inner, "result"), "content") or string(obj(inner, "error"), "message")
                 failed = inner.get("success") is False
-                return account.returned(string(inner, "toolCallId"), output, at, is_error=failed)
+                return account.on_returned(string(inner, "toolCallId"), output, at, is_error=failed)
             case "permission.requested":
                 request = obj(inner, "permissionRequest")
                 given = (

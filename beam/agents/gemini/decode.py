@@ -100,12 +100,12 @@ class Frames:
         text, self._piece = self._piece, ""
         return self._summary.text(text)
 
-    def _called(self, record: Line) -> list[Event]:
+    def _on_called(self, record: Line) -> list[Event]:
         arguments = object_of(record.parameters)
         self._calls[record.tool_id] = (record.tool_name, arguments)
         return self._summary.called(record.tool_id, record.tool_name, arguments)
 
-    def _returned(self, record: Line) -> list[Event]:
+    def _on_returned(self, record: Line) -> list[Event]:
         name, arguments = self._calls.pop(record.tool_id, ("", {}))
         is_error = record.status != "success"
         emitted = self._summary.returned(record.tool_id, record.output or record.error.message, is_error=is_error)
@@ -148,7 +148,7 @@ class Frames:
         cut_off = "without a finish reason" in text
         http_status = self._summary.retry.http_status if self._summary.retry else None
         class_ = Class.NETWORK if cut_off else _class_of(record.error.message, text, http_status)
-        emitted = self._summary.failed(text, class_=class_)
+        emitted = self._summary.on_failed(text, class_=class_)
         return [] if text == self._error else emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
@@ -169,16 +169,16 @@ class Frames:
             self._summary.lost = f"gemini has no session {asked} in this folder"
             return []
         if exit.code == 55:
-            return self._summary.failed(_UNTRUSTED, class_=Class.BAD_REQUEST)
+            return self._summary.on_failed(_UNTRUSTED, class_=Class.BAD_REQUEST)
         if record and (exit.code in _BY_CODE or record[0].startswith("Unknown argument")):
-            return self._summary.failed(record[0], class_=_BY_CODE.get(exit.code or 0, Class.BAD_REQUEST))
+            return self._summary.on_failed(record[0], class_=_BY_CODE.get(exit.code or 0, Class.BAD_REQUEST))
         return []
 
 
 _KINDS: dict[str, Callable[[Frames, Line], list[Event]]] = {
     "init": Frames._init,
-    "tool_use": Frames._called,
-    "tool_result": Frames._returned,
+    "tool_use": Frames._on_called,
+    "tool_result": Frames._on_returned,
     "error": Frames._trouble,
     "result": Frames._result,
 }

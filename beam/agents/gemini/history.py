@@ -66,7 +66,7 @@ class _Chat:
             case "user" if self.state and not _is_result(value):
                 self._is_over = True  # an interrupt leaves the conversation so far, written again
             case "gemini" if self.state and not self._is_over:
-                return self._answered(value)
+                return self._on_answered(value)
         return ()
 
     def verdict(self) -> Verdict:
@@ -81,7 +81,7 @@ class _Chat:
             models=models,
         )
 
-    def _answered(self, value: Object) -> list[Event]:
+    def _on_answered(self, value: Object) -> list[Event]:
         message_id, text = string(value, "id"), _text(value)
         self._model = string(value, "model") or self._model
         tokens = obj(value, "tokens")
@@ -105,10 +105,10 @@ class _Chat:
             self._reported_calls.add(message_id)
             emitted.append(events.Text(text=text))
         for call in calls:
-            emitted += self._called(call)
+            emitted += self._on_called(call)
         return emitted
 
-    def _called(self, call: Object) -> list[Event]:
+    def _on_called(self, call: Object) -> list[Event]:
         call_id, status = string(call, "id"), string(call, "status")
         emitted: list[Event] = []
         if f"called {call_id}" not in self._reported_calls:

@@ -53,14 +53,14 @@ class _Chat:
                 text = _text(value)
                 return () if not text.strip() or text.startswith(_OF_THE_CLI) else self._account.prompt(text, at)
             case "gemini":
-                return self._answered(value, at)
+                return self._on_answered(value, at)
         return ()
 
-    def _answered(self, value: Object, at: str) -> list[Event]:
+    def _on_answered(self, value: Object, at: str) -> list[Event]:
         account, message_id, text = self._account, string(value, "id"), _text(value)
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=string(value, "model") or None)
         if tokens := obj(value, "tokens"):
-            account.used(message_id, _usage(tokens))
+            account.count_call(message_id, _usage(tokens))
         found: list[Event] = []
         for thought in objects(value, "thoughts"):
             said = f"{string(thought, 'subject')}: {string(thought, 'description')}"
@@ -71,10 +71,10 @@ class _Chat:
         calls = objects(value, "toolCalls")
         for call in calls:
             call_id, status, done = string(call, "id"), string(call, "status"), when(string(call, "timestamp")) or at
-            found += account.called(call_id, string(call, "name"), call.get("args"), at)
+            found += account.on_called(call_id, string(call, "name"), call.get("args"), at)
             if status in ("success", "error", "cancelled"):
                 output = json.dumps(call.get("result"), ensure_ascii=False)
-                found += account.returned(call_id, output, done, is_error=status != "success")
+                found += account.on_returned(call_id, output, done, is_error=status != "success")
         if text.strip() and not calls:
             found += account.idle(at, self.session.model)
         return found

@@ -55,13 +55,13 @@ class _Wire:
                     return account.thinking(string(part, "think"), at)
                 return account.text(string(part, "text"), at)
             case "tool.call":
-                return account.called(string(event, "toolCallId"), string(event, "name"), event.get("args"), at)
+                return account.on_called(string(event, "toolCallId"), string(event, "name"), event.get("args"), at)
             case "tool.result":
                 result = obj(event, "result")
                 failed = result.get("isError") is True
-                return account.returned(string(event, "toolCallId"), string(result, "output"), at, is_error=failed)
+                return account.on_returned(string(event, "toolCallId"), string(result, "output"), at, is_error=failed)
             case "step.end":
-                account.used(string(event, "uuid"), _usage(obj(event, "usage")))
+                account.count_call(string(event, "uuid"), _usage(obj(event, "usage")))
         return []
 
 

@@ -68,7 +68,7 @@ class Lines:
                 summary.ended = _ENDS.get(string(part, "reason"), "")
                 return opened + summary.counted(_usage(obj(part, "tokens")), number(part, "cost"))
             case "error":
-                return opened + self._failed(obj(value, "error"))
+                return opened + self._on_failed(obj(value, "error"))
         return [*opened, events.Unknown(what=kind or "no type")]
 
     def _tool(self, part: Object) -> list[Event]:
@@ -86,12 +86,12 @@ class Lines:
             summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments), by=by))
         return emitted + summary.returned(call_id, error, is_error=True)
 
-    def _failed(self, error: Object) -> list[Event]:
+    def _on_failed(self, error: Object) -> list[Event]:
         name, data = string(error, "name"), obj(error, "data")
         text = string(data, "message") or name or "it gave no reason"
         if name == "UnknownError" and text.startswith("Unexpected server error"):
             text += " (a model that there is none of does this, and its session keeps it: name a good one with --model)"
-        return self._summary.failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
+        return self._summary.on_failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; `Session not found` on stderr proves that the session of the asked id does not exist."""

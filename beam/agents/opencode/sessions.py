@@ -65,7 +65,7 @@ class _Rows:
             case "tool":
                 return _tool(account, part, at)
             case "step-finish" if account.is_new(f"part {key}"):
-                account.used(key, _usage(obj(part, "tokens")), number(part, "cost") or None)
+                account.count_call(key, _usage(obj(part, "tokens")), number(part, "cost") or None)
                 if string(part, "reason") != "tool-calls":
                     return account.idle(at, model)
         return ()
@@ -76,10 +76,10 @@ def _tool(account: Account, part: Object, at: str) -> list[Event]:
     status = string(state, "status")
     if status == "pending":
         return []
-    found = account.called(call_id, string(part, "tool"), state.get("input"), at)
+    found = account.on_called(call_id, string(part, "tool"), state.get("input"), at)
     if status in ("completed", "error"):
         output = string(state, "output") or string(state, "error")
-        found += account.returned(call_id, output, at, is_error=status == "error")
+        found += account.on_returned(call_id, output, at, is_error=status == "error")
     return found
 
 

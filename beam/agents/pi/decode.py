@@ -121,7 +121,7 @@ class Lines:
         """
         summary = self._summary
         if self._stop in ("error", "aborted"):
-            return summary.failed(self._error or f"pi stopped: {self._stop}")
+            return summary.on_failed(self._error or f"pi stopped: {self._stop}")
         summary.failure = None
         return []
 

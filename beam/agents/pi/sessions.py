@@ -43,18 +43,18 @@ class _Entries:
                 return account.prompt(_text(message), at)
             case "toolResult":
                 failed = message.get("isError") is True
-                return account.returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
+                return account.on_returned(string(message, "toolCallId"), _text(message), at, is_error=failed)
             case "assistant":
-                return self._answered(string(value, "id"), message, at)
+                return self._on_answered(string(value, "id"), message, at)
         return ()
 
-    def _answered(self, key: str, message: Object, at: str) -> list[Event]:
+    def _on_answered(self, key: str, message: Object, at: str) -> list[Event]:
         account, found = self._account, list[Event]()
         model = string(message, "model") or self.session.model
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
         used = obj(message, "usage")
         cost = number(obj(used, "cost"), "total")
-        account.used(key, _usage(used), cost or None)
+        account.count_call(key, _usage(used), cost or None)
         for block in objects(message, "content"):
             match string(block, "type"):
                 case "text":
@@ -63,7 +63,7 @@ class _Entries:
                     found += account.thinking(string(block, "thinking"), at)
                 case "toolCall":
                     given = block.get("arguments")
-                    found += account.called(string(block, "id"), string(block, "name"), given, at)
+                    found += account.on_called(string(block, "id"), string(block, "name"), given, at)
         stop = string(message, "stopReason")
         if stop != "toolUse":
             why = string(message, "errorMessage") or stop if stop in ("error", "aborted") else ""

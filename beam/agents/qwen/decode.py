@@ -151,13 +151,13 @@ class Lines:
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":
             error = string(obj(value, "error"), "message") or text or string(value, "subtype")
-            return emitted + summary.failed(
+            return emitted + summary.on_failed(
                 error.removeprefix(_API_ERROR).removesuffix("]") if error.startswith(_API_ERROR) else error
             )
         if text.startswith(_API_ERROR) and not self._counted:
-            return emitted + summary.failed(text.removeprefix(_API_ERROR).removesuffix("]"))
+            return emitted + summary.on_failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT.search(text)) is not None:
-            return emitted + summary.failed(cut[1])
+            return emitted + summary.on_failed(cut[1])
         summary.reply, summary.ended = text, "stop"
         return emitted
 

@@ -42,15 +42,15 @@ class _Chat:
             case "user":
                 return self._account.prompt("\n".join(_texts(parts)), at)
             case "assistant":
-                return self._answered(value, parts, at)
+                return self._on_answered(value, parts, at)
             case "tool_result":
-                return self._returned(value, parts, at)
+                return self._on_returned(value, parts, at)
         return ()
 
-    def _answered(self, value: Object, parts: list[Object], at: str) -> list[Event]:
+    def _on_answered(self, value: Object, parts: list[Object], at: str) -> list[Event]:
         account = self._account
         if used := obj(value, "usageMetadata"):
-            account.used(string(value, "uuid"), _usage(used))
+            account.count_call(string(value, "uuid"), _usage(used))
         found: list[Event] = []
         calls = [call for part in parts if (call := obj(part, "functionCall"))]
         for part in parts:
@@ -58,17 +58,17 @@ class _Chat:
                 found += account.thinking(string(part, "text"), at)
         found += account.text("".join(_texts(parts)), at)
         for call in calls:
-            found += account.called(string(call, "id"), string(call, "name"), call.get("args"), at)
+            found += account.on_called(string(call, "id"), string(call, "name"), call.get("args"), at)
         return found if calls else [*found, *account.idle(at, self.session.model)]
 
-    def _returned(self, value: Object, parts: list[Object], at: str) -> list[Event]:
+    def _on_returned(self, value: Object, parts: list[Object], at: str) -> list[Event]:
         status = string(obj(value, "toolCallResult"), "status")
         found: list[Event] = []
         for part in parts:
             if answer := obj(part, "functionResponse"):
                 response = obj(answer, "response")
                 output = string(response, "output") or json.dumps(response, ensure_ascii=False)
-                found += self._account.returned(string(answer, "id"), output, at, is_error=status == "error")
+                found += self._account.on_returned(string(answer, "id"), output, at, is_error=status == "error")
         return found
 
 

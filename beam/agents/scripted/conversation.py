@@ -84,7 +84,7 @@ class ScriptedLink:
             return (Acknowledged(), *found)
         return (*found, *self._over(Exit(code=0))) if frame == "result" else found
 
-    def woke(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[Step]:
         self.due = None
         return (Broken(reason="the scripted agent did not answer in time"),)
 

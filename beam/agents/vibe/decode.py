@@ -82,6 +82,6 @@ class Lines:
         before: list[Event] = []
         if exit.code and match and not summary.lost and exit.stopped_by is None:
             text = " ".join(match[1].split())[:500]
-            before = summary.failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
+            before = summary.on_failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
         emitted, found = verdict(turn, exit, summary)
         return before + emitted, found

@@ -47,7 +47,7 @@ class _Journal:
             case "action_result":
                 result = obj(obj(payload, "result"), "result")
                 if used := obj(result, "usage"):
-                    self._account.used(string(payload, "action_id"), _usage(used))
+                    self._account.count_call(string(payload, "action_id"), _usage(used))
             case "callback_registered" if string(payload, "kind") == "approval":
                 found += self._asks(payload)
             case "callback_resolved":
@@ -76,13 +76,13 @@ class _Journal:
         if string(entry, "type") == "effect":
             detail = obj(entry, "detail")
             began = when_ms(entry.get("createdAt"))
-            found = account.called(key, string(detail, "toolName"), detail.get("input"), began)
+            found = account.on_called(key, string(detail, "toolName"), detail.get("input"), began)
             state = obj(entry, "state")
             if is_done:
                 output = obj(state, "output")
                 text = string(state, "outputText") or json.dumps(output.get("structured_content", output))
                 failed = obj(state, "display").get("success") is False
-                found += account.returned(key, text, at, is_error=failed)
+                found += account.on_returned(key, text, at, is_error=failed)
             return found
         text = "".join(string(part, "text") for part in objects(entry, "content"))
         if string(entry, "type") != "message" or not is_done or not account.is_new(f"entry {key}"):

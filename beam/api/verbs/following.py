@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from beam.api.both import waiting_verb
 from beam.api.verbs.opened import OpenedRoot, ignore
-from beam.base.steps import Steps, finished
+from beam.base.steps import Steps, run_blocking
 
 if TYPE_CHECKING:
     from beam.api.messages import Pending
@@ -126,7 +126,7 @@ class FollowVerbs(OpenedRoot):
         from beam.broker.mailbox import reply
 
         if self.turn is not None:
-            answered: Outcome = finished(self.turn.reply(message_id, text, self._clock, failed=failed))
+            answered: Outcome = run_blocking(self.turn.reply(message_id, text, self._clock, failed=failed))
             return answered
         paths, whole = self._find(message_id)
         return reply(self.context, paths, whole, text, failed=failed)

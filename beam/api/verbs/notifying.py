@@ -27,4 +27,4 @@ class NotifyVerbs(OpenedRoot):
         self.check_person("tries notifications")
         from beam.api import notify
 
-        return notify.tried(self.context, agent=self.me)
+        return notify.try_targets(self.context, agent=self.me)

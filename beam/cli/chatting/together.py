@@ -126,7 +126,7 @@ class TogetherChat:
             self._chat.stop(f"{turn.agent}: {error.message}")
             self._code = int(error.exit_code)
             return
-        self._chat.ended(outcome, time.monotonic() - began)
+        self._chat.on_ended(outcome, time.monotonic() - began)
         if outcome.status is Status.CANCELLED and not self._turns.is_interrupted(message.id):
             self._is_paused = self._composer is not None
             if not self._is_paused:

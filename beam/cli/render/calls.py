@@ -35,7 +35,7 @@ class Calls:
     def __init__(self) -> None:
         self._open: dict[Key, Call] = {}
 
-    def called(self, event: events.ToolCalled) -> None:
+    def on_called(self, event: events.ToolCalled) -> None:
         """Record that a call began."""
         self._open[event.agent, event.call_id] = Call(event)
         if len(self._open) > _KEPT:

@@ -54,7 +54,7 @@ class Live:
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
         self._thread.start()
 
-    def begun(self, message_id: str | None) -> None:
+    def on_begun(self, message_id: str | None) -> None:
         """Take note that the turn of a message has begun; that of another message is ignored."""
         self.has_begun = self.has_begun or (message_id or "").endswith(self._message_id)
 

@@ -169,7 +169,7 @@ class Stream:
         for line in batch:
             shown = line.shown
             if isinstance(shown, events.ToolCalled):
-                self._calls.called(shown)
+                self._calls.on_called(shown)
             if short_id(shown) == event_id.lower():
                 self._whole(line)
                 found += 1
@@ -199,7 +199,7 @@ class Stream:
         for line in begun:
             event = line.shown
             if isinstance(event, events.ToolCalled):
-                self._calls.called(event)
+                self._calls.on_called(event)
             elif isinstance(event, events.ToolReturned):
                 self._calls.returned(event)
             self._long.take(event)
@@ -309,7 +309,7 @@ class Stream:
                 self._silent.discard(event.call_id)
                 return None
             case events.ToolCalled():
-                self._calls.called(event)
+                self._calls.on_called(event)
                 return None
             case events.MemberJoined() if event.colour in team.COLOURS:
                 self._colours[event.agent] = team.COLOURS[event.colour]

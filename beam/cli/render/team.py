@@ -31,7 +31,7 @@ def teams(lines: Sequence[TeamLine]) -> None:
     columns(("TEAM", "STATE", "AGE", "WORKING", "MAIL", "TASKS", "WHERE"), rows, wide=is_terminal(sys.stdout))
 
 
-def shown(team: TeamShown) -> None:
+def print_team(team: TeamShown) -> None:
     """Print one team: its head, its members, the last text of each, who waits."""
     line = team.team
     lead = f", led by {line.lead}" + (f" (pid {line.lead_pid})" if line.lead_pid else "") if line.lead else ""

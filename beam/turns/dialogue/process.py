@@ -104,7 +104,7 @@ class LinkProcess(AgentProcess):
         """Wake the link if the time that it asked for has come."""
         now = self._clock.monotonic()
         if self.link.due is not None and now >= self.link.due and self.broken is None:
-            self._take(self.link.woke(now))
+            self._take(self.link.on_due(now))
 
     def finish(self, ended: spawn.Ended, stopped_by: str | None) -> None:
         """Tell the link that the process ended."""

@@ -313,7 +313,7 @@ class Dialogs:
             if not await self._port.until(lambda: not stands(), _GOES_S):
                 return False
         is_bound = block.dialog.first or block.dialog.body
-        self._end.answered(self._port.now(), None if is_bound else block)
+        self._end.on_answered(self._port.now(), None if is_bound else block)
         return True
 
     async def _take(self, keys: tuple[str, ...]) -> bool:

@@ -202,7 +202,7 @@ class TerminalTurn:
             self.engine.record(events.Notice(code="unknown_screen", text=f"{_STRANGE}\n{screen}"))
 
     def process_gone(self) -> None:
-        self.end.exited(self.clock.monotonic())
+        self.end.on_exited(self.clock.monotonic())
 
     # -- its end -------------------------------------------------------------------------------------------------------
 

@@ -132,7 +132,7 @@ class TerminalProcess(AgentProcess):
         if self.screen.bytes:
             self._tell(lambda recorder: recorder.wrote(repaint(Painter(self.screen).picture()).encode()))
         self.window.on_data = lambda data: self._tell(lambda recorder: recorder.wrote(data))
-        self.window.on_keys = lambda data: self._tell(lambda recorder: recorder.typed(data))
+        self.window.on_keys = lambda data: self._tell(lambda recorder: recorder.record_typed(data))
 
     def mark(self, text: str) -> None:
         """Add a mark to the recording for something that is not visible on the screen."""
@@ -161,4 +161,4 @@ class TerminalProcess(AgentProcess):
     def _changed(self) -> None:
         self.fed.set()
         if self._is_open:
-            self.viewers.changed()
+            self.viewers.wake()

@@ -108,7 +108,7 @@ class Viewers:
         if self._here:
             await asyncio.wait(list(self._here), timeout=1.0)
 
-    def changed(self) -> None:
+    def wake(self) -> None:
         """Wake the viewers: there is something new to see."""
         for new in self._here.values():
             new.set()

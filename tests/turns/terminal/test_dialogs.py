@@ -408,7 +408,7 @@ def test_a_question_of_the_start_is_none_once_a_message_was_sent() -> None:
         desk.clock.sleep(1)
         desk.show(DONE)
         desk.end.sending("hi")
-        desk.end.entered(desk.now())
+        desk.end.on_entered(desk.now())
         desk.show(rows)
         assert desk.end.reading.dialog is None
 

@@ -79,7 +79,7 @@ def scene(tmp_path: Path, code: str, play: Callable[[Viewers, Path], Awaitable[N
             cwd=str(tmp_path),
             turn_key=uuid.uuid4().hex,
             screen=Screen(80, 24),
-            on_output=lambda: viewers.changed() if viewers else None,
+            on_output=lambda: viewers.wake() if viewers else None,
         )
         viewers = Viewers(terminal, said.append)
         terminal.child.go()

@@ -69,7 +69,7 @@ class ClaudeLink:
     # -- what is wanted ------------------------------------------------------------------------------------------------
 
     def open(self, now: float) -> Sequence[Step]:
-        return [self._calls.call("initialize", {}, self._initialized, now + START_S)]
+        return [self._calls.call("initialize", {}, self._on_initialized, now + START_S)]
 
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
         if self._is_broken:
@@ -81,7 +81,7 @@ class ClaudeLink:
                 return self._interrupt(now)
             case Decide():
                 if self._reader is not None and intent.decision != "allow":
-                    self._reader.denied(intent.key)
+                    self._reader.on_denied(intent.key)
                 return self._requests.decide(intent)
             case Steer():
                 return self._controls.steer(intent, runs=self._reader is not None)
@@ -107,7 +107,7 @@ class ClaudeLink:
             self._until = now + SETTLE_S
         return found
 
-    def woke(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[Step]:
         if self._is_broken:
             return []
         found, reader = self._calls.expired(now), self._reader
@@ -126,7 +126,7 @@ class ClaudeLink:
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
-    def _initialized(self, reply: Reply) -> list[Step]:
+    def _on_initialized(self, reply: Reply) -> list[Step]:
         if reply.error:
             return self._break(f"claude did not begin the conversation: {reply.error}")
         refused = rights.denied(self._first, reply.result)
@@ -163,7 +163,7 @@ class ClaudeLink:
         if reader is None:
             return []
         self._is_stopping = True
-        reader.stopped()
+        reader.on_stopped()
 
         def then(reply: Reply) -> list[Step]:
             return self._break(reply.error) if reply.is_late and reader is self._reader else []
@@ -179,7 +179,7 @@ class ClaudeLink:
                 return self._calls.answered(obj(value, "response"), now)
             case "control_request":
                 if self._reader is not None:
-                    self._reader.asked(read)
+                    self._reader.on_asked(read)
                 return self._requests.take(value)
             case "control_cancel_request":
                 return self._requests.withdrawn(string(value, "request_id"))
@@ -218,7 +218,7 @@ class ClaudeLink:
             )
             status, class_ = (Status.CANCELLED, None) if state == "cancelled" else (Status.FAILED, Class.CRASHED)
             return [*known, *self._over([], Verdict(status=status, class_=class_, reason=reason), fit=False)]
-        begun: list[Step] = [Say(event) for event in reader.begun()]
+        begun: list[Step] = [Say(event) for event in reader.on_begun()]
         return [*known, *begun, *(self._interrupt(now) if self._is_stopping else [])]
 
     def _repeated(self, key: str, is_new: bool, now: float) -> list[Step]:

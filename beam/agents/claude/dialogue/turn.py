@@ -42,7 +42,7 @@ class TurnReader:
         """Return whether claude has no reason left to delay its report that the turn is over."""
         return self.is_begun and self.has_result and not self._frames.has_tasks
 
-    def begun(self) -> list[Event]:
+    def on_begun(self) -> list[Event]:
         """Record that claude works on the prompt; return the events that follow."""
         self.is_known = self.is_begun = True
         if not self._is_own:
@@ -58,17 +58,17 @@ class TurnReader:
             self.has_result, self._is_own = False, not self.is_begun
         return self._frames.frame(read)
 
-    def asked(self, read: Native) -> None:
+    def on_asked(self, read: Native) -> None:
         """Record a request that a person or a rule will decide."""
         self._frames.frame(read)
 
-    def stopped(self) -> None:
+    def on_stopped(self) -> None:
         """Record that the turn has to end. An answer that still waits for claude's subagents does not count then."""
         self._is_cut = self.has_result and self._frames.has_tasks
 
-    def denied(self, request_id: str) -> None:
+    def on_denied(self, request_id: str) -> None:
         """Record that beam denied that request. The verdict leaves it out, because beam has recorded it already."""
-        self._frames.decided(request_id, _BEAM)
+        self._frames.on_decided(request_id, _BEAM)
 
     def end(self, exit: Exit | None = None) -> tuple[Sequence[Event], Verdict]:
         """Return the last events, and the verdict; `exit` is None while the process lives."""

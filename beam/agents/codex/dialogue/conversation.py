@@ -82,7 +82,7 @@ class CodexLink:
 
     def open(self, now: float) -> Sequence[Step]:
         params: Object = {"clientInfo": _CLIENT, "capabilities": {"experimentalApi": True}}
-        return [self._calls.call("initialize", params, self._initialized, now + START_S)]
+        return [self._calls.call("initialize", params, self._on_initialized, now + START_S)]
 
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
         if self._is_broken:
@@ -114,15 +114,15 @@ class CodexLink:
         if not frame.method:
             return self._calls.answered(frame.id, frame.result, frame.error, now)
         if frame.id is not None:
-            return self._asked(frame.id, frame.method, obj(json_object(line) or {}, "params"))
-        return self._notified(frame, line, now)
+            return self._on_asked(frame.id, frame.method, obj(json_object(line) or {}, "params"))
+        return self._on_notified(frame, line, now)
 
     def error_line(self, line: bytes) -> None:
         """Record a line of stderr. Calls that Codex itself refuses are reported nowhere else."""
         if self._reader is not None:
-            self._reader.rejected(line.decode("utf-8", "replace"))
+            self._reader.on_rejected(line.decode("utf-8", "replace"))
 
-    def woke(self, now: float) -> Sequence[Step]:
+    def on_due(self, now: float) -> Sequence[Step]:
         return [] if self._is_broken else self._calls.expired(now)
 
     def end(self, exit: Exit) -> Sequence[Step]:
@@ -133,7 +133,7 @@ class CodexLink:
 
     # -- the beginning -------------------------------------------------------------------------------------------------
 
-    def _initialized(self, reply: Reply) -> list[Step]:
+    def _on_initialized(self, reply: Reply) -> list[Step]:
         if reply.error:
             return self._break(f"codex did not begin the conversation: {reply.error}")
         turn, until = self._first, reply.now + START_S
@@ -195,10 +195,10 @@ class CodexLink:
         self._controls.model = string(object_of(reply.result), "model") or turn.model
         self._total = NOTHING_YET if turn.session_id is None else turn.carried
         if turn.session_id is not None and turn.upto is not None and not turn.fork:
-            return revert(self._calls, thread_id, turn.upto, self._reverted, reply.now + START_S)
+            return revert(self._calls, thread_id, turn.upto, self._on_reverted, reply.now + START_S)
         return self._opened()
 
-    def _reverted(self, error: str) -> list[Step]:
+    def _on_reverted(self, error: str) -> list[Step]:
         return self._break(error, Class.BAD_REQUEST) if error else self._opened()
 
     def _no_thread(self, reply: Reply) -> list[Step]:
@@ -289,13 +289,13 @@ class CodexLink:
     def _late(self, reply: Reply, reader: TurnReader) -> list[Step]:
         return self._break(reply.error) if reply.is_late and reader is self._reader else []
 
-    def _asked(self, number: Id, method: str, params: Object) -> list[Step]:
+    def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
         if self._thread_id and not self._opening:
             return self._requests.take(number, method, params, self._reader)
         self._held.append((number, method, params))
         return self._break("it asked too much before its thread was there") if len(self._held) > _HELD else []
 
-    def _notified(self, frame: wire.Frame, line: bytes, now: float) -> list[Step]:
+    def _on_notified(self, frame: wire.Frame, line: bytes, now: float) -> list[Step]:
         reader, params = self._reader, frame.params
         is_own = bool(self._thread_id) and params.thread_id == self._thread_id
         if frame.method == "serverRequest/resolved":
@@ -316,7 +316,7 @@ class CodexLink:
         if frame.method == "turn/completed":
             known = self._know(reader, params.turn.id, now) if is_own else []
             is_over = is_own and params.turn.id == reader.id
-            return [*known, *self._completed(reader, params.turn, now)] if is_over else known
+            return [*known, *self._on_completed(reader, params.turn, now)] if is_over else known
         if frame.method == "item/started" and is_own and params.item.client_id is not None:
             return self._controls.answer_read(params.item.client_id)
         if frame.method not in IGNORED and frame.method not in HEARD:
@@ -328,7 +328,7 @@ class CodexLink:
 
     # -- its end -------------------------------------------------------------------------------------------------------
 
-    def _completed(self, reader: TurnReader, answer: wire.Turn, now: float) -> list[Step]:
+    def _on_completed(self, reader: TurnReader, answer: wire.Turn, now: float) -> list[Step]:
         if not self._is_stopping:
             return self._over(*reader.end(answer), fit=True)
 

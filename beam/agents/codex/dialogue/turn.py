@@ -102,7 +102,7 @@ class TurnReader:
         """Return the event for a notification of unknown meaning."""
         return oneshot.with_line([events.Unknown(what=method)], line)
 
-    def rejected(self, line: str) -> None:
+    def on_rejected(self, line: str) -> None:
         """Record a log line that reports a call that Codex itself refused."""
         self._summary.denials += [denial(text) for text in REJECTED.findall(_COLOURS.sub("", line))]
 
@@ -159,10 +159,10 @@ class TurnReader:
                 return [image(data=item.result if isinstance(item.result, str) else "", at=at)]
         return []
 
-    def _started(self, params: Params) -> list[Event]:
+    def _on_started(self, params: Params) -> list[Event]:
         return self._item(params, exec_items.Items.started)
 
-    def _completed(self, params: Params) -> list[Event]:
+    def _on_completed(self, params: Params) -> list[Event]:
         self._progress.pop(params.item.id, None)
         return self._item(params, exec_items.Items.completed)
 
@@ -176,7 +176,7 @@ class TurnReader:
         self._progress[params.item_id] = (now, "")
         return [events.ToolProgress(call_id=self.prefix + params.item_id, text=text, parent=self._parent(params))]
 
-    def _used(self, params: Params) -> list[Event]:
+    def _on_used(self, params: Params) -> list[Event]:
         if params.thread_id != self._thread_id:
             return []
         self._is_counted = True
@@ -195,7 +195,7 @@ class TurnReader:
         self._mode = mode
         return [events.StatusChanged(state="mode", detail=mode)]
 
-    def _planned(self, params: Params) -> list[Event]:
+    def _on_planned(self, params: Params) -> list[Event]:
         if params.thread_id != self._thread_id:
             return []
         status = {"inProgress": "in_progress"}
@@ -217,7 +217,7 @@ class TurnReader:
         found = self._trouble.retry(text)
         return self._trouble.retrying(why) if found is None else found
 
-    def _warned(self, params: Params) -> list[Event]:
+    def _on_warned(self, params: Params) -> list[Event]:
         return [events.Notice(text=params.message, code="warning")]
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class TurnReader:
         if said.status == "completed":
             self._summary.ended = self._summary.ended or "stop"
         elif said.status == "failed" and self._summary.failure is None and not self._summary.ended:
-            emitted += self._summary.failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
+            emitted += self._summary.on_failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
         why = None
         if said.status == "interrupted":
             why = "retries" if self._summary.retry is not None else "interrupted"
@@ -250,14 +250,14 @@ class TurnReader:
 
 _SPECIAL = frozenset({"contextCompaction", "subAgentActivity", "imageView", "imageGeneration"})
 _KINDS: dict[str, Callable[[TurnReader, Params], list[Event]]] = {
-    "item/started": TurnReader._started,
-    "item/completed": TurnReader._completed,
-    "thread/tokenUsage/updated": TurnReader._used,
+    "item/started": TurnReader._on_started,
+    "item/completed": TurnReader._on_completed,
+    "thread/tokenUsage/updated": TurnReader._on_used,
     "thread/settings/updated": TurnReader._set,
-    "turn/plan/updated": TurnReader._planned,
+    "turn/plan/updated": TurnReader._on_planned,
     "error": TurnReader._error,
-    "warning": TurnReader._warned,
-    "guardianWarning": TurnReader._warned,
+    "warning": TurnReader._on_warned,
+    "guardianWarning": TurnReader._on_warned,
 }
 
 
