@@ -15,7 +15,7 @@ from beam.agents import registry
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """The way of a CLI's model calls.
+    """How a CLI's model calls are led through a proxy.
 
     `upstream` is the URL where they go by the CLI's settings, "" if those don't say it. `env`, `words` (behind the
     program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words and variables) lead them to

@@ -202,7 +202,7 @@ class Conversation:
         return self._chat.next()
 
     def _ended(self, turn: NextTurn, outcome: Outcome, seconds: float) -> None:
-        self._chat.ended(outcome, seconds)
+        self._chat.on_ended(outcome, seconds)
         if outcome.status is Status.CANCELLED and not self._chat.why:
             self._chat.stop(f"{turn.agent} was interrupted")
             self._code = outcome.exit_code

@@ -60,7 +60,7 @@ class OwnTurns:
         self._current: dict[str, str] = {}
 
     def begin(self, name: str, journal: Path) -> None:
-        """Take in what is so when a journal is opened: its session, and the turn that runs."""
+        """Record the state in which a journal is opened: its session, and the turn that runs."""
         try:
             state = read_state(journal)
         except (BeamError, OSError):
@@ -73,7 +73,7 @@ class OwnTurns:
             self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
 
     def take(self, name: str, events: Iterable[AnyEvent]) -> None:
-        """Take in what was written since."""
+        """Record what was written since."""
         turns = self._turns.setdefault(name, [])
         for event in events:
             match event:

@@ -103,7 +103,7 @@ class TurnAround(Struct, frozen=True):
         with stopping(stop, by=f"{self.agent} (signal)") as came:
             await sleeping(self._ask(_send(message, clock, wait=True), clock, name=name))
             while True:
-                answer = outbox.answered(self.folder, name)
+                answer = outbox.answer_to(self.folder, name)
                 if answer is not None and answer.outcome is not None:
                     outcome = answer.outcome
                     break
@@ -126,7 +126,7 @@ class TurnAround(Struct, frozen=True):
             return None
         until = clock.monotonic() + _PATIENCE_S / 3
         while clock.monotonic() < until:
-            answer = outbox.answered(self.folder, name)
+            answer = outbox.answer_to(self.folder, name)
             if answer is not None and answer.outcome is not None:
                 return answer.outcome
             await asyncio.sleep(_POLL_S)
@@ -171,7 +171,7 @@ class TurnAround(Struct, frozen=True):
             ) from error
         until = clock.monotonic() + _PATIENCE_S
         while True:
-            answer = outbox.answered(self.folder, name)
+            answer = outbox.answer_to(self.folder, name)
             if answer is not None:
                 _raise_refusal(answer)
                 return answer

@@ -83,7 +83,7 @@ class Lines(Widget, can_focus=True):
         self.has_cursor = has_cursor
 
     def show(self, source: Source | None = None) -> None:
-        """Make the picture again; with another source, from its beginning."""
+        """Show the lines as they are now; another `source` is shown from its beginning."""
         if source is not None:
             self.source, self.cursor, self.top = source, 0, 0
         self.place(len(self.source) - 1 if self.follows else self.cursor)
@@ -142,7 +142,7 @@ class Lines(Widget, can_focus=True):
         self._go(0 if way < 0 else len(self.source))
 
     def action_choose(self) -> None:
-        """Take the line under the cursor."""
+        """Open the line under the cursor."""
         if len(self.source):
             self.post_message(self.Chosen(self, self.cursor))
 

@@ -31,19 +31,19 @@ class Spans:
         self.by_key: dict[str, list[Span]] = {}
 
     def seen(self, key: str, kind: str, since_s: float) -> None:
-        """Take in that somebody works or asks since then, if its beginning was not seen."""
+        """Record that somebody works or asks since then, if its beginning was not seen."""
         spans = self.by_key.setdefault(key, [])
         if not spans or spans[-1].end_s is not None:
             spans.append(Span(kind, since_s))
 
     def rests(self, key: str, now_s: float) -> None:
-        """Take in that somebody neither works nor asks, if its end was not seen."""
+        """Record that somebody neither works nor asks, if its end was not seen."""
         spans = self.by_key.get(key)
         if spans and spans[-1].end_s is None:
             spans[-1].end_s = now_s
 
     def take(self, key: str, event: AnyEvent, at_s: float) -> None:
-        """Take in an event of that time."""
+        """Record an event of that time."""
         match event:
             case events.TurnStarted() | events.SessionPrompted() | events.MemberWorking():
                 self._begin(key, "working", at_s)
@@ -109,7 +109,7 @@ class Costs:
         self.known: list[Cost] = []
 
     def take(self, key: str, event: AnyEvent, at_s: float) -> None:
-        """Take in an event of that time."""
+        """Record an event of that time."""
         if not isinstance(event, events.TurnFinished | events.SessionIdle):
             return
         used = event.usage

@@ -70,9 +70,9 @@ class Reporter:
         """Tell GitHub why the scenario could not run; people read it on stderr."""
         if self._style == "github":
             if not self._json:
-                write_line(github.refused(refusal))
+                write_line(github.refusal_line(refusal))
                 sys.stdout.flush()
-            _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.refused_summary(refusal))
+            _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.refusal_summary(refusal))
 
     def on_stopped(self, result: object) -> None:
         """Print what a run came to that a signal ended."""

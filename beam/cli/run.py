@@ -162,7 +162,7 @@ def _refusals(call: Context, reporter: Reporter, file: str, junit: str | None) -
         with contextlib.suppress(DiskError):  # the error itself is what must be said
             reporter.on_refused(refusal)
             if junit is not None:
-                _write(call, junit, reports.refused(refusal))
+                _write(call, junit, reports.refusal_report(refusal))
         raise
 
 

@@ -82,7 +82,7 @@ def failure(result: RunResult) -> str | None:
     return _annotation("error", "beam run", result.why, result.file, None)
 
 
-def refused(refusal: Refusal) -> str:
+def refusal_line(refusal: Refusal) -> str:
     """Return why the scenario could not run as an annotation, at its place in the file."""
     return _annotation("error", "beam run", refusal.text, refusal.file, refusal.line, refusal.column)
 
@@ -130,7 +130,7 @@ def summary(result: RunResult) -> str:
     return cut("\n".join(lines) + "\n", _MOST_SUMMARY)
 
 
-def refused_summary(refusal: Refusal) -> str:
+def refusal_summary(refusal: Refusal) -> str:
     """Return why the scenario could not run, as Markdown."""
     where = f", line {refusal.line}" if refusal.line is not None else ""
     head = f"## {_SIGNS[Verdict.FAILED]} {_cell(refusal.file)}: could not run"

@@ -28,7 +28,7 @@ def junit(result: RunResult) -> bytes:
     return _document(suite, f"{result.duration_s:.3f}")
 
 
-def refused(refusal: Refusal) -> bytes:
+def refusal_report(refusal: Refusal) -> bytes:
     """Return JUnit XML with one case, an error: why the scenario could not run."""
     name = plain(refusal.file)
     suite = ET.Element("testsuite", name=name)

@@ -78,7 +78,7 @@ def _without_keys(headers: Mapping[str, str], names: frozenset[str], blanker: Bl
 
 
 def path_of(path: str, blanker: Blanker) -> str:
-    """Return a request's path with those parameters of its query that carry no key."""
+    """Return a request's path, with its query but for parameters that may hold a key."""
     bare, mark, query = path.partition("?")
     kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY] if mark else []
     return f"{blanker.text(bare)}?{blanker.text(urlencode(kept))}" if kept else blanker.text(bare)

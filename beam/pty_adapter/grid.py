@@ -135,7 +135,7 @@ class Grid:
 
     def reset(self) -> None:
         """Put everything but the history as it was at the beginning."""
-        self.grid = self._blank(self.lines)
+        self.grid = self._blank_rows(self.lines)
         self.cursor = Cursor()
         self.margins: Margins | None = None
         self.origin = False  # DECOM: rows are counted from the top of the region
@@ -153,7 +153,7 @@ class Grid:
         """Return all rows, from the top."""
         return [row.line or row.read() for row in self.grid]
 
-    def _blank(self, count: int) -> list[Row]:
+    def _blank_rows(self, count: int) -> list[Row]:
         return [Row(self.columns) for _ in range(count)]
 
     # -- text ----------------------------------------------------------------------------------------------------------
@@ -460,7 +460,7 @@ class Grid:
             self.history.clear()
             return
         first, last = {0: (y + 1, self.lines), 1: (0, y), 2: (0, self.lines)}.get(how, (0, 0))
-        self.grid[first:last] = self._blank(last - first)
+        self.grid[first:last] = self._blank_rows(last - first)
         if how in (0, 1):
             self.erase_in_line(how)
 

@@ -38,7 +38,7 @@ class Chain:
 
     @classmethod
     def of(cls, path: Path, size: int) -> Chain:
-        """Return the chain as the segment of that size left it.
+        """Return the chain at the end of a segment that has `size` bytes.
 
         Reads only the segment's end if its lines have hashes.
         """

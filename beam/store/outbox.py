@@ -210,7 +210,7 @@ def take_back(folder: Path, name: str) -> bool:
     return True
 
 
-def answered(folder: Path, name: str) -> Answer | None:
+def answer_to(folder: Path, name: str) -> Answer | None:
     """Return the holder's newest answer; None while there is none. Raises DiskError."""
     try:
         data = files.read(folder / f"{name}.answer", _ANSWER_BYTES)

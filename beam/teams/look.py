@@ -18,7 +18,7 @@ _RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
 
 
 class Look:
-    """What the homes hold at `now_ns`."""
+    """What Claude Code's directories contain at `now_ns`."""
 
     def __init__(self, homes: Sequence[str]) -> None:
         self.now_ns = time.time_ns()

@@ -73,7 +73,7 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
             reading = _Repository(folder, git_dir, common, base=base, home=home, is_full=access == "full")
             looked += 1
             if git_dir != folder:
-                inner = reading.inner() if looked < _MOST_REPOSITORIES else reading.too_many()
+                inner = reading.inner() if looked < _MOST_REPOSITORIES else reading.record_too_deep()
                 ahead += [(each, *one) for each in inner for one in _repositories(each)]
             found += reading.found
             off |= reading.off
@@ -178,7 +178,7 @@ class _Repository:
                 self._unlooked(file, "it is no index, or too large")
         return [self._level / name for name in dict.fromkeys(named)]
 
-    def too_many(self) -> list[Path]:
+    def record_too_deep(self) -> list[Path]:
         """Record that repositories are nested deeper than beam searches; return none."""
         self._unlooked(self._git_dir / "index", "too many repositories are in each other")
         return []

@@ -258,7 +258,7 @@ class Engine:
             body = msgspec.structs.replace(body, forked_from=turn.session_id)
         return self.book.record(body, sync=sync)
 
-    def read(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
+    def record_events(self, bodies: Callable[[], Iterable[Event]], *, retries: int | None = None) -> None:
         """Record events of the process, in a callback of the event loop; after more than `retries` retries, end the
         turn."""
         if self.is_broken:

@@ -133,17 +133,17 @@ class ExecDriver:
             self._engine.alive()
 
     def _line(self, line: bytes) -> None:
-        self._engine.read(lambda: self._decoder.line(line), retries=self.launch.retries)
+        self._engine.record_events(lambda: self._decoder.line(line), retries=self.launch.retries)
 
     def _error_line(self, line: bytes) -> None:
         decoder = self._decoder
         if isinstance(decoder, ErrorReader):
-            self._engine.read(lambda: decoder.error_line(line), retries=self.launch.retries)
+            self._engine.record_events(lambda: decoder.error_line(line), retries=self.launch.retries)
 
     def _long_line(self) -> None:
         limit = self.input.limits.line_bytes
         notice = events.Notice(code="long_line", text=f"a line of more than {limit} bytes was cut there")
-        self._engine.read(lambda: (notice,))
+        self._engine.record_events(lambda: (notice,))
 
 
 def _check_sizes(launch: Launch, limits: Limits) -> None:

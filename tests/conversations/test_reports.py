@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam.base.errors import ConfigError, NotFoundError
 from beam.conversations import github, gitlab
-from beam.conversations.junit import junit, refused
+from beam.conversations.junit import junit, refusal_report
 from beam.conversations.refusal import Refusal, refusal_of
 from beam.conversations.result import (
     CheckResult,
@@ -179,9 +179,9 @@ def test_an_error_of_the_file_has_its_place_and_any_other_has_none() -> None:
 @pytest.mark.parametrize("said", ["fine", EVIL], ids=["plain", "evil"])
 def test_a_scenario_that_could_not_run_is_one_error_in_each_report(said: str) -> None:
     why = Refusal(file=said or "s.yaml", kind="config", text=said, exit_code=2, line=7, column=5)
-    XSD.validate(refused(why).decode())
-    (case,) = ElementTree.fromstring(refused(why)).iter("testcase")
+    XSD.validate(refusal_report(why).decode())
+    (case,) = ElementTree.fromstring(refusal_report(why)).iter("testcase")
     assert [(child.tag, child.get("type")) for child in case] == [("error", "config")]
-    assert obeyed([github.refused(why)]) == ["error"]
-    assert re.search(r",line=7,col=5::", github.refused(why))
-    assert github.refused_summary(why).count("\n") == 3
+    assert obeyed([github.refusal_line(why)]) == ["error"]
+    assert re.search(r",line=7,col=5::", github.refusal_line(why))
+    assert github.refusal_summary(why).count("\n") == 3

@@ -115,7 +115,7 @@ def outboxes(base: Path) -> list[Reader]:
             boxes.poll(sender)
             boxes.end(sender)
             assert not (folder / "x.json").exists()
-            answer = outbox.answered(folder, "x")
+            answer = outbox.answer_to(folder, "x")
             boxes.close()
         finally:
             lease.close()
@@ -135,7 +135,7 @@ def outboxes(base: Path) -> list[Reader]:
 
     def answered(data: bytes) -> str:
         (place / "x.answer").write_bytes(data)
-        found = outbox.answered(place, "x")
+        found = outbox.answer_to(place, "x")
         assert found is not None
         msgspec.json.encode(found)
         return "an answer"

@@ -41,7 +41,7 @@ _BASE = re.compile(rb"(\"?apiBase\"?\s*:\s*)(\"[^\"\n]*\"|[^\s,}]+)")
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
     """Return how Continue's model calls go through the proxy at `url`: by a copy of its configuration. None unless that
-    names one URL.
+    has exactly one URL.
     """
     config = files.get(model_config[0], b"")
     found = {match[2].strip(b'"').decode("utf-8", "replace") for match in _BASE.finditer(config)}

@@ -67,7 +67,7 @@ class Frames:
         return before + oneshot.with_line(emitted, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """Return a retry if the line of stderr is about one: the output does not mention them."""
+        """Return the retry that this line of stderr reports, if it does; stdout has no retries."""
         found = _RETRY.match(line.decode("utf-8", "replace"))
         if found is None:
             return ()

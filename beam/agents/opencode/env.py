@@ -44,8 +44,8 @@ def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
 def model_route(
     url: str, environ: Mapping[str, str], files: Mapping[str, bytes], prefix: str = "OPENCODE"
 ) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`; None unless its configuration, in a variable,
-    names one provider's URL.
+    """Return how the CLI's model calls go through the proxy at `url`; None unless the configuration in the variable
+    OPENCODE_CONFIG_CONTENT gives the URL of exactly one provider.
     """
     name = f"{prefix}_CONFIG_CONTENT"
     try:

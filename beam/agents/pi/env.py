@@ -49,8 +49,8 @@ _EXTENSION = "export default function (pi) {{\n  pi.registerProvider({provider},
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the model calls of pi's default provider go through the proxy at `url`: by an extension. None unless
-    the provider's URL is known, or where pi's files are elsewhere.
+    """Return how the model calls of pi's default provider go through the proxy at `url`: by an extension. None if
+    the provider's URL is unknown, or pi's files are in another folder.
     """
     if environ.get("PI_CODING_AGENT_DIR"):
         return None

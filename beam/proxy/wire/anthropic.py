@@ -29,7 +29,7 @@ _TYPES = {
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return what a request to this path (without its query) is: for an answer, to count tokens, or None."""
+    """Return the kind of a request to this path (without its query); None for one that is no model call."""
     if method != "POST":
         return None
     return {"/v1/messages": "ask", "/v1/messages/count_tokens": "count"}.get(path)  # type: ignore[return-value]

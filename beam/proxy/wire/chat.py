@@ -34,7 +34,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query), or None."""
+    """Return the kind of a request to this path (without its query); None for one that is no model call."""
     return "ask" if method == "POST" and path in ("/v1/chat/completions", "/chat/completions") else None
 
 

@@ -32,7 +32,7 @@ _STATUSES = {
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query), or None."""
+    """Return the kind of a request to this path (without its query); None for one that is no model call."""
     found = _PATH.match(path) if method == "POST" else None
     if found is None:
         return None

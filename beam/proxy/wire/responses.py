@@ -32,7 +32,7 @@ _INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query), or None."""
+    """Return the kind of a request to this path (without its query); None for one that is no model call."""
     if method != "POST":
         return None
     return {"/v1/responses": "ask", "/v1/responses/input_tokens": "count"}.get(path)  # type: ignore[return-value]

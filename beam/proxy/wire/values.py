@@ -85,7 +85,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A tool call under its id."""
+    """A tool call, with the id that its result names."""
 
     id: str
     name: str

@@ -158,7 +158,7 @@ class LinkTurn:
     def _take(self, step: Step) -> None:
         match step:
             case Say():
-                self._engine.read(lambda: (step.event,), retries=self._process.launch.retries)
+                self._engine.record_events(lambda: (step.event,), retries=self._process.launch.retries)
             case Acknowledged():
                 self.acknowledged = True
             case Asked():
