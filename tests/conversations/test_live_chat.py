@@ -86,7 +86,7 @@ def test_a_budget_ends_it_with_exit_code_7_also_inside_of_a_turn(
         assert chat.must_stop
         assert not chat.why  # the turn is not over
         outcome = Outcome(message_id="m", agent="a", turn=1, attempt=1, status=status, reply="b", exit_code=0, **used)
-        chat.ended(outcome, 1.0)
+        chat.on_ended(outcome, 1.0)
         assert (chat.next(), chat.why, chat.code, chat.must_stop) == (None, why, 7, False)
         chat = LiveChat(["a", "b"], "x", until=until, moderator=moderator)
         ended(chat, "b", **used)  # a CLI that tells it at the end alone
