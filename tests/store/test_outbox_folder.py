@@ -7,22 +7,22 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import RefusedFileError
-from beam.store.outbox import Answer, Folder, answered
+from beam.store.outbox import Answer, Folder, answer_to
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"v":', b'{"a":' * 20_000, b'{"said":"\xff"}'])
 def test_an_answer_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.answer").write_bytes(data)
     with pytest.raises(RefusedFileError, match="the answer to x is damaged"):
-        answered(tmp_path, "x")
+        answer_to(tmp_path, "x")
 
 
 def test_what_the_holder_answers_is_read_by_who_asked_and_is_whole_at_once(tmp_path: Path) -> None:
     folder = Folder.make(tmp_path / "box")
     try:
-        assert answered(tmp_path / "box", "x") is None
+        assert answer_to(tmp_path / "box", "x") is None
         folder.answer("x", Answer(said="done"))
-        assert answered(tmp_path / "box", "x") == Answer(said="done")
+        assert answer_to(tmp_path / "box", "x") == Answer(said="done")
         assert [path.name for path in (tmp_path / "box").iterdir()] == ["x.answer"]
     finally:
         folder.close()
