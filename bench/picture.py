@@ -1,5 +1,5 @@
-"""Draws docs/terminal.svg and docs/watch.svg: the real beam in a real terminal; and docs/board.svg: the real board over
-what its tests know of everyone. `make picture`.
+"""Draws docs/terminal.svg and docs/watch.svg: the real beam in a real terminal; and docs/board.svg and
+docs/board-team.svg: the real board over what its tests know of everyone. `make picture`.
 
 What differs from run to run is made the same: times of day, how long things took, ids of sessions and messages.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 TARGET = Path(__file__).parents[1] / "docs" / "terminal.svg"
 WATCH = TARGET.with_name("watch.svg")
 BOARD = TARGET.with_name("board.svg")
+BOARD_TEAM = TARGET.with_name("board-team.svg")
 COLUMNS, WATCH_COLUMNS, LINES = 80, 100, 40
 BOARD_SIZE = (110, 30)
 COMMANDS = (
@@ -142,8 +143,8 @@ def draw(text: str, columns: int = COLUMNS) -> str:
     return console.export_svg(title="", theme=MONOKAI, code_format=_FORMAT, unique_id="beam")
 
 
-def board() -> str:
-    """The picture of the board: its table and the time line of who worked when."""
+def board(*keys: str) -> str:
+    """The picture of the board after these keys."""
     import asyncio
 
     from rich.console import Console
@@ -161,6 +162,8 @@ def board() -> str:
     async def run() -> None:
         async with shown.run_test(size=BOARD_SIZE) as pilot:
             shown.tick()
+            await pilot.press(*keys)
+            shown.tick()
             await pilot.pause()
             for strip in shown.screen._compositor.render_strips():
                 console.print(Segments([*strip, Segment.line()]), end="")
@@ -173,6 +176,7 @@ PICTURES = {
     "terminal": (TARGET, lambda: draw(session())),
     "watch": (WATCH, lambda: draw(watched(), WATCH_COLUMNS)),
     "board": (BOARD, board),
+    "board-team": (BOARD_TEAM, lambda: board("2", "tab", *["down"] * 6)),
 }
 
 
