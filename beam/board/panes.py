@@ -62,10 +62,13 @@ class TeamLines(Source):
         self.look: teams.TeamLook | None = None
         self._selected = ("", "")
         self._entries: Sequence[teams.Entry] = [_NO_TEAM]
+        self._width = 0
 
     def take(self, look: teams.TeamLook | None, width: int) -> None:
-        """Make the lines of that look at a team."""
-        self.look = look
+        """Make the lines of that look at a team, unless they are made."""
+        if look is self.look and width == self._width:
+            return
+        self.look, self._width = look, width
         self._entries = [_NO_TEAM] if look is None else list(teams.entries(look, width))
 
     def select(self, at: int) -> None:
