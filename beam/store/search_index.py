@@ -24,6 +24,7 @@ from beam.store.segment import Segment, segments
 
 _VERSION = 2
 _SLOTS = 1024  # entries of one microsecond
+_LATEST_US = (1 << 63) // _SLOTS - (1 << 30)  # in the year 2255
 _MOST_CHARS = 64 << 10  # of one entry
 _WAIT_S = 30.0  # for another process that catches up
 _WORDS = re.compile(r'"([^"]*)"|(\S+)')
@@ -185,9 +186,17 @@ class SearchIndex:
                     (free, *values),
                 )
             except sqlite3.IntegrityError:
-                free += 1
+                free = self._behind(free)
             else:
                 return
+
+    def _behind(self, number: int) -> int:
+        """Return an id behind all of the same microsecond: a clock that was set back stands still in a journal."""
+        end = number // _SLOTS * _SLOTS + _SLOTS - 1
+        rows = self._db.execute(
+            "SELECT rowid FROM entry WHERE rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT 1", (number, end)
+        )
+        return max((row[0] for row in rows), default=number) + 1
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:
@@ -255,7 +264,7 @@ def _query(text: str) -> str:
 
 
 def _id_at(ns: int) -> int:
-    return max(0, ns // 1000) * _SLOTS
+    return min(max(0, ns // 1000), _LATEST_US) * _SLOTS
 
 
 def _happened_ns(event: AnyEvent) -> int:

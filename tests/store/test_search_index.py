@@ -243,3 +243,31 @@ def test_an_imported_event_is_found_at_the_time_when_it_happened(tmp_path: Path,
     assert index.update({"worker": tmp_path / "journal"}) == []
     assert [entry.ts_ns for entry in index.find("disk", limit=5)] == [ts_ns]
     assert found(index, "disk", begin_ns=ts_ns, end_ns=ts_ns) == ["an old disk"]
+
+
+def test_events_of_one_moment_take_no_more_steps_each_the_more_they_are(tmp_path: Path) -> None:
+    """A journal's clock stands still after the machine's was set back, and other sessions say what they like."""
+    write(tmp_path / "journal", *(f"word {number}" for number in range(300)), step_ns=0)
+    index = SearchIndex(tmp_path / "search.sqlite3")
+    steps: list[str] = []
+    index._db.set_trace_callback(
+        lambda said: steps.append(said) if said.startswith(("INSERT INTO entry", "SELECT rowid")) else None
+    )
+    index.update({"worker": tmp_path / "journal"})
+    index._db.set_trace_callback(None)
+    assert len(steps) <= 3 * 300
+    assert [line.split()[1] for line in found(index, "word")][:3] == ["299", "298", "297"]
+
+
+@pytest.mark.parametrize("at_ns", [-SECOND, 9_100_000_000 * SECOND, 250_000_000_000 * SECOND])
+def test_a_time_that_no_clock_should_tell_is_found_all_the_same(tmp_path: Path, at_ns: int) -> None:
+    (tmp_path / "journal").mkdir()
+    clock = Clock()
+    clock.at_ns = at_ns
+    journal = Journal.open(tmp_path / "journal", "worker", clock, DEFAULT)
+    for text in ("one word", "another word"):
+        journal.append(events.Text(text=text), turn=1, message_id="m1")
+    journal.close()
+    index = SearchIndex(tmp_path / "search.sqlite3")
+    assert index.update({"worker": tmp_path / "journal"}) == []
+    assert found(index, "word") == ["another word", "one word"]
