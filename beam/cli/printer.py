@@ -45,7 +45,7 @@ class Printer:
         self._call = call
         self._streams = streams and not as_json and not as_events and is_interactive(sys.stdout)
         self._open = False
-        self._piece = ""
+        self._pieces: list[str] = []  # of the text that is being written
         self._last: str | None = None
         self._final = False
         self._trouble: OSError | None = None
@@ -143,16 +143,16 @@ class Printer:
     def _stream(self, event: Event) -> None:
         match event:
             case events.TextDelta(parent=None):
-                self._piece += event.text
+                self._pieces.append(event.text)
                 self._write(event.text)
             case events.Text(parent=None):
-                if event.text.startswith(self._piece):
-                    self._write(event.text[len(self._piece) :])
+                piece, self._pieces, self._last = "".join(self._pieces), [], event.text
+                if event.text.startswith(piece):
+                    self._write(event.text[len(piece) :])
                 else:
                     self._end_line()
                     self._write(event.text)
                 self._end_line()
-                self._piece, self._last = "", event.text
             case events.ToolCalled():
                 self._aside(f"· {event.name} {one_line(bytes(event.input).decode(), 72)}")
             case events.ImageSeen():

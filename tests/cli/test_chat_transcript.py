@@ -47,6 +47,18 @@ def test_whole_lines_of_a_stream_stay_and_the_last_one_is_shown_until_it_ends(sh
     assert shown.live(102.0, 80) == ["… 2s"]
 
 
+def test_a_line_that_goes_on_for_megabytes_is_shown_at_its_end_and_printed_whole(shown: Transcript) -> None:
+    size = 20_000
+    for number in range(size):
+        assert shown.event(TextDelta(text=f"{'x' * 994}{number:06}"), 101.0) == []
+        if number % 100 == 0:
+            assert len(shown.live(102.0, 80)) <= 7
+    assert "".join(shown.live(102.0, 80)).count("019999") == 1
+    (line,) = shown.event(TextDelta(text="end\nnext"), 103.0)
+    assert (len(line), line.startswith("xxx"), line.endswith("019999end")) == (size * 1000 + 3, True, True)
+    assert shown.live(104.0, 80)[0] == "next"
+
+
 def test_a_text_that_was_not_streamed_is_printed_once(shown: Transcript) -> None:
     assert shown.event(Text(text="all\nof it"), 101.0) == ["all", "of it"]
     assert shown.outcome(outcome(reply="all\nof it\n")) == ["  turn 3"]

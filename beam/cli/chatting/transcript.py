@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from beam import Outcome
 
 _ROWS = 6  # of a line of the answer that is still being written
+_MOST_SHOWN = 8_000  # characters of it that are looked at: more than the rows of any terminal hold
 _TOOL_WIDTH = 160
 _QUIET_STATES = ("idle", "running", "requesting", "access", "hook", "mode", "compacted")
 _INTERNAL = frozenset({"synthetic"})  # notices: what a CLI says to its model in a person's place
@@ -43,8 +44,8 @@ class Transcript:
 
     def __init__(self, style: Style) -> None:
         self._style = style
-        self._partial = ""  # the line of the answer that is being written
-        self._piece = ""  # all that came of the text that is being written
+        self._line: list[str] = []  # the line of the answer that is being written, in pieces: it may be very long
+        self._pieces: list[str] = []  # all that came of the text that is being written
         self._last = ""  # the last whole text
         self._open: dict[str, tuple[events.ToolCalled, float]] = {}
         self._status = ""
@@ -56,7 +57,8 @@ class Transcript:
 
     def begin(self, now: float) -> None:
         """Begin a turn's text."""
-        self._partial = self._piece = self._last = self._status = ""
+        self._last = self._status = ""
+        self._line, self._pieces = [], []
         self._open.clear()
         self._tokens = self._cost = None
         self._began = now
@@ -66,7 +68,7 @@ class Transcript:
         match event:
             case events.TextDelta(parent=None):
                 self._status = ""
-                self._piece += event.text
+                self._pieces.append(event.text)
                 return self._written(event.text)
             case events.Text(parent=None):
                 return self._whole(event.text)
@@ -109,15 +111,20 @@ class Transcript:
         return []
 
     def _written(self, text: str) -> list[str]:
-        *lines, self._partial = (self._partial + text.replace("\r\n", "\n")).split("\n")
-        return [escape_controls(line) for line in lines]
+        first, *lines = text.replace("\r\n", "\n").split("\n")
+        self._line.append(first)
+        if not lines:
+            return []
+        done = ["".join(self._line), *lines[:-1]]
+        self._line = lines[-1:]
+        return [escape_controls(line) for line in done]
 
     def _end_line(self) -> list[str]:
-        line, self._partial = self._partial, ""
+        line, self._line = "".join(self._line), []
         return [escape_controls(line)] if line else []
 
     def _whole(self, text: str) -> list[str]:
-        piece, self._piece, self._last = self._piece, "", text
+        piece, self._pieces, self._last = "".join(self._pieces), [], text
         lines = self._written(text[len(piece) :]) if text.startswith(piece) else self._end_line() + self._written(text)
         return lines + self._end_line()
 
@@ -157,7 +164,7 @@ class Transcript:
 
     def live(self, now: float, columns: int) -> list[str]:
         """Return the rows of the answer's unfinished line, and one of the turn: how long, which tool, tokens, cost."""
-        written = escape_controls(self._partial).replace("\t", "    ")
+        written = escape_controls(self._end_of_line()).replace("\t", "    ")
         rows = wrapped(written, columns - 1)[-_ROWS:] if written else []
         if self._began is None:
             return rows
@@ -171,6 +178,17 @@ class Transcript:
             words.append(self._status)
         words += [f"{self._tokens:,} tokens" if self._tokens else "", money(self._cost)]
         return [*rows, truncate("… " + collapse_to_line(" · ".join(filter(None, words))), columns - 1)]
+
+    def _end_of_line(self) -> str:
+        """Return as much of the unfinished line as rows can show."""
+        kept: list[str] = []
+        size = 0
+        for piece in reversed(self._line):
+            kept.append(piece[-_MOST_SHOWN:])
+            size += len(piece)
+            if size > _MOST_SHOWN:
+                break
+        return "".join(reversed(kept))
 
 
 def _seconds(seconds: float) -> str:
