@@ -270,12 +270,14 @@ class Repository:
 
         It begins with the repository's index; what becomes of that later hides no change.
         """
-        if self._apart is not None:
+        if self._apart is not None and "GIT_WORK_TREE" in self._apart:
             return self._apart
+        self.close()
         objects, index, exclude = (self._path(name) for name in ("objects", "index", "info/exclude"))
         top = self._said("rev-parse", "--show-toplevel")
         files.make_directory(self._store)
         own = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=self._store))
+        self._apart = {"GIT_DIR": str(own)}  # from here on `close` removes it
         for name in ("objects", "refs", "info"):
             (own / name).mkdir()
         files.replace(own / "config", b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n")

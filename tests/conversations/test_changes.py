@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from beam.base.errors import DiskError
 from beam.conversations.changes import Repository
 from beam.conversations.scenario import Worktree
 from tests.support.repository import make_hostile_repository, make_repository
@@ -112,3 +113,19 @@ def test_a_work_tree_is_committed_with_the_submodules_that_are_not_there(
     assert done.files == ("new",)
     listed = subprocess.run(["git", "ls-tree", "branch"], cwd=folder, check=True, capture_output=True, text=True)
     assert [line.split("\t")[1] for line in listed.stdout.splitlines()] == ["README.md", "lib", "new"]
+
+
+def test_of_a_snapshot_that_could_not_be_begun_nothing_is_left(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.conversations import changes
+
+    def full(path: Path, data: bytes) -> None:
+        raise DiskError("no space left")
+
+    monkeypatch.setattr(changes.files, "replace", full)
+    for _ in range(2):
+        with pytest.raises(DiskError):
+            repository.snapshot()
+    repository.close()
+    assert list((tmp_path / "store").iterdir()) == []
