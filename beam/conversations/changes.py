@@ -46,6 +46,7 @@ _SAFE = (
 
 
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--submodule=short")
+_USAGE = 129  # git's exit code for an option that it does not know
 _OWNED = "beam run"
 
 
@@ -185,8 +186,14 @@ class Repository:
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.startswith("-"):
             raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
-        self._said("worktree", "add", "-q", "-b", branch, str(path), start)
-        self._said("worktree", "lock", "--reason", _owned(tree.this_process()), str(path))
+        owned, what = _owned(tree.this_process()), ("-b", branch, str(path), start)
+        # Locked from the start: if this process is killed, git goes on, and the next run removes what it made.
+        made = self._git("worktree", "add", "-q", "--lock", "--reason", owned, *what)
+        if made.returncode == _USAGE:  # git before 2.34
+            self._said("worktree", "add", "-q", *what)
+            self._said("worktree", "lock", "--reason", owned, str(path))
+        else:
+            self._check(made, "worktree")
         inside = self._said("rev-parse", "--show-prefix").rstrip("/")
         return Repository(path / inside if inside else path, self._given, store=self._store, project=self._project)
 
@@ -315,10 +322,13 @@ class Repository:
 
     def _said(self, *words: str, env: Mapping[str, str] = {}, stdin: bytes | None = None) -> str:
         done = self._git(*words, env=env, stdin=stdin)
+        self._check(done, words[0])
+        return done.stdout.decode("utf-8", "replace").rstrip("\n")
+
+    def _check(self, done: subprocess.CompletedProcess[bytes], word: str) -> None:
         if done.returncode != 0:
             why = _last_line(done.stderr)
-            raise UsageError(f"git {words[0]} failed: {why}", "look at it with git status", subject=str(self.folder))
-        return done.stdout.decode("utf-8", "replace").rstrip("\n")
+            raise UsageError(f"git {word} failed: {why}", "look at it with git status", subject=str(self.folder))
 
     def _git(
         self, *words: str, env: Mapping[str, str] = {}, stdin: bytes | None = None

@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -129,3 +130,22 @@ def test_of_a_snapshot_that_could_not_be_begun_nothing_is_left(
             repository.snapshot()
     repository.close()
     assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
+    folder: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.conversations import changes
+
+    class KilledError(Exception):
+        pass
+
+    def then_killed(words: list[str], **more: object) -> None:
+        subprocess.run(words, **more)  # type: ignore[call-overload]
+        raise KilledError
+
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(changes, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": then_killed}))
+        repository.add_worktree(tmp_path / "made", "branch", "HEAD")
+    listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=folder, check=True, capture_output=True)
+    assert b"\nlocked beam run " in listed.stdout
