@@ -141,6 +141,14 @@ def test_a_process_of_a_turn_is_known_without_its_variables(beam: Cli) -> None:
     assert [event["from"] for event in queued] in ([], ["asker"]), "never a person's"
 
 
+def test_an_agent_installs_and_removes_no_hook(beam: Cli) -> None:
+    agent(
+        beam, "for what in --install --uninstall '--install --project'; do beam team hook $what; echo code $?; done\n"
+    )
+    assert beam("send", "asker", "go").out.endswith("code 2\n" * 3)
+    assert not (beam.base / "home/.claude").exists() and not (beam.project / ".claude").exists()
+
+
 def test_what_an_agent_attaches_lies_in_its_own_folder(beam: Cli) -> None:
     (beam.base / "secret").write_text("s")
     agent(

@@ -267,6 +267,7 @@ def hook(
         raise UsageError("--veto is for a hook's call", "write the command with it into Claude Code's settings")
     from beam import install_hooks
 
+    call.beam.check_person("changes Claude Code's settings")
     scope = "project" if project else "user"
     done = install_hooks(scope, environ=call.environ, project=call.cwd, remove=uninstall)
     what = ", ".join(done.changed) if done.changed else "nothing to do"
