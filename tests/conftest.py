@@ -21,6 +21,19 @@ from tests.support.unit import Unit
 if TYPE_CHECKING:
     from tests.support.context import Root
 
+_LONGEST = {  # each waits more than it works
+    "test_acceptance_asks.py",
+    "test_acceptance_silence.py",
+    "test_acceptance_tui.py",
+    "test_cells_conversation.py",
+    "test_crash_points.py",
+    "test_dialogue.py",
+    "test_disk_faults.py",
+    "test_teams_join.py",
+    "test_teams_watch.py",
+    "test_terminal_face.py",
+}
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=0, help="seed of the soak tests; 0: a new one, printed")
@@ -40,9 +53,10 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the files that start `beam` and agent CLIs first: a long file that came last would keep one core waiting."""
+    """Puts the files that take longest first, then those that start `beam` and agent CLIs: a long file that came last
+    would keep one core waiting."""
     long = {item.path for item in items if item.get_closest_marker("acceptance") or item.get_closest_marker("real")}
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: (item.path.name not in _LONGEST, item.path not in long))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -25,7 +25,7 @@ rules:
   - match: hang
     reply: [{hang: true}]
   - match: listen
-    reply: [{listen: true}, "I was told: {steered}"]
+    reply: [I hear, {listen: true}, "I was told: {steered}"]
   - match: evil
     reply: [{stream: {text: "red \\e[31m\\e]0;title\\a\\nend", chunk: 3}}]
   - match: fail
@@ -111,7 +111,7 @@ def test_c_ends_the_turn_and_leaves_the_session_and_what_was_typed(place: Cli, c
 
 def test_what_is_typed_while_a_turn_runs_is_read_by_it(place: Cli, chat: Chat) -> None:
     chat.enter("listen")
-    eventually(lambda: "prompt.sent" in {event["type"] for event in place.journal("ann")})
+    chat.until("I hear")
     chat.enter("use tabs")
     chat.until("I was told: use tabs")
     assert "→ use tabs" in chat.seen

@@ -53,10 +53,11 @@ def test_an_answer_is_not_answered_so_one_message_between_two_agents_costs_two_t
     assert (closed["reply"], closed["detail"]) == ("none", "the exchange is over")
 
 
-def test_a_message_says_how_many_answers_are_routed(beam: Cli) -> None:
+@pytest.mark.parametrize("replies", [6, pytest.param(20, marks=pytest.mark.soak)])
+def test_a_message_says_how_many_answers_are_routed(beam: Cli, replies: int) -> None:
     beam.config(PAIR)
-    assert beam("send", "ping", "hello", "--from", "pong", "--no-wait", "--replies", "20").code == 0
-    assert turns_of(beam) == [f"{'pong' if hop % 2 else 'ping'} {hop}" for hop in range(21)]
+    assert beam("send", "ping", "hello", "--from", "pong", "--no-wait", "--replies", str(replies)).code == 0
+    assert turns_of(beam) == [f"{'pong' if hop % 2 else 'ping'} {hop}" for hop in range(replies + 1)]
 
 
 def test_a_message_whose_answer_nobody_wants_is_one_turn(beam: Cli) -> None:

@@ -61,12 +61,13 @@ def all_done(beam: Cli, ids: list[str]) -> None:
         assert (shown["status"], shown["reply"]) == ("completed", "done"), shown
 
 
-def test_another_send_takes_up_what_25_killed_workers_left_and_each_is_run_once(beam: Cli) -> None:
+@pytest.mark.parametrize("many", [10, pytest.param(25, marks=pytest.mark.soak)])
+def test_another_send_takes_up_what_many_killed_workers_left_and_each_is_run_once(beam: Cli, many: int) -> None:
     beam.config(COUNTING)
-    ids = stranded(beam, 25)
+    ids = stranded(beam, many)
     assert ran(beam) == []
     assert beam("send", "counting", "mine").out == "done\n"
-    all_ran_once(beam, 25)
+    all_ran_once(beam, many)
     for message in ids:
         assert beam("wait", message).code == 0
     all_done(beam, ids)

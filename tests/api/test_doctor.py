@@ -86,7 +86,7 @@ def test_an_agent_whose_entry_is_gone_is_a_note_that_says_what_to_do_and_no_fail
     (root.base / "beam.yaml").write_text("agents: {}\n")
     found = {check.what: check for check in checks(root.reload())}
     assert (found["agent mine"].result, found["journal mine"].result) == ("note", "ok")
-    assert "beam agent remove mine --purge" in found["agent mine"].detail
+    assert "beam agent rm --purge mine" in found["agent mine"].detail
 
 
 @pytest.mark.slow
