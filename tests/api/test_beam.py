@@ -192,7 +192,7 @@ def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_said(
 
 def test_a_person_is_not_asked_where_the_mode_that_can_ask_lacks_an_option(beam: Beam) -> None:
     assert beam.default_access("qwen", None, ["model"]) == "ask"
-    assert beam.default_access("qwen", None, ["schema"]) is None
+    assert beam.default_access("qwen", None, ["budget"]) is None
 
 
 def test_an_agent_can_not_approve(beam: Beam, environ: dict[str, str]) -> None:

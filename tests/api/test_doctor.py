@@ -29,6 +29,23 @@ def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_told_line_by_line(ro
     assert len(damage(journal)) >= 2
 
 
+def test_the_first_damage_of_a_journal_is_what_the_check_says(root: Root) -> None:
+    for number in range(3):
+        root.put("box", str(number))
+    lease = root.hold("box")
+    lease.waiting.scan()
+    lease.close()
+    journal = root.place("box").journal
+    (segment,) = journal.glob("*.jsonl")
+    lines = segment.read_bytes().split(b"\n")
+    lines[1] = lines[3] = b"junk"
+    segment.write_bytes(b"\n".join(lines))
+    found = damage(journal)
+    assert len(found) >= 2
+    (check,) = [each for each in checks(root.context) if each.what == "journal box"]
+    assert (check.result, check.detail) == ("bad", found[0])
+
+
 def test_a_gap_in_the_numbers_is_damage(root: Root) -> None:
     for number in range(3):
         root.put("box", str(number))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
-from beam.api.waits import several
+from beam.api.waits import Until, several, state_of
+from beam.base.errors import NotFoundError, UnfinishedError
 from beam.base.steps import Steps
+from tests.support.context import Root
 
 
 def steps(result: str, *pauses: float) -> Steps[str]:
@@ -27,6 +31,27 @@ def test_all_are_waited_for_and_told_as_they_end() -> None:
 
 def test_the_first_to_end_is_enough_if_that_is_asked() -> None:
     assert run(steps("a", 1, 1), steps("b", 1), only_first=True) == ([1], [(1, "b")])
+
+
+@pytest.mark.parametrize("until", ["idle", "asking", "finished"])
+def test_who_waits_for_an_agent_that_is_removed_meanwhile_is_told(root: Root, until: Until) -> None:
+    paths = root.place("box")
+    if until == "idle":
+        root.put("box")
+    waiting = state_of(root.context, paths, until, timeout=None, looks_only=True)
+    next(waiting)
+    shutil.rmtree(paths.dir)
+    with pytest.raises(NotFoundError, match="box was removed"):
+        next(waiting)
+
+
+def test_a_state_that_does_not_come_in_time_stops_nothing(root: Root) -> None:
+    root.put("box")
+    waiting = state_of(root.context, root.place("box"), "idle", timeout=5.0, looks_only=True)
+    next(waiting)
+    root.clock.sleep(5.0)
+    with pytest.raises(UnfinishedError, match="box is not idle after 5 s; nothing was stopped"):
+        next(waiting)
 
 
 def test_none_is_waited_for_where_there_is_none() -> None:

@@ -68,10 +68,10 @@ def test_mail_of_the_teams_own_protocol_is_said_in_words(capsys: pytest.CaptureF
     at = "2026-11-21T22:30:14.000000Z"
     head = {"team": "t", "mail_id": "m", "at": at, "sender": "a", "to": "b", "summary": "", "state": "sent"}
     mail([MailLine(**head, kind=kind, text=text, thread="a · b") for kind, text in texts.items()], by_thread=False)
-    assert [line.partition(" (sent) ")[2] for line in capsys.readouterr().out.splitlines()] == [
+    assert [line.partition(" (sent) ")[2].rstrip() for line in capsys.readouterr().out.splitlines()] == [
         "[task_assignment] #1 Write parser",
         "[idle_notification] [to bob] ready",
-        "[shutdown_approved] ",
+        "[shutdown_approved]",
         '{"reason": "x"}',
     ]
 

@@ -348,6 +348,7 @@ def test_a_request_is_asked_with_what_it_is_for_and_answered_once() -> None:
     (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
     assert (asked.tool, asked.description, asked.call_id) == ("execute", "touch made", "c-1")
     assert (bytes(asked.input), asked.allow, asked.always) == (b'{"command":"touch made"}', True, True)
+    assert bytes(asked.suggestions) == b'["the same again in this session"]'
     talk.do(Decide(key=asked.key, decision="allow"))
     assert talk.answer(7) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
     assert talk.do(Decide(key=asked.key, decision="deny")) == []
@@ -372,7 +373,7 @@ def test_what_would_be_allowed_for_good_is_not_offered() -> None:
     talk = talking()
     talk.ask(options=[{"optionId": "for-good", "kind": "allow_always", "name": "Always allow"}], kind="execute")
     (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
-    assert (asked.allow, asked.always) == (False, False)
+    assert (asked.allow, asked.always, bytes(asked.suggestions)) == (False, False, b"[]")
     talk.do(Decide(key="0", decision="allow", always=True))
     assert talk.answer() == {"outcome": {"outcome": "cancelled"}}
 

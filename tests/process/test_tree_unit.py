@@ -1,0 +1,58 @@
+"""How what a turn left is hunted down, without a process: what each look finds is played."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+import pytest
+
+from beam.process import table, tree
+from beam.process.table import Process
+
+
+class Hunt:
+    """Finds the processes of one list a look, whatever was killed before."""
+
+    def __init__(self, looks: Iterable[set[Process]]) -> None:
+        self.looks = [set(look) for look in looks]
+        self.seen: set[Process] = set()
+        self.signals: list[int] = []
+
+    def let_guards_finish(self, until: float) -> None: ...
+
+    def strike(self, number: int) -> set[Process]:
+        self.signals.append(number)
+        found = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        self.seen |= found
+        return found
+
+
+def cleaned(
+    monkeypatch: pytest.MonkeyPatch, *looks: set[Process], timeout: float = 5.0
+) -> tuple[tree.Cleaned, list[int]]:
+    hunt = Hunt(looks)
+    now = iter(range(1000))
+    monkeypatch.setattr(tree, "_Hunt", lambda marker, roots: hunt)
+    monkeypatch.setattr(tree.time, "monotonic", lambda: float(next(now)))
+    monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(tree, "start_ticks", lambda pid: 1)
+    return tree.clean("MARKER", [], timeout=timeout), hunt.signals
+
+
+def test_a_tree_is_stopped_first_and_killed_until_two_looks_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = {(10, 1)}, {(10, 1), (11, 1)}
+    found, signals = cleaned(monkeypatch, one, two, two, two, set(), {(12, 1)}, set(), set(), timeout=100.0)
+    assert (found.ended, found.left) == (3, ())
+    assert signals == [signal.SIGSTOP] * 3 + [signal.SIGKILL] * 5
+
+
+def test_what_can_not_be_killed_in_time_is_left_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = cleaned(monkeypatch, {(11, 1), (10, 1), (12, 2)})
+    assert (found.ended, found.left) == (1, (10, 11))
+
+
+def test_a_tree_that_grows_for_ever_is_stopped_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    growing = [{(pid, 1)} for pid in range(100)]
+    _, signals = cleaned(monkeypatch, *growing)
+    assert signals.count(signal.SIGSTOP) == table.FREEZE_ROUNDS
