@@ -31,6 +31,8 @@ async def all_at_once(text: str, agents: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: python_api.py TEXT AGENT...")
     one_after_the_other(sys.argv[1], sys.argv[2:])
     known = {line.agent for line in Beam().agents()}
     asyncio.run(all_at_once(sys.argv[1], [agent for agent in sys.argv[2:] if agent in known]))

@@ -256,7 +256,7 @@ def sessions(
 
     An agent returns to an earlier session with `beam agent resume`.
     """
-    from beam.cli.render.tables import columns
+    from beam.cli.render.tables import ago, columns
 
     found = call.beam.sessions(agent or [])
     if as_json:
@@ -268,7 +268,7 @@ def sessions(
             line.agent,
             f"{line.state}, archived" if line.archived else line.state,
             line.session_id or "",
-            line.last_at or line.started_at,
+            f"{ago(last)} ago" if (last := line.last_at or line.started_at) else "",
             str(line.turns),
             line.error or line.first,
         )
@@ -357,10 +357,10 @@ def rewind(
     for path in found.files or ():
         write_line(escape_controls(path))
     sys.stdout.flush()
-    turns = ", ".join(map(str, found.turns)) or "nothing"
+    what_is_lost = f"know of turn {', '.join(map(str, found.turns))}" if found.turns else "know less"
     would = "would go back" if dry_run else "goes back"
     if found.conversation:
-        call.note(f"{agent} {would} to the end of turn {found.to}; its next turn does not know of: {turns}")
+        call.note(f"{agent} {would} to the end of turn {found.to}; its next turn will not {what_is_lost}")
     if found.files is not None:
         call.note(
             f"{len(found.files)} files {'would be' if dry_run else 'are'} as they were before turn {found.to + 1}"
