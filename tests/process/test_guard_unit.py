@@ -1,8 +1,10 @@
-"""How the guard chases children that are born while it kills, without a process: the system calls are played."""
+"""How the guard waits, and how it chases children that are born while it kills, without a process."""
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 
 import pytest
 
@@ -56,3 +58,60 @@ def test_children_that_can_not_be_ended_do_not_hold_the_guard_up(
     monkeypatch.setattr(guard.time, "sleep", lambda seconds: None)
     assert Played(False)._chase() is False
     assert next(moments) <= 4
+
+
+class Waiting:
+    """A guard that waits for two seconds at most, and records what it hears."""
+
+    def __init__(self, report: int) -> None:
+        self.exited = None
+        self.grace = 9.0
+        self.report = report
+        self.deadline = time.monotonic() + 2.0
+        self.heard: list[object] = []
+
+    def reap(self) -> bool:
+        return "over" in self.heard
+
+    def on_wish(self, line: bytes) -> None:
+        self.heard += [line, "over"] if line == b"end 0" else [line]
+
+    def on_signals(self, numbers: bytes) -> None:
+        self.heard += [numbers, "over"]
+
+    def hear_report(self) -> None:
+        self.heard += ["report", "over"]
+
+    def end(self, grace: float) -> None:
+        self.heard += [grace, "over"]
+
+
+@pytest.mark.parametrize(
+    ("speaks", "data", "heard"),
+    [
+        ("lifeline", b"interrupt 2\nend 0\n", [b"interrupt 2", b"end 0", "over"]),
+        ("lifeline", None, [guard.HOLDER_GRACE, "over"]),
+        ("wakeup", b"\x02", [b"\x02", "over"]),
+        ("holder", None, [guard.HOLDER_GRACE, "over"]),
+        ("report", b"x", ["report", "over"]),
+    ],
+)
+def test_the_guard_hears_its_holder_signals_and_the_report_of_the_start(
+    speaks: str, data: bytes | None, heard: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = {name: os.pipe() for name in ("lifeline", "wakeup", "holder", "report")}
+    waiting = Waiting(ends["report"][0])
+    if data is not None:
+        os.write(ends[speaks][1], data)
+    os.close(ends[speaks][1])
+    guard._wait(
+        waiting,  # type: ignore[arg-type]
+        lifeline=ends["lifeline"][0],
+        wakeup=ends["wakeup"][0],
+        holder=ends["holder"][0],
+    )
+    assert waiting.heard[: len(heard)] == heard
+    for name, (read, write) in ends.items():
+        os.close(read)
+        if name != speaks:
+            os.close(write)
