@@ -66,12 +66,14 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> Confi
     number = mark.line + 1 if mark else 1
     lines = data.splitlines()
     line = lines[number - 1] if number <= len(lines) else b""
-    hint = "YAML is indented with spaces, not tabs" if b"\t" in line[: len(line) - len(line.lstrip())] else ""
+    hint = "it is not YAML there: look at brackets, quotes and indentation, also of the lines above"
+    if b"\t" in line[: len(line) - len(line.lstrip())]:
+        hint = "YAML is indented with spaces, not tabs"
     problem = error.problem or error.context or "not YAML"
     if "another document" in problem:
         problem, hint = "a second document begins here", "keep one, without the line ---"
     if "nesting depth" in problem:  # PyYAML 6.0.4 refuses what is deep by itself
-        problem = "nested too deeply"
+        problem, hint = "nested too deeply", "settings are small; check that this is the right file"
     return source.at(number, mark.column + 1 if mark else 1, problem, hint)
 
 

@@ -128,6 +128,7 @@ def test_anchors_and_merges_work() -> None:
             "line 2: found character that cannot start any token (YAML is indented with spaces, not tabs)",
         ),
         ("a: [", "/folder/beam.yaml, line"),
+        ("a: [", "(it is not YAML there: look at brackets, quotes and indentation, also of the lines above)"),
         ("a: 1\n---\nb: 2", "/folder/beam.yaml, line 2"),
         ("a: *b", "/folder/beam.yaml, line 1"),
         ("a: !!python/object:os.system x", "/folder/beam.yaml, line 1: a: not a value that beam reads"),
