@@ -139,10 +139,12 @@ class TimeLines(Source):
         return ((Piece(cell("+/- other scale", 17), "dim"), axis),)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._keys) or 1
 
     def line(self, at: int, width: int) -> Drawn:
         """Return the bar of one row."""
+        if not self._keys:
+            return (Piece("nobody worked in this time", "dim"),)
         key = self._keys[at]
         name = Piece(cell(self._names.get(key, key), 16) + " ", "name")
         found = self._known.by_key.get(key, ())

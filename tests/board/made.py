@@ -92,7 +92,8 @@ def look(*more: AgentStatus, before_s: float = 0.0, **other: Any) -> Look:
         is_estimate=True,
     )
     given: dict[str, Any] = {"sessions": [session], "teams": [team().shown], "asks": [(PROJECT, ASK)]}
-    return Look(ts=ts(before_s), agents=[(PROJECT, lines)], **{**given, **other})
+    given["agents"] = [(PROJECT, lines)]
+    return Look(ts=ts(before_s), **{**given, **other})
 
 
 def team() -> TeamLook:

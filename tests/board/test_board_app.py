@@ -352,6 +352,18 @@ def test_what_was_said_goes_after_a_while_and_who_asks_is_said_again() -> None:
     asyncio.run(run())
 
 
+def test_a_time_in_which_nobody_worked_says_so() -> None:
+    feed = FakeFeed()
+    feed.looks, feed.events = [look(agents=[], sessions=[], teams=[], asks=[])], []
+
+    async def story(pilot: Pilot[None], board: Board) -> None:
+        await pilot.press("3")
+        await settle(pilot, board)
+        assert "nobody worked in this time" in screen(board)
+
+    drive(story, feed=feed)
+
+
 def test_trouble_is_said_and_the_board_goes_on() -> None:
     feed = FakeFeed()
     feed.trouble = "disk full"
