@@ -124,8 +124,10 @@ class Feed:
                 self._events.extend(came for one in batch if (came := self._came(one)) is not None)
                 now = time.monotonic()
                 if now - stood >= _LOOK_S:
-                    stood = now
+                    is_first, stood = not stood, now
                     self._standing = team_views.standing(teams, now_ns=time.time_ns(), longer_than_s=60.0)
+                    if is_first and self._standing:
+                        self._wake.set()  # the look before knew no team
                 if self._is_over:
                     return
                 time.sleep(_PAUSE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -50,3 +51,24 @@ def test_a_team_that_ended_meanwhile_is_counted_no_more(monkeypatch: pytest.Monk
     feed = fed()
     feed._count()
     assert feed._counted(feed._standing[0]) == feed._standing[0]
+
+
+@pytest.mark.parametrize("has_team", [True, False])
+def test_teams_are_looked_at_as_soon_as_they_are_known(monkeypatch: pytest.MonkeyPatch, has_team: bool) -> None:
+    closes = SimpleNamespace(close=lambda: None)
+    known = [team().shown] if has_team else []
+    views = SimpleNamespace(teams=lambda *_, **__: closes, standing=lambda *_, **__: known)
+    monkeypatch.setattr("beam.team_views", views, raising=False)
+    monkeypatch.setattr("beam.ForeignSessions", lambda *_, **__: closes, raising=False)
+    feed = fed()
+
+    def stream_all(*_: object, **__: object) -> Any:
+        feed._is_over = True  # after the first batch
+        yield []
+
+    feed._beam = cast(
+        "Beam",
+        SimpleNamespace(environ={}, home=SimpleNamespace(root=Path("/r")), stream_all=stream_all),
+    )
+    feed._read_always()
+    assert feed._standing == known and feed._wake.is_set() == has_team
