@@ -23,7 +23,7 @@ from beam.agents.link import Call, Query, Set, Steer
 from beam.model.events import TextDelta, ToolCalled
 from beam.testing.fake_model import FakeModel
 from beam.turns.calls import CallAnswer
-from beam.turns.choice import KEPT
+from beam.turns.choice import KEPT, NOT_KEPT
 from beam.turns.dialogue import run_turn
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with
@@ -146,7 +146,7 @@ def test_without_a_mode_named_it_is_warm_where_its_process_stays_and_headless_wh
     assert [outcome["via"] for outcome in (alone, kept, warm)] == ["exec", "dialogue", "dialogue"]
     assert [outcome["reply"][-7:] for outcome in (alone, kept, warm)] == ["turns=1", "turns=2", "turns=3"]
     assert [event["since"] for event in events(claude, "agent.started")] == [None, None, 2]
-    assert [event["why"] for event in events(claude, "turn.started")] == [None, KEPT, KEPT]
+    assert [event["why"] for event in events(claude, "turn.started")] == [NOT_KEPT, KEPT, KEPT]
     assert claude("agent", "release", "claude").code == 0
 
 
