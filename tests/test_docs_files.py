@@ -48,7 +48,7 @@ agents:
   fresh: {{adapter: scripted}}
   shell: {{adapter: bash, record: true}}
   editor: {{adapter: claude, executable: {editor}, access: edit}}
-  newer: {{adapter: qwen, executable: "/bin/false"}}
+  newer: {{adapter: qwen, executable: {newer}}}
 """
 
 
@@ -107,7 +107,12 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     editor = beam.base / "claude"
     editor.write_text(CLAUDE)
     editor.chmod(0o755)
-    beam.config(AGENTS.format(editor=editor) + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
+    newer = beam.base / "newer"
+    newer.write_text("#!/bin/sh\necho 99.0.0\nexit 1\n")
+    newer.chmod(0o755)
+    beam.config(
+        AGENTS.format(editor=editor, newer=newer) + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2]
+    )
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
     own = beam.base / "home" / ".config" / "beam" / "config.yaml"
     own.parent.mkdir(parents=True)

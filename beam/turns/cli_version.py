@@ -1,8 +1,8 @@
 """Which version the agent's CLI has, and whether its protocol is used in that version without being named.
 
 A version that beam was not tested with gets its protocol if the handshake works, which beam says once; one in which the
-protocol is known to be broken, or in which the handshake failed within a day, is run headless. The CLI is asked for its
-version once; the answer stays in a file beside the agent's journal until the CLI's file changes.
+protocol is known to be broken, or in which the handshake failed within a day, is run headless. The version is
+that of the CLI's npm package, or what it prints; it stays in a file beside the agent's journal until the CLI's changes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _GRACE_S = 1.0
 _LINES = 20
 _AGAIN_NS = 24 * 3600 * 1_000_000_000  # after which a protocol that did not work is tried again
 _LARGEST = 64 * 1024
+_LARGEST_PACKAGE = 1024 * 1024
+_PARENTS = 4
 
 
 class SeenCli(Struct, frozen=True, kw_only=True):
@@ -110,10 +112,30 @@ async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
         return None  # the turn says what is wrong
     seen = _read(order.cli_file)
     if seen is None or seen.stamp != stamp:
-        said = await asked((executable, *card.version_argv), environment(order.environ, {}), order.turn_key)
-        seen = SeenCli(stamp=stamp, version=number_of(said))
-        _write(order.cli_file, seen)
+        version = packaged(executable)
+        if not version:
+            said = await asked((executable, *card.version_argv), environment(order.environ, {}), order.turn_key)
+            version = number_of(said)
+        seen = SeenCli(stamp=stamp, version=version)
+        if version:  # else it is asked again: a busy machine may have been too slow
+            _write(order.cli_file, seen)
     return CliVersion(order.adapter_name, card, order.cli_file, seen, clock)
+
+
+def packaged(executable: str) -> str:
+    """Return the version that the npm package of this program names, "" if it is in none: some CLIs take seconds to
+    print theirs."""
+    real = Path(os.path.realpath(executable))
+    for folder in real.parents[:_PARENTS]:
+        try:
+            named = msgspec.json.decode(files.read(folder / "package.json", _LARGEST_PACKAGE))
+        except (OSError, BeamError, ValueError, RecursionError):
+            continue
+        programs = named.get("bin") if isinstance(named, dict) else None
+        paths = programs.values() if isinstance(programs, dict) else (programs,)
+        if any(isinstance(path, str) and os.path.realpath(folder / path) == str(real) for path in paths):
+            return number_of(str(named.get("version")))
+    return ""
 
 
 def _stamp(executable: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status
 from beam.turns.choice import KEPT
-from beam.turns.cli_version import asked, last_seen
+from beam.turns.cli_version import asked, last_seen, packaged
 from beam.turns.run import run
 from tests.support.context import FakeClock, Root
 from tests.support.lines import Lines
@@ -169,9 +170,30 @@ def test_a_damaged_file_is_a_cli_that_was_never_looked_at(updated: Updated) -> N
         assert updated.turn().why == KEPT
 
 
-def test_a_cli_that_hangs_or_prints_no_version_is_unknown_and_gets_its_protocol(updated: Updated) -> None:
-    updated.program.write_text("#!/bin/sh\necho who knows\n")
-    assert (updated.turn().via, updated.notices()) == ("dialogue", [])
+def test_a_cli_that_prints_no_version_gets_its_protocol_and_is_asked_again(updated: Updated) -> None:
+    updated.program.write_text(f"#!/bin/sh\npwd >> '{updated.calls}'\necho who knows\n")
+    assert (updated.turn().via, updated.turn().via, updated.notices()) == ("dialogue", "dialogue", [])
+    assert updated.times_asked == 2 and not updated.file.exists()
+
+
+def test_the_version_of_an_npm_package_is_read_and_its_cli_is_not_started(updated: Updated) -> None:
+    package = {"version": "1.3.0", "bin": {"the-cli": updated.program.name}}
+    (updated.program.parent / "package.json").write_text(json.dumps(package))
+    assert (updated.turn().via, updated.times_asked) == ("dialogue", 0)
+    assert [text.split()[1] for _, text in updated.notices()] == ["1.3.0"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"version": "9.9.9"}', '{"version": "9.9.9", "bin": "other"}', "[" * 10_000]
+)
+def test_another_package_around_a_cli_says_nothing_of_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "cli"
+    program.touch()
+    (tmp_path / "package.json").write_text(text)
+    assert packaged(str(program)) == ""
+    (tmp_path / "package.json").write_text('{"version": "1.2.3-beta.1", "bin": "./bin/cli"}')
+    assert packaged(str(program)) == "1.2.3"
 
 
 def test_a_program_that_never_says_its_version_is_ended_with_all_that_it_started(
