@@ -60,6 +60,7 @@ ROWS: tuple[Callable[[Bench], list[Figure]], ...] = (
     rows_read.watch,
     rows_run.scenario_turns,
     rows_run.scenario_plan,
+    rows_run.beside_promptfoo,
     rows_watch.teams,
     rows_watch.foreign,
     rows_watch.teams_big,
@@ -83,6 +84,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--quick", action="store_true", help="a fifth of the samples, a tenth of the large agent")
     parser.add_argument("--no-acpx", action="store_true", help="leave acpx out")
+    parser.add_argument("--promptfoo", action="store_true", help="measure promptfoo too (it installs half a gigabyte)")
     parser.add_argument(
         "--dir", type=Path, default=Path(tempfile.gettempdir()), help="on whose disk (default: %(default)s)"
     )
@@ -91,6 +93,7 @@ def main(argv: list[str]) -> int:
     needs_acpx = not options.no_acpx and any(row.__name__ in _WITH_ACPX for row in wanted)
     scratch = Path(tempfile.mkdtemp(prefix="beam-bench-", dir=options.dir))
     bench = Bench(scratch, quick=options.quick, acpx=install.acpx() if needs_acpx else None)
+    bench.promptfoo = install.promptfoo() if options.promptfoo else None
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     print(f"{system}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {scratch}")
     figures: list[Figure] = []

@@ -143,11 +143,13 @@ def amount(value: float | None) -> str:
 
 @dataclass
 class Bench:
-    """Where a row works and how often it measures. `acpx` is the command, null where it can't be installed."""
+    """Where a row works and how often it measures. `acpx` and `promptfoo` are commands, null where they can't be
+    installed or nobody asked for them."""
 
     scratch: Path
     quick: bool = False
     acpx: tuple[str, ...] | None = None
+    promptfoo: tuple[str, ...] | None = None
     env: dict[str, str] = field(default_factory=dict)
 
     def times(self, count: int) -> int:

@@ -1,4 +1,4 @@
-"""What `beam run` costs: its turns over the bare agents, a large file checked, a replay."""
+"""What `beam run` costs: its turns over the bare agents, a large file checked, a replay; and beside promptfoo."""
 
 from __future__ import annotations
 
@@ -61,3 +61,59 @@ def scenario_plan(bench: Bench) -> list[Figure]:
     plans, starts = in_turns(bench.times(9), planned, nothing)
     over = tuple(plan - start for plan, start in zip(plans, starts, strict=True))
     return [Figure("1,000 steps checked and planned", Series("beam run --dry-run", over), "ms", at_most=200)]
+
+
+_PROMPTFOO = """\
+prompts: [Say hello]
+providers: ["exec:./answer.sh"]
+tests:
+  - assert: [{type: contains, value: hello}]
+"""
+_CHECK = """\
+beam: 1
+agents: {one: {adapter: scripted, script: one.yaml}}
+steps: [{send: one, prompt: Say hello, expect: {contains: hello}}]
+"""
+_QUIET = dict.fromkeys(
+    (
+        "PROMPTFOO_DISABLE_TELEMETRY",
+        "PROMPTFOO_DISABLE_UPDATE",
+        "PROMPTFOO_DISABLE_REMOTE_GENERATION",
+        "NODE_NO_WARNINGS",
+    ),
+    "1",
+)
+
+
+def beside_promptfoo(bench: Bench) -> list[Figure]:
+    """The start, and one check of an answer that is there already, over promptfoo's; nothing without --promptfoo."""
+    if bench.promptfoo is None:
+        return []
+    project = Project(bench, "promptfoo")
+    env = {**project.env, **_QUIET}
+    for name, text in (
+        ("one.yaml", "replies: [hello there]\n"),
+        ("s.yaml", _CHECK),
+        ("promptfooconfig.yaml", _PROMPTFOO),
+        ("answer.sh", "#!/bin/sh\necho hello there\n"),
+    ):
+        (project.cwd / name).write_text(text)
+        (project.cwd / name).chmod(0o755)
+
+    def cpu(*argv: str) -> float:
+        return run(argv, env=env, cwd=project.cwd).cpu_ms
+
+    run((*BEAM, "run", "s.yaml", "--record", "turns"), env=env, cwd=project.cwd)
+    evaluated = (*bench.promptfoo, "eval", "--no-write", "--no-progress-bar", "--no-table")
+    starts, their_starts, checks, their_checks = in_turns(
+        bench.times(9),
+        lambda: cpu(*BEAM, "--version"),
+        lambda: cpu(*bench.promptfoo or (), "--version"),
+        lambda: cpu(*BEAM, "run", "s.yaml", "--replay", "turns"),
+        lambda: cpu(*evaluated),
+    )
+    check = Series("beam run --replay", checks)
+    return [
+        Figure("a start, CPU", Series("beam --version", starts), "ms", Series("promptfoo --version", their_starts)),
+        Figure("one cached check, CPU", check, "ms", Series("promptfoo eval", their_checks), at_most=0.5),
+    ]
