@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -110,3 +111,24 @@ def test_three_vendors_run_again_from_their_model_calls_with_the_model_gone(plac
     assert (replayed["model_calls"]["live"], replayed["model_calls"]["unmatched"]) == (0, 0)
     assert replayed["worktrees"][0]["diff"] == result["worktrees"][0]["diff"]
     assert cases(place.project / "live.xml") == cases(place.project / "again.xml")
+
+
+@pytest.mark.parametrize(("agent", "words"), [("codex", ("--record-model", "calls")), ("claude", ())])
+def test_a_budget_ends_a_real_turn_in_the_middle_by_what_its_proxy_or_its_cli_tells_meanwhile(
+    beam: Cli, agents_path: str, agent: str, words: tuple[str, ...]
+) -> None:
+    tool = {"codex": ("exec_command", "cmd"), "claude": ("Bash", "command")}[agent]
+    waits = {"tools": [{"name": tool[0], "input": {tool[1]: "sleep 120"}}], "then": "I waited."}
+    with FakeModel({"rules": [{"match": "Wait", **waits}], "otherwise": "What?"}) as model:
+        env = {"BEAM_TRUST": "1", "IS_SANDBOX": "1", "PATH": agents_path, **model.env(agent, beam.base / "home")}
+        (beam.project / "s.yaml").write_text(
+            f"beam: 1\nsteps:\n- {{send: {agent}, prompt: Wait, access: full}}\n- {{send: {agent}, prompt: Wait}}\n"
+        )
+        began = time.monotonic()
+        result = beam.with_env(env)("run", "s.yaml", "--json", "--max-tokens", "5", *words, timeout=240).json
+    assert time.monotonic() - began < 100, "the tool alone would take longer"
+    assert (result["exit_code"], [step["verdict"] for step in result["steps"]]) == (7, ["failed", "skipped"]), result[
+        "steps"
+    ]
+    assert result["steps"][0]["turns"][0]["outcome"]["status"] == "cancelled"
+    assert "5 tokens, its budget" in result["why"]
