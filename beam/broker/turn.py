@@ -100,7 +100,8 @@ class _Turn:
                 if driven is None or not lease.kept_session.has(order.adapter_name, driven):
                     held.enter_context(session_lock(context, order.adapter_name, driven, scope=scope))
                 sender = sender_of(log, order)
-                outboxes.make(order.turn_key)
+                if order.recorded is None:  # else nobody is there who could ask for anything
+                    outboxes.make(order.turn_key)
                 outboxes.begin(sender)
             except BeamError as error:
                 return error if self._is_retried(error) else self._could_not_begin(error)

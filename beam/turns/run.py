@@ -114,7 +114,8 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     crash_point("turn.before")
     record(started, sync=True)
     crash_point("turn.started")
-    files.make_directory(order.scratch)
+    if order.recorded is None:
+        files.make_directory(order.scratch)
     keeper = services.keeper
     sent = _Sent(record, None if cli is None or face != "dialogue" else cli.works)
     try:
@@ -132,7 +133,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
         handle.calls.close("the turn is over")
         await services.poll_last()
     finally:
-        if keeper is None or not keeper.needs(order.scratch):
+        if order.recorded is None and (keeper is None or not keeper.needs(order.scratch)):
             shutil.rmtree(order.scratch, ignore_errors=True)
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
