@@ -19,6 +19,7 @@ from beam.process.environment import environment
 from beam.secrets.redact import redact
 
 MOST_OUTPUT = 256 << 10
+_BEFORE = 16 << 10  # of what comes before that: a secret that begins there is known by its beginning
 NOT_FOUND, TIMED_OUT = 127, 124
 _GRACE_S = 2.0
 _LONGEST_PAUSE_S = 0.05
@@ -68,14 +69,15 @@ async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], t
         code, why = 128 - code, why or f"ended by signal {-code}"
     if code and not why:
         why = f"ended with exit code {code}"
-    return Ran(exit_code=code, output=redact(bytes(kept).decode("utf-8", "replace"))[0], why=why)
+    output = redact(bytes(kept).decode("utf-8", "replace"))[0][-MOST_OUTPUT:]
+    return Ran(exit_code=code, output=output, why=why)
 
 
 async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
     assert child.stdout is not None
     while piece := await child.stdout.read(1 << 16):
         kept += piece
-        del kept[:-MOST_OUTPUT]
+        del kept[: -MOST_OUTPUT - _BEFORE]
 
 
 async def _ended(child: asyncio.subprocess.Process) -> None:
