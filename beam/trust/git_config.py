@@ -30,11 +30,12 @@ _ENDS = frozenset(  # of keys with a name in the middle
 )
 _FETCHERS = frozenset(  # what runs a program where a partial clone fetches a missing object, which `git status` does
     (
-        *("core.sshcommand", "core.gitproxy", "core.askpass", "credential.helper"),
-        *("remote.uploadpack", "remote.vcs", "url.insteadof"),
+        *("core.sshcommand", "core.gitproxy", "core.askpass", "core.alternaterefscommand"),
+        *("credential.helper", "gc.recentobjectshook", "remote.uploadpack", "remote.vcs", "url.insteadof"),
     )
 )
 _PROTOCOLS = tuple(f"protocol.{name}allow" for name in ("", "file.", "ssh.", "git.", "http.", "https.", "ext."))
+_HOOK_OF_FETCH = "pre-auto-gc"  # after a fetch
 _HOOKS = ("post-index-change", "reference-transaction")
 _MONITOR, _HOOKS_PATH = "core.fsmonitor", "core.hookspath"
 _LFS = frozenset(
@@ -161,8 +162,9 @@ class _Repository:
                 self._unreadable(file, str(error))
         if is_partial:
             self._fetchers(fetchers[:_MOST], protocols)
+        names = (*_HOOKS, _HOOK_OF_FETCH) if is_partial else _HOOKS
         for directory in dict.fromkeys(hooks):
-            self._look_at_hooks(directory)
+            self._look_at_hooks(directory, names)
         if git_dir == level and self.found:
             self.off["safe.bareRepository"] = "explicit"
 
@@ -216,8 +218,8 @@ class _Repository:
             digest = scan.digest_of(f"{key}={value}")
             self._add(Finding(name=name, digest=digest, says=True, ignored=not self._is_full))
 
-    def _look_at_hooks(self, directory: Path) -> None:
-        for name in _HOOKS:
+    def _look_at_hooks(self, directory: Path, names: tuple[str, ...]) -> None:
+        for name in names:
             if not os.access(directory / name, os.X_OK):
                 continue
             if not self._is_full:

@@ -247,6 +247,22 @@ def test_git_fetches_what_is_missing_by_no_program_of_a_folder_with_the_variable
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("key", ["core.alternateRefsCommand", "gc.recentObjectsHook", "credential.https://x.helper"])
+def test_what_a_fetch_from_elsewhere_would_run_counts_in_a_partial_clone(work: Path, key: str) -> None:
+    git(work, "config", "remote.x.url", "https://example.org/x.git")
+    git(work, "config", key, "mine")
+    hook = work / ".git/hooks/pre-auto-gc"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert at(work) == Git()
+    git(work, "config", "remote.x.promisor", "true")
+    seen = at(work)
+    assert [each.name for each in seen.found if not each.says] == [".git/hooks/pre-auto-gc"]
+    assert [key.lower() in each.name.lower() for each in seen.found if each.says] == [True]
+    assert (seen.off["core.hookspath"], seen.off["protocol.https.allow"]) == (os.devnull, "never")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["https://example.org/x.git", "git@example.org:x.git", "ssh://example.org/x"])
 def test_a_partial_clone_as_git_makes_it_has_nothing_to_trust(work: Path, url: str) -> None:
     for key, value in (
