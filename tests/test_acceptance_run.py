@@ -289,6 +289,31 @@ def test_an_agent_that_puts_a_link_in_the_place_of_a_file_gets_nothing_from_else
         place.shell("rm -r notes; mkdir notes; echo harmless > notes/one")
 
 
+@pytest.mark.parametrize("there", ["ln -sf {0} r.xml", "ln -f {0} r.xml", "mkfifo r.xml; rm r.xml; ln -s {0} r.xml"])
+def test_an_agent_that_puts_a_link_in_the_place_of_a_report_has_nothing_written_elsewhere(
+    place: Cli, there: str
+) -> None:
+    profile = place.base / "home" / ".profile"
+    profile.write_text("mine")
+    scenario(place, f"- run: '{there.format(profile)}'\n")
+    done = place("run", "s.yaml", "--junit", "r.xml")
+    assert profile.read_text() == "mine"
+    is_link = "-s" in there
+    assert (done.code, "leads elsewhere now" in done.err) == ((74, True) if is_link else (0, False)), done
+    assert is_link or ends(place) == {"1 (run)": "passed"}
+
+
+@pytest.mark.parametrize("named", ["/dev/stdout", "deep/r.xml", "link.xml"])
+def test_a_report_goes_where_its_name_leads_when_the_run_begins(place: Cli, named: str) -> None:
+    (place.project / "old.xml").write_text("old")
+    (place.project / "link.xml").symlink_to("old.xml")
+    scenario(place, "- run: 'true'\n")
+    done = place.cold("run", "s.yaml", "--junit", named)
+    text = done.out if named.startswith("/dev") else (place.project / named).read_text()
+    assert (done.code, "<testsuite" in text) == (0, True), done
+    assert (place.project / "link.xml").is_symlink()
+
+
 def test_a_person_is_shown_all_of_what_a_scenario_runs_or_how_much_is_left_out(beam: Cli) -> None:
     end = "; touch hidden"
     scenario(beam, f"- run: 'true {' ' * 500}{end}'\n")

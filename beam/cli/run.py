@@ -10,11 +10,11 @@ from beam import BeamError, DiskError, SignalledError, UntrustedError, UsageErro
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
+from beam.cli.report_file import ReportFile
 from beam.cli.streams import is_interactive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from beam import RunResult, Scenario
     from beam.cli.reporter import Reporter
@@ -87,9 +87,8 @@ def run(
     from beam.cli.model_calls import asked_of_run
 
     reporter = Reporter(call, file, style, as_json=as_json)
-    if junit is not None and not dry_run:
-        _check_writable(call.path(junit), junit)
-    with _refusals(call, reporter, file, None if dry_run else junit):
+    report = ReportFile(call.path(junit), junit) if junit is not None and not dry_run else None
+    with _refusals(reporter, file, report):
         calls = asked_of_run(
             call, record=record_model, replay=replay_model, fill=fill, exact_at_least=exact_at_least, turns=replay
         )
@@ -127,12 +126,12 @@ def run(
             result = _trusting(call, scenario, play)
         except SignalledError as error:
             reporter.on_stopped(error.outcome)
-            _write_junit(call, junit, error.outcome)
+            _write_junit(report, error.outcome)
             raise
     try:
         reporter.result(result)
     finally:
-        _write_junit(call, junit, result)
+        _write_junit(report, result)
     return result.exit_code
 
 
@@ -148,7 +147,7 @@ def variables_of(given: list[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _refusals(call: Context, reporter: Reporter, file: str, junit: str | None) -> Iterator[None]:
+def _refusals(reporter: Reporter, file: str, report: ReportFile | None) -> Iterator[None]:
     """Report in CI, too, what keeps the scenario from running: as an annotation, and as a case of the JUnit XML."""
     try:
         yield
@@ -161,40 +160,19 @@ def _refusals(call: Context, reporter: Reporter, file: str, junit: str | None) -
         refusal = refusal_of(file, error)
         with contextlib.suppress(DiskError):  # the error itself is what must be said
             reporter.on_refused(refusal)
-            if junit is not None:
-                _write(call, junit, reports.refusal_report(refusal))
+            if report is not None:
+                report.write(reports.refusal_report(refusal))
         raise
 
 
-def _check_writable(target: Path, path: str) -> None:
-    """Raise DiskError where a report can't be written into this file. Nothing is written."""
-    import os
-
-    nearest = next((each for each in (target, *target.parents) if os.path.lexists(each)), target)
-    wrong = "is a folder" if target.is_dir() else "can't be written" if not os.access(nearest, os.W_OK) else ""
-    if not wrong and nearest != target and not nearest.is_dir():
-        wrong = "is no folder"
-    if wrong:
-        raise DiskError(f"--junit {path}: {nearest} {wrong}", "name another file", subject=path)
-
-
-def _write_junit(call: Context, path: str | None, result: object) -> None:
+def _write_junit(report: ReportFile | None, result: object) -> None:
     from beam import RunResult
 
-    if path is None or not isinstance(result, RunResult):
+    if report is None or not isinstance(result, RunResult):
         return
     from beam import junit as reports
 
-    _write(call, path, reports.junit(result))
-
-
-def _write(call: Context, path: str, data: bytes) -> None:
-    target = call.path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    except OSError as error:
-        raise DiskError(f"can't write {path}: {error.strerror}", "check the path", subject=path) from error
+    report.write(reports.junit(result))
 
 
 def _trusting(call: Context, scenario: Scenario, act: Callable[[], T]) -> T:
