@@ -128,7 +128,7 @@ def test_a_denial_that_stops_ends_the_turn(beam: Cli) -> None:
 @pytest.mark.parametrize("how", ["interrupt", "^C", "timeout"])
 def test_the_end_of_the_turn_cancels_the_open_ask(beam: Cli, how: str) -> None:
     place(beam)
-    process, ask = started(beam, *(("--timeout", "12s") if how == "timeout" else ()))
+    process, ask = started(beam, *(("--timeout", "20s") if how == "timeout" else ()))
     if how == "interrupt":
         assert beam("interrupt", "tui").code == 0
     elif how == "^C":

