@@ -42,7 +42,7 @@ def test_the_first_damage_of_a_journal_is_what_the_check_says(root: Root) -> Non
     segment.write_bytes(b"\n".join(lines))
     found = damage(journal)
     assert len(found) >= 2
-    (check,) = [each for each in checks(root.context) if each.what == "journal box"]
+    check = next(each for each in checks(root.context) if each.what == "journal box")
     assert (check.result, check.detail) == ("bad", found[0])
 
 
