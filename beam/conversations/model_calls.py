@@ -30,7 +30,7 @@ class RunModelCalls(Struct, frozen=True, kw_only=True):
 
     @property
     def is_asked(self) -> bool:
-        """Return whether turns need a proxy for this."""
+        """Return whether model calls are recorded or replayed, for which turns need a proxy."""
         return self.record is not None or self.replay is not None
 
     @property

@@ -119,13 +119,13 @@ class Diff:
         return events
 
     def config_gone(self, home: str, name: str, at_ns: int) -> None:
-        """Apply that a team's configuration is missing; its content stays until the team's directory goes, too."""
+        """Record that a team's configuration is missing; its content stays until the team's directory goes, too."""
         team = self.teams.get((home, name))
         if team is not None and team.roster is not None and not team.config_gone_ns:
             team.config_gone_ns = at_ns
 
     def team_gone(self, home: str, name: str, at_ns: int) -> list[Event]:
-        """Apply that a team's directory is gone."""
+        """Record that a team's directory is gone."""
         team = self.teams.get((home, name))
         if team is None or team.is_ended:
             return []
@@ -157,7 +157,7 @@ class Diff:
         return events
 
     def inbox_gone(self, home: str, name: str, to: str, at_ns: int) -> list[Event]:
-        """Apply that an inbox's file is gone while the team still exists."""
+        """Record that an inbox's file is gone while the team still exists."""
         return self.team(home, name).post.on_gone(to, at_ns, "its inbox was deleted")
 
     def task(self, home: str, name: str, task: Task, at_ns: int) -> list[Event]:
@@ -165,7 +165,7 @@ class Diff:
         return self.team(home, name).tasks.file(task, at_ns)
 
     def task_gone(self, home: str, name: str, task_id: str, at_ns: int) -> list[Event]:
-        """Apply that a task's file is gone."""
+        """Record that a task's file is gone."""
         return self.team(home, name).tasks.on_gone(task_id, at_ns)
 
     # -- processes -----------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Diff:
         return team.members.working(lead.name, session.status_ns, "process", session.status)
 
     def session_gone(self, home: str, pid: int) -> None:
-        """Apply that a process is no longer in the register."""
+        """Record that a process is no longer in the register."""
         self.sessions.pop((home, pid), None)
 
     def lead_of(self, team: Team) -> Session | None:
@@ -206,13 +206,13 @@ class Diff:
         return near[0] if len(near) == 1 else None
 
     def lead_lives(self, team: Team, session: Session) -> list[Event]:
-        """Apply that the lead's process was found alive."""
+        """Record that the lead's process was found alive."""
         team.lead_pid, team.session_id, team.is_stale = session.pid, session.session_id, False
         self._speakers[team.home, session.session_id] = (team.name, LEAD)
         return self.session(team.home, session)
 
     def lead_died(self, team: Team, at_ns: int, *, orphans: Mapping[str, int | None]) -> list[Event]:
-        """Apply that no living process leads the team.
+        """Record that no living process leads the team.
 
         `orphans`: members with their own processes that may still run.
         """

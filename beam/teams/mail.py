@@ -88,7 +88,7 @@ class Post:
         return None
 
     def on_gone(self, to: str, at_ns: int, why: str) -> list[Event]:
-        """Apply that the inbox's file is gone: the messages in it are lost."""
+        """Record that the inbox's file is gone: the messages in it are lost."""
         events: list[Event] = []
         for mail_id in sorted(self._inboxes.pop(to, set())):
             letter = self._letters[to, mail_id]
@@ -111,7 +111,7 @@ class Post:
         return [self._lost(mail, to, mail.sent_ns, why, source)]
 
     def on_received(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
-        """Apply that a member received a message, from its transcript: return the events, and the message if it was
+        """Record that a member received a message, from its transcript: return the events, and the message if it was
         unknown.
 
         `is_proof`: this alone proves that it was sent; there will be no other record of it.

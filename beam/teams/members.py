@@ -91,7 +91,7 @@ class Members:
         return events
 
     def on_joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
-        """Apply that the member is there, from the files or a record of the call that created it."""
+        """Record that the member is there, from the files or a record of the call that created it."""
         when = member.joined_ns or at_ns
         if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
             return []
@@ -116,7 +116,7 @@ class Members:
         ]
 
     def on_ended(self) -> None:
-        """Apply that the team no longer exists; one that replaces it has only the members that it names."""
+        """Record that the team no longer exists; one that replaces it has only the members that it names."""
         self._parted.clear()
 
     def on_spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
@@ -126,7 +126,7 @@ class Members:
         return self.on_joined(member, source, at_ns)
 
     def on_left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
-        """Apply that the member is gone; nothing happens if it was not there."""
+        """Record that the member is gone; nothing happens if it was not there."""
         member = self.present.pop(name, None)
         self._gone.add(name)
         self.states.pop(name, None)
@@ -139,14 +139,14 @@ class Members:
         return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
 
     def working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
-        """Apply that the member takes a turn. Without `is_said`, the time is that of a file and not Claude Code's."""
+        """Record that the member takes a turn. Without `is_said`, the time is that of a file and not Claude Code's."""
         if not self._is_newer(name, "working", at_ns, is_said=is_said):
             return []
         key = f"working/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
 
     def idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
-        """Apply that the member waits."""
+        """Record that the member waits."""
         if not self._is_newer(name, "idle", at_ns, is_said=is_said):
             return []
         self.states[name].summary = fields.get("summary", "")
@@ -173,7 +173,7 @@ class Members:
             self.states[name] = State(activity, since_ns, said_ns)
 
     def on_orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
-        """Apply that the lead is dead.
+        """Record that the lead is dead.
 
         `found` maps the members with their own processes to the pids that still run; the other members died with the
         lead.

@@ -66,7 +66,7 @@ class Tasks:
         return self._apply(task, at_ns, "files", None, is_whole=is_seen)
 
     def on_gone(self, task_id: str, at_ns: int) -> list[Event]:
-        """Apply that a task's file no longer exists."""
+        """Record that a task's file no longer exists."""
         self._from_files.discard(task_id)
         return self._delete(task_id, at_ns, "files", None)
 
