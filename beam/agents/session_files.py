@@ -35,7 +35,7 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     `history` the last rows of the session `:session`, the newest first. The folder CWD is that of each
     running process of the CLI. A process whose arguments begin with one of `helpers` has no session, and one whose
     arguments begin with one of `spares` only the session that the CLI's register names. `tells_asks`: the files say
-    when the session waits for a permission.
+    when the session waits for a permission. `programs` are other names of the CLI's program.
     """
 
     folder: str
@@ -49,6 +49,7 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
     helpers: tuple[str, ...] = ()
     spares: tuple[str, ...] = ()
     tells_asks: bool = False
+    programs: tuple[str, ...] = ()
 
 
 class Session(Struct, frozen=True, kw_only=True):

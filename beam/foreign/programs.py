@@ -36,7 +36,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 def programs() -> list[Program]:
     """Return this user's agent CLI processes that beam did not start; of nested ones only the outermost."""
-    names = {_executable(name): name for name in registry.WITH_SESSIONS}
+    names = known_names()
     found: dict[int, Program] = {}
     uid = os.geteuid()
     for pid in table.pids() if table.LINUX else ():
@@ -56,6 +56,12 @@ def programs() -> list[Program]:
             argv=tuple(word.decode("utf-8", "replace") for word in words[:-1]),
         )
     return [one for one in found.values() if not _has_outer(one, found)]
+
+
+def known_names() -> dict[str, str]:
+    """Return the adapter of each name of a program."""
+    names = {_executable(name): name for name in registry.WITH_SESSIONS}
+    return names | {other: name for name in names.values() for other in registry.sessions_of(name).files.programs}
 
 
 def folders() -> dict[str, set[str]]:

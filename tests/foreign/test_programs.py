@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.foreign.programs import _adapter
+from beam.foreign.programs import _adapter, known_names
 from tests.support.cli import Cli
 
 NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
@@ -34,6 +34,11 @@ NAMES = {"claude": "claude", "codex": "codex", "gemini": "gemini"}
 )
 def test_a_process_is_known_by_the_program_that_it_runs(words: list[bytes], adapter: str) -> None:
     assert _adapter(words, NAMES) == adapter
+
+
+def test_a_cli_is_known_by_the_other_names_of_its_program_too() -> None:
+    assert _adapter([b"/lib/vibe/_bin/vibe-rs"], known_names()) == "vibe"
+    assert _adapter([b"/usr/bin/claude"], known_names()) == "claude"
 
 
 @pytest.mark.slow

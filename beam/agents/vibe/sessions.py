@@ -18,6 +18,7 @@ files = SessionFiles(
     name=r"[^/]+/journal/\d+\.jsonl",
     beside="../meta.json",
     tells_asks=True,
+    programs=("vibe-rs",),  # on a terminal
 )
 
 
