@@ -234,17 +234,17 @@ class Printer:
             return
         if outcome.status is Status.DENIED:  # tolerated
             self._call.note(diagnosis(outcome))
-        self._denied_by_a_person(outcome)
+        self._print_denials(outcome)
         if outcome.session == "lost":
             self._call.note(f"{outcome.agent}'s session no longer existed; this turn ran in a new one")
         if outcome.redacted:
             self._call.note(f"{outcome.redacted} secret(s) were removed from this answer and the journal")
         self._call.detail(summary(outcome))
 
-    def _denied_by_a_person(self, outcome: Outcome) -> None:
+    def _print_denials(self, outcome: Outcome) -> None:
         """Print a turn's denials by a person or a rule: they are an answer, and may be the only result."""
         lines = [
-            f"{outcomes.denial_text(one)} was denied by {one.by}"
+            f"{outcomes.denial_text(one)} was denied by {'a rule' if one.by == outcomes.BY_RULE else one.by}"
             for one in outcome.denials or ()
             if one.by != outcomes.BY_DEFAULT
         ]

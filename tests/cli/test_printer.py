@@ -10,7 +10,7 @@ from msgspec import Raw
 from beam.cli.context import Context
 from beam.cli.printer import Printer, diagnosis, summary
 from beam.model import events
-from beam.model.outcome import SCREEN, Class, Outcome, Status, Unfinished, Usage, exit_code
+from beam.model.outcome import SCREEN, Class, Denial, Outcome, Status, Unfinished, Usage, exit_code
 
 
 def outcome(status: Status, class_: Class | None = None, **fields: object) -> Outcome:
@@ -52,6 +52,13 @@ def test_a_screen_is_printed_as_rows_below_the_line(capsys: pytest.CaptureFixtur
 def test_as_json_it_is_one_object_and_a_failure_has_its_line_too(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = printed(outcome(Status.FAILED, Class.AUTH, reason="no key"), capsys, as_json=True)
     assert (code, json.loads(out)["class"], err.count("\n")) == (1, "auth", 1)
+
+
+def test_what_a_rule_or_a_person_denied_is_said_below_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    denials = tuple(Denial(tool="Bash", input=Raw(b'{"command":"make"}'), by=by) for by in ("rule", "ann"))
+    code, out, err = printed(outcome(Status.COMPLETED, reply="done", denials=denials), capsys)
+    assert (code, out) == (0, "done\n")
+    assert "Bash (make) was denied by a rule" in err and "Bash (make) was denied by ann" in err
 
 
 def test_a_reply_ends_with_one_newline(capsys: pytest.CaptureFixture[str]) -> None:
