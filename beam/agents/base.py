@@ -319,8 +319,9 @@ class Card(Struct, frozen=True, kw_only=True):
     `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
     tested it, and how to use it anyway: it then has no mode and is only listed.
     `by_name` are modes that are used only where a message names them, for access `ask`, or (dialogue) where the process
-    stays for the next turn; `never_auto` are those that are used only where a message names them. `teams`: `beam
-    watch` shows its agent teams.
+    stays for the next turn; `never_auto` are those that are used only where a message names them. `figures_in_files`:
+    over its protocol the CLI tells the tokens of a turn only in its own files (`session_files.TellsCalls`). `teams`:
+    `beam watch` shows its agent teams.
     """
 
     name: str
@@ -342,6 +343,7 @@ class Card(Struct, frozen=True, kw_only=True):
     unverified: str = ""
     by_name: tuple[Face, ...] = ()
     never_auto: tuple[Face, ...] = ()
+    figures_in_files: bool = False
     teams: bool = False
 
 

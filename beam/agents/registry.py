@@ -31,6 +31,8 @@ ADAPTERS = {
     "cn": "beam.agents.cn",
     "cline": "beam.agents.cline",
     "vibe": "beam.agents.vibe",
+    "claude-agent-acp": "beam.agents.claude_agent_acp",
+    "codex-acp": "beam.agents.codex_acp",
     "python": "beam.agents.python",
     "bash": "beam.agents.bash",
     "command": "beam.agents.command",

@@ -109,6 +109,27 @@ class HasRegister(Protocol):
         """Return what that file says; None if it is not understood."""
 
 
+class ModelCall(Struct, frozen=True, kw_only=True):
+    """One model call in a session's file. `prompt` is the CLI's own id of the message that it belongs to."""
+
+    prompt: str
+    usage: Usage
+    cost_usd: float | None = None
+
+
+@runtime_checkable
+class TellsCalls(Protocol):
+    """A module `sessions` whose CLI tells the tokens of a turn only in its database.
+
+    `calls` is a query of rows as in `SessionFiles`: the model calls of the session `:session` since `:since`.
+    """
+
+    calls: str
+
+    def call(self, row: bytes) -> ModelCall | None:
+        """Return the model call in that row; None for one without figures, such as one that was stopped."""
+
+
 class Sessions(Protocol):
     """The module `sessions` of an adapter."""
 

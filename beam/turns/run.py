@@ -247,13 +247,28 @@ async def _verdict_of(
 
                 turn = with_contents(turn, follow=not order.from_agent)
             input = _input_of(order, turn, host, confined, services.keeper)
-            return await dialogue_face.run_turn(_led(order.adapter.dialogue, proxied), input, services, handle)
+            began_ns = services.clock.now_ns()
+            verdict = await dialogue_face.run_turn(_led(order.adapter.dialogue, proxied), input, services, handle)
+            return _counted(order, verdict, services, began_ns)
     if services.keeper is not None:
         await services.keeper.end(f"the next turn runs on the {face} face")
     if order.adapter.exec is None or face != "exec":
         raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
     input = _input_of(order, turn, host, confined, None)
     return await exec_face.run_turn(_led(order.adapter.exec, proxied), input, services, handle)
+
+
+def _counted(order: TurnRequest, verdict: Verdict, services: TurnServices, began_ns: int) -> Verdict:
+    """Return the verdict with the tokens that the CLI tells only in its own files, if it ran on this machine."""
+    if order.settings.runner or not order.adapter.card.figures_in_files:
+        return verdict
+    from beam.turns.told_in_files import with_tokens
+
+    environ = {**order.environ, **order.settings.env}
+    counted = with_tokens(verdict, order.adapter_name, environ, since_ns=began_ns)
+    if counted is not verdict:
+        services.record(events.UsageSeen(usage=counted.usage, cost_usd=counted.cost_usd))
+    return counted
 
 
 def _led(face: F, proxied: Proxied | None) -> F:

@@ -1,7 +1,7 @@
 """The real agents that speak the Agent Client Protocol, through the real `beam`, against the scripted model.
 
 What every one of them must do is the same test for all: a warm turn, a denial, an approval and an interrupt of Gemini
-are tried by `make test`; the rest, and the others, by `make soak`.
+are tried by `make test`; the rest, and the others, by `make soak`, and all by `make conformance`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,27 @@ import base64
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from beam.process import table
 from beam.testing.fake_model import FakeModel
-from tests.conformance.adapters import ADAPTERS
+from tests.conformance.adapters import ADAPTERS, Tool
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with
 from tests.support.repository import files
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
-NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe")
-LEAST = {"kimi": "edit"}  # it changes files of the folder unasked
+NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe", "claude-agent-acp", "codex-acp")
+LEAST = {"kimi": "edit", "codex-acp": "ask"}  # kimi changes files of the folder unasked
+ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
+TOOLS = {  # the adapters of Claude and Codex have the tools of these
+    **ADAPTERS,
+    "claude-agent-acp": replace(ADAPTERS["claude"], other_model="haiku"),
+    "codex-acp": ADAPTERS["codex"],
+}
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 SLOW = "!slow 40 !say zebra one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 
@@ -35,7 +42,7 @@ class Agent:
         self.name = name
         self.cli = cli
         self.model = model
-        self.tools = ADAPTERS[name]
+        self.tools = TOOLS[name]
         self.least = LEAST.get(name, "read")
 
     def send(self, text: str, *words: str, access: str = "") -> Ended:
@@ -63,6 +70,12 @@ class Agent:
         assert self.tools.shell is not None
         return self.tools.shell.prompt(command=command)
 
+    def asking(self, command: str) -> str:
+        """The same for access `ask`: Codex asks only for what its sandbox would not let through."""
+        if self.name == "codex-acp":
+            return Tool("exec_command", {"cmd": "{command}", **ESCALATED}).prompt(command=command)
+        return self.shell(command)
+
     def write(self, name: str) -> str:
         return self.tools.write.prompt(path=str(self.cli.project / name), text="x")
 
@@ -84,7 +97,7 @@ QUICK = ("gemini",)  # all are clients of one link
 def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str, model: FakeModel) -> Iterator[Agent]:
     """beam in a place where the agent is the pinned one and talks to the scripted model only."""
     name = request.param
-    env = {"PATH": agents_path, **model.env(name, beam.base / "home"), **ADAPTERS[name].env}
+    env = {"PATH": agents_path, **model.env(name, beam.base / "home"), **TOOLS[name].env}
     yield Agent(name, beam.with_env(env), model)
     beam("broker", "stop", "--grace", "0s")
 
@@ -103,10 +116,13 @@ def test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied(agent
     outcomes = [agent.send("plums").json, agent.send("what?").json]
     assert [outcome["reply"][-7:] for outcome in outcomes] in (["turns=1", "turns=2"], ["turns=2", "turns=3"])
     assert [outcome["session"] for outcome in outcomes] == ["new", "resumed"]
-    done = agent.send(f"{agent.write('made')} !then {agent.shell('touch made2')}")
-    assert agent.made == (["made"] if agent.least == "edit" else [])
-    assert (done.code, done.json["status"]) == (5, "denied"), done
-    assert len(done.json["denials"]) >= 1
+    if agent.least == "ask":
+        _, outcome = agent.asked(agent.asking("touch made"), "deny")
+    else:
+        done = agent.send(f"{agent.write('made')} !then {agent.shell('touch made2')}")
+        outcome = done.json
+        assert (done.code, outcome["status"]) == (5, "denied"), done
+    assert agent.made == (["made"] if agent.least == "edit" else []) and outcome["denials"]
     assert [event["since"] for event in agent.events("agent.started")] == [None, 1, 1]
     assert agent.events("unknown") == [] and agent.events("text.delta")
 
@@ -115,7 +131,7 @@ def test_what_is_approved_runs_and_an_interrupt_in_a_text_leaves_nothing(agent: 
     assert agent.cli("broker", "start").code == 0
     asks = "ask" in _card(agent).access
     if asks:
-        ask, outcome = agent.asked(agent.shell(f"touch {agent.cli.project}/made"), "approve")
+        ask, outcome = agent.asked(agent.asking(f"touch {agent.cli.project}/made"), "approve")
         assert f"touch {agent.cli.project}/made" in ask["description"].splitlines()
         assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, []), outcome
         assert agent.made == ["made"]
@@ -140,7 +156,22 @@ def test_a_first_turn_prints_only_the_answer(agent: Agent) -> None:
     done = agent.cli("send", agent.name, "--via", "dialogue", "--access", agent.least, "hello", timeout=240)
     assert done.code == 0 and "hello" in done.out and done.err == "", done
     (exited,) = agent.events("agent.exited")
-    assert (exited["stopped_by"], exited["swept"]) == ("quit", 0)
+    left = 2 if agent.name == "claude-agent-acp" else 0  # it does not wait for the CLI that it started
+    assert exited["stopped_by"] == "quit" and exited["swept"] <= left
+
+
+@pytest.mark.soak
+def test_the_tokens_of_a_turn_are_of_all_its_model_calls(agent: Agent) -> None:
+    note = agent.cli.project / "note.txt"
+    note.write_text("the text of the note\n")
+    assert agent.tools.look is not None
+    outcomes = [agent.send(text).json for text in ("hello", agent.tools.look.prompt(path=str(note)))]
+    if agent.name == "gemini":  # which has no second turn without a broker
+        outcomes = outcomes[:1]
+    can = _card(agent)
+    for outcome, least in zip(outcomes, (1, 2), strict=False):
+        assert (outcome["usage"]["input_tokens"] is not None) == can.tokens, outcome
+        assert outcome["usage"]["calls"] == (least if can.calls else None), outcome
 
 
 @pytest.mark.soak
@@ -161,7 +192,8 @@ def test_with_edit_it_changes_files_of_the_folder_and_runs_nothing(agent: Agent)
     if "edit" not in _card(agent).access:
         assert agent.send("hello", access="edit").code == 10
         return
-    done = agent.send(f"{agent.write('made')} !then {agent.shell('touch made2')}", access="edit")
+    command = agent.shell("sh -c 'touch made2'")  # a plain one of these is an edit to Claude Code
+    done = agent.send(f"{agent.write('made')} !then {command}", access="edit")
     assert agent.made == ["made"] and done.code == 5, done
     outside = agent.cli.base / "home" / "outside"
     agent.send(agent.tools.write.prompt(path=str(outside), text="x"), access="edit")
@@ -181,7 +213,7 @@ def test_what_is_denied_does_not_run(agent: Agent) -> None:
     if "ask" not in _card(agent).access:
         assert agent.send("hello", access="ask").code == 10
         return
-    ask, outcome = agent.asked(agent.shell("touch made"), "deny")
+    ask, outcome = agent.asked(agent.asking("touch made"), "deny")
     assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
     assert [(denial["by"], denial["call_id"]) for denial in outcome["denials"]] == [("human", ask["call_id"])]
     assert agent.made == []
@@ -192,7 +224,7 @@ def test_what_is_denied_with_stop_ends_the_turn(agent: Agent) -> None:
     if "ask" not in _card(agent).access:
         assert agent.send("hello", access="ask").code == 10
         return
-    _, outcome = agent.asked(agent.shell("touch made"), "deny", "--stop")
+    _, outcome = agent.asked(agent.asking("touch made"), "deny", "--stop")
     assert outcome["status"] == "cancelled" and agent.made == [], outcome
 
 
@@ -201,7 +233,7 @@ def test_an_interrupt_with_an_ask_open_cancels_it(agent: Agent) -> None:
     if "ask" not in _card(agent).access:
         assert agent.send("hello", access="ask").code == 10
         return
-    running = agent.start(agent.shell("touch made"), access="ask")
+    running = agent.start(agent.asking("touch made"), access="ask")
     first_ask(agent.cli)
     assert agent.cli("interrupt", agent.name).code == 0
     out, _ = running.communicate(timeout=120)
@@ -255,10 +287,8 @@ def test_an_image_and_a_text_reach_the_model(agent: Agent) -> None:
     picture, note = agent.cli.project / "a pixel.png", agent.cli.project / "note.txt"
     picture.write_bytes(base64.b64decode(PIXEL))
     note.write_text("the text of the note\n")
-    if _card(agent).attach is None:
-        assert agent.send("what is in it?", "--attach", str(picture)).code == 10
-        return
-    done = agent.send("what is in it?", "--attach", str(picture), "--attach", str(note))
+    sees = ("--model", "qwen3-vl-plus") if agent.name == "qwen" else ()  # by the name it knows that this model does
+    done = agent.send("what is in it?", "--attach", str(picture), "--attach", str(note), *sees)
     assert (done.code, done.json["status"]) == (0, "completed"), done
     sent = json.dumps([request.body for request in agent.model.requests])
     assert PIXEL[:24] in sent and "the text of the note" in sent
@@ -285,35 +315,21 @@ def test_a_failure_of_the_model_is_one_of_the_turn(agent: Agent) -> None:
 
 @pytest.mark.soak
 def test_a_command_of_its_own_in_a_message_raises_no_access(agent: Agent) -> None:
-    for command in ("/allow-all on", "/yolo", "/mode yolo", "/permissions allow-all"):
+    commands = ("/allow-all on", "/yolo", "/mode yolo", "/permissions allow-all")
+    if agent.least == "ask":
+        _, outcome = agent.asked(f"{commands[0]}\n{agent.asking('touch made')}", "deny")
+        assert outcome["denials"] and agent.made == []
+        return
+    for command in commands:
         agent.send(f"{command}\n{agent.shell('touch made')}")
     agent.send(agent.shell("touch made2"))
     assert agent.made == []
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("program", "family"), [("claude-agent-acp", "claude"), ("codex-acp", "codex")])
-def test_the_adapters_of_claude_and_codex_are_agents_by_their_command(
-    beam: Cli, agents_path: str, model: FakeModel, program: str, family: str
-) -> None:
-    cli = beam.with_env({"PATH": agents_path, **model.env(family, beam.base / "home"), **ADAPTERS[family].env})
-    (beam.base / "home" / ".claude").mkdir(exist_ok=True)  # it can't make its own under Landlock
-    cli.config(f"agents:\n  mine: {{command: [{program}], protocol: acp, access: ask}}\n")
-    outcomes = [cli("send", "mine", "--json", text, timeout=240).json for text in ("plums", "what?")]
-    assert [outcome["reply"][-7:] for outcome in outcomes] == ["turns=1", "turns=2"]
-    assert outcomes[1]["session"] == "resumed"
-    if family == "claude":
-        text = ADAPTERS[family].shell.prompt(command=f"touch {cli.project}/made")  # type: ignore[union-attr]
-        running = cli.start("send", "mine", "--json", text)
-        assert cli("approve", first_ask(cli)["id"]).code == 0
-        out, _ = running.communicate(timeout=240)
-        assert json.loads(out)["status"] == "completed" and (cli.project / "made").exists(), out
-
-
-@pytest.mark.soak
 def test_a_rule_decides_what_the_agent_asks_about_or_is_refused(agent: Agent) -> None:
     access = "ask" if "ask" in _card(agent).access else "edit"
-    made = agent.shell(f"touch {agent.cli.project}/made")
+    made = agent.asking(f"touch {agent.cli.project}/made")
     allowed = agent.send(made, "--allow", "Bash(touch *)", access=access)
     if agent.name == "gemini":
         assert allowed.code == 10 and agent.events("agent.started") == []
@@ -341,6 +357,14 @@ def test_rules_with_an_access_that_asks_nobody(agent: Agent) -> None:
         assert agent.send(agent.write(name), "--deny", "Edit(src/**)", access="edit").code == 0
     assert agent.made == ["b", "made", "src"] and not (agent.cli.project / "src/a").exists()
     assert [event["by"] for event in agent.events("permission.decided")][-1:] == ["rule"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["claude-agent-acp"], indirect=True)
+def test_a_rule_allows_what_read_alone_does_not(agent: Agent) -> None:
+    both = f"{agent.shell('touch made')} !then {agent.shell('rm -f other')}"
+    done = agent.send(both, "--allow", "Bash(touch *)", access="read")
+    assert (done.code, agent.made) == (5, ["made"]), done
 
 
 @pytest.mark.soak

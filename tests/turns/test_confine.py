@@ -22,7 +22,20 @@ from beam.process.links import LinkSearch
 from beam.turns.confine import CODE, Confined, Own, confined, held_by, notice, only_looked
 
 KEPT = (".cache", ".local/share", ".local/state")  # where OpenCode and Kilo have a folder that they write
-CONFINED = ("acp", "aider", "claude", "copilot", "gemini", "kilo", "kimi", "opencode", "pi", "qwen", "vibe")
+CONFINED = (
+    "acp",
+    "aider",
+    "claude",
+    "claude-agent-acp",
+    "copilot",
+    "gemini",
+    "kilo",
+    "kimi",
+    "opencode",
+    "pi",
+    "qwen",
+    "vibe",
+)
 
 
 class World:
@@ -74,7 +87,7 @@ def context(tmp_path: Path) -> World:
 
 @pytest.mark.parametrize("name", [name for name in registry.ADAPTERS if registry.adapter(name).card.faces])
 def test_every_agent_with_an_access_below_full_is_held_by_a_sandbox_of_its_own_or_by_landlock(name: str) -> None:
-    expected = "own sandbox" if name == "codex" else "Landlock (ABI 7)" if name in CONFINED else ""
+    expected = "own sandbox" if name in ("codex", "codex-acp") else "Landlock (ABI 7)" if name in CONFINED else ""
     assert held_by(registry.adapter(name).card, 7) == expected
 
 

@@ -25,6 +25,7 @@ FACE = Capabilities(
     schema=True,
     deltas=True,
     tools=True,
+    attach="inline",
     interrupt=True,
     ask=True,
     access=("ask", "full"),

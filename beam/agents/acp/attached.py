@@ -1,5 +1,5 @@
 """Attached files as parts of a prompt: an image as such, a text as a resource with its content, anything else as a
-link, each as far as the agent takes it.
+link, each as far as the agent takes it, or as texts.
 
 Does not read files.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 
+from beam.agents.acp.told import text_part
 from beam.agents.base import Content, Turn
 from beam.agents.fields import Object
 from beam.agents.oneshot import scrubbed
@@ -15,11 +16,12 @@ from beam.agents.oneshot import scrubbed
 _PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
-def parts(turn: Turn, takes: Object) -> list[Object]:
+def parts(turn: Turn, takes: Object, *, as_text: bool = False) -> list[Object]:
     """Return the part of the prompt for each attached file; `takes` is the agent's `promptCapabilities`. A link, which
-    every agent takes, stands for what the agent does not take, and for a file whose content was not read."""
+    every agent takes, stands for what the agent does not take, and for a file whose content was not read. `as_text`:
+    all but images are texts."""
     contents = {content.path: content for content in turn.contents}
-    return [_part(path, contents.get(path), takes) for path in turn.attach]
+    return [_part(path, contents.get(path), takes, as_text=as_text) for path in turn.attach]
 
 
 def refused(turn: Turn, takes: Object) -> str:
@@ -29,13 +31,16 @@ def refused(turn: Turn, takes: Object) -> str:
     return next((content.path for content in turn.contents if content.image), "")
 
 
-def _part(path: str, content: Content | None, takes: Object) -> Object:
+def _part(path: str, content: Content | None, takes: Object, *, as_text: bool) -> Object:
     uri, name = uri_of(path), scrubbed(path.rpartition("/")[2])
     if content is not None and content.image:
         data = base64.b64encode(content.data).decode()
         return {"type": "image", "mimeType": content.image, "data": data, "uri": uri}
-    text = None if content is None or takes.get("embeddedContext") is not True else _text(content.data)
-    if text is None:
+    text = None if content is None else _text(content.data)
+    if as_text:
+        said = "" if text is None else f"\n\n{text}"
+        return text_part(f"\n\nAttached file: {path}{said}\n")
+    if text is None or takes.get("embeddedContext") is not True:
         return {"type": "resource_link", "uri": uri, "name": name}
     return {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": text}}
 

@@ -176,7 +176,7 @@ class AcpLink:
         if text.lstrip().startswith("/"):  # a command of the agent's own may raise what it may do; some ignore blanks
             text = f"{_NO_COMMAND}{text}"
         system = [] if self._has_system else told.before(turn)
-        files = attached.parts(turn, self._opening.takes)
+        files = attached.parts(turn, self._opening.takes, as_text=self._dialect.files_as_text)
         return [*system, told.text_part(text), *files, *told.after(turn)]
 
     @property

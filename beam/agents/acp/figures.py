@@ -61,7 +61,7 @@ class Counter:
         reported = obj(result, "usage")
         if not quota and not reported:
             return None, None
-        usage = _quota(quota) if quota else _usage(reported)
+        usage = _usage(reported) if reported else _quota(quota)
         if self._counts == "turn":
             return usage, None
         total = figures.total(usage, cost_usd=None, models=None)
@@ -72,13 +72,22 @@ class Counter:
 def _usage(reported: Object) -> Usage:
     cached, written = integer(reported, "cachedReadTokens"), integer(reported, "cachedWriteTokens")
     given = integer(reported, "inputTokens")
+    if given is not None and not _is_apart(reported):
+        given = max(0, given - (cached or 0))
     return Usage(
-        input_tokens=None if given is None else max(0, given - (cached or 0)),
+        input_tokens=given,
         output_tokens=integer(reported, "outputTokens"),
         cached_tokens=cached,
         reasoning_tokens=integer(reported, "thoughtTokens"),
         cache_write_tokens=written,
     )
+
+
+def _is_apart(reported: Object) -> bool:
+    """Return whether the input tokens are told without those of the cache, judged by the sum of all."""
+    names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens")
+    parts = [integer(reported, name) or 0 for name in names]
+    return sum(parts) == integer(reported, "totalTokens")
 
 
 def _quota(reported: Object) -> Usage:

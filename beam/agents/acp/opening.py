@@ -81,6 +81,8 @@ class Opening:
         given: Object = {"cwd": self._turn.cwd, "mcpServers": [], **params}
         if self.takes_system and self._turn.settings.system:
             given["systemPrompt"] = {"mode": "append", "content": [text_part(self._turn.settings.system)]}
+        if self._dialect.meta:
+            given["_meta"] = dict(self._dialect.meta)
         return [self._calls.call(method, given, self._session, now + START_S)]
 
     def _list(self, cursor: str, now: float) -> list[Step]:

@@ -57,6 +57,7 @@ class TurnReader:
         self._message_id: object = None
         self._subagents = Subagents()
         self._is_alive = False  # it said or did something
+        self._is_failing = False  # its model failed, by its status
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
 
     def on_begun(self) -> list[Event]:
@@ -96,10 +97,21 @@ class TurnReader:
         if kind in ("tool_call", "tool_call_update"):
             ended = self._end_words() if parent is None else self._subagents.end(parent)
             return [*ended, *oneshot.with_line(self._call(update, now), line)]
+        if kind == "session_info_update":
+            self._take_status(update.meta)
         if kind in QUIET:
             return []
         read = _KINDS.get(kind)
         return oneshot.with_line(self._unknown(kind) if read is None else read(self, update), line)
+
+    def _take_status(self, meta: object) -> None:
+        """Record whether the agent's status says that its model failed."""
+        *keys, failing = self._dialect.fails_at or ("",)
+        value = meta
+        for key in keys:
+            value = object_of(value).get(key)
+        if keys and isinstance(value, str) and value != "idle":
+            self._is_failing = value == failing
 
     def unknown(self, what: str, line: bytes) -> list[Event]:
         """Return the event for a line of unknown meaning."""
@@ -253,6 +265,8 @@ class TurnReader:
 
         A real answer with the same words has used tokens, and names no HTTP status.
         """
+        if self._is_failing:
+            return "\n\n".join(self._summary.texts).strip() or f"{self._dialect.name} says that its model failed"
         answer, begin = "\n\n".join(self._summary.texts), self._dialect.failed
         if not begin or not answer.startswith(begin):
             return ""

@@ -56,7 +56,7 @@ OBEYS = tuple(
         *(".claude/agents", ".claude/commands", ".claude/skills"),  # each can allow itself tools, and have hooks
     )
 )
-_CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
+CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-dir: its CLAUDE.md without its settings
 
 
 def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | None = None) -> Launch:
@@ -77,7 +77,7 @@ def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | No
         if value is not None:
             argv += (flag, _argument(flag, str(value)))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
-    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (_CLAUDE_MD if _leaves_folder_out(turn) else {})
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries)} | (CLAUDE_MD if leaves_folder_out(turn) else {})
     return Launch(argv=tuple(argv), stdin=text_of(turn).encode(), env=env, drops_output=True)
 
 
@@ -117,13 +117,13 @@ def _access(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple
         )
     words = tool_rules.flags(access[turn.access], turn) if given is None else access[turn.access]
     outbox = ("--add-dir", _argument("--add-dir", turn.outbox)) if turn.outbox and turn.access == "edit" else ()
-    if not _leaves_folder_out(turn):
+    if not leaves_folder_out(turn):
         return (*words, *outbox)
     folder = ("--add-dir", _argument("--add-dir", turn.cwd)) if turn.cwd else ()
     return (*words, *_WITHOUT_THE_FOLDER, *folder, *outbox)
 
 
-def _leaves_folder_out(turn: Turn) -> bool:
+def leaves_folder_out(turn: Turn) -> bool:
     """Return whether claude must not load the folder's settings.
 
     `read` never loads them; `ask` and `edit` do in a trusted folder; `full` does if no untrusted settings are there.

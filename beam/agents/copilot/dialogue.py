@@ -29,6 +29,7 @@ DIALECT = Dialect(
     lost=("Resource not found: Session",),
     counts="process",
     failed="Error: ",
+    files_as_text=True,  # of a resource it tells its model only the path
     denied=("Permission to run this tool was denied",),
 )
 FACE = Capabilities(
@@ -38,6 +39,7 @@ FACE = Capabilities(
     schema=True,
     deltas=True,
     tools=True,
+    attach="inline",
     interrupt=True,
     ask=True,
     tokens=True,

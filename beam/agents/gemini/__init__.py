@@ -37,6 +37,7 @@ card = Card(
             schema=True,
             deltas=True,
             tools=True,
+            attach="inline",
             interrupt=True,
             ask=True,
             tokens=True,

@@ -33,6 +33,7 @@ card = Card(
     ),
     writes=("XDG_CACHE_HOME/kilo", "XDG_DATA_HOME/kilo", "XDG_STATE_HOME/kilo", "XDG_STATE_HOME/kilo-sandbox-policy"),
     by_name=("dialogue",),
+    figures_in_files=True,
 )
 dialogue = acp.Talk("kilo", "KILO", usual="code")
 exec: Exec | None = Run("kilo", "KILO", usual="code")

@@ -12,4 +12,4 @@ files = SessionFiles(
     query=sessions.QUERY,
     history=sessions.HISTORY,
 )
-reader = sessions.reader
+reader, calls, call = sessions.reader, sessions.calls, sessions.call

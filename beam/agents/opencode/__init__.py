@@ -29,6 +29,7 @@ card = Card(
     ),
     writes=("XDG_CACHE_HOME/opencode", "XDG_DATA_HOME/opencode", "XDG_STATE_HOME/opencode"),
     by_name=("dialogue",),
+    figures_in_files=True,
 )
 dialogue = acp.Talk("opencode", "OPENCODE", usual="build")
 exec: Exec | None = Run("opencode", "OPENCODE")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, number, obj, string
-from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
+from beam.agents.session_files import Account, ModelCall, Session, SessionFiles, SessionReader, when_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -25,6 +25,12 @@ ORDER BY p.time_created, p.id LIMIT 2000
 HISTORY = f"""{_ROWS}
 WHERE s.id = :session ORDER BY p.time_created DESC, p.id DESC LIMIT 4000
 """
+calls = """
+SELECT time_created, json_object('prompt', json_extract(data, '$.parentID'), 'tokens', json_extract(data, '$.tokens'),
+ 'cost', json_extract(data, '$.cost'), 'end', json_extract(data, '$.finish'), 'error', json_extract(data, '$.error'))
+FROM message WHERE session_id = :session AND time_created >= :since AND json_extract(data, '$.role') = 'assistant'
+ORDER BY time_created LIMIT 2000
+"""
 files = SessionFiles(
     folder="XDG_DATA_HOME/opencode",
     name=r"opencode\.db",
@@ -37,6 +43,15 @@ files = SessionFiles(
 def reader(path: str) -> SessionReader:
     """Return a reader for the rows of the database."""
     return _Rows()
+
+
+def call(row: bytes) -> ModelCall | None:
+    """Return the model call in a row of `calls`; None for one that failed, was stopped, or has no tokens."""
+    value = json_object(row) or {}
+    usage, prompt = _usage(obj(value, "tokens")), string(value, "prompt")
+    if not prompt or not string(value, "end") or value.get("error") is not None or not usage.input_tokens:
+        return None
+    return ModelCall(prompt=prompt, usage=usage, cost_usd=number(value, "cost"))
 
 
 class _Rows:

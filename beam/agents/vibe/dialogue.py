@@ -32,6 +32,7 @@ FACE = Capabilities(
     schema=True,
     deltas=True,
     tools=True,
+    attach="inline",
     interrupt=True,
     ask=True,
     tokens=True,

@@ -24,6 +24,7 @@ api_key_env_var = "SCRIPTED_API_KEY"
 name = "scripted"
 provider = "scripted"
 alias = "scripted"
+supports_images = true
 
 [session_logging]
 generate_titles = false

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.rights import allows
 from beam.agents.base import Content, Exit
 from beam.agents.link import (
@@ -307,9 +308,9 @@ NOTE = Content(path="/p/n.txt", data="plums \u00fc".encode())
 OTHER = Content(path="/p/o.bin", data=b"\xff\0")
 
 
-def looking(*contents: Content, **takes: bool) -> Talk:
+def looking(*contents: Content, dialect: Dialect = DIALECT, **takes: bool) -> Talk:
     """A conversation whose turn has these files, with an agent that takes that in a prompt."""
-    talk = Talk(turn(contents=contents, attach=tuple(content.path for content in contents)))
+    talk = Talk(turn(contents=contents, attach=tuple(content.path for content in contents)), dialect)
     can = {"promptCapabilities": takes}
     talk.reply("initialize", {"protocolVersion": 1, "agentCapabilities": can})
     talk.reply("session/new", {"sessionId": SESSION, "modes": {**MODES, "currentModeId": "careful"}})
@@ -324,6 +325,35 @@ def test_attached_files_go_along_as_far_as_the_agent_takes_them() -> None:
     uri = "file:///p/n.txt"
     assert text == {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "plums \u00fc"}}
     assert link == {"type": "resource_link", "uri": "file:///p/o.bin", "name": "o.bin"}
+
+
+def test_what_an_agent_says_once_its_status_is_that_of_a_failure_is_no_answer() -> None:
+    dialect = structs.replace(DIALECT, fails_at=("x", "state", "broken"))
+    for states, status in (
+        (["broken"], Status.FAILED),
+        (["broken", "idle"], Status.FAILED),
+        (["broken", "on"], Status.COMPLETED),
+    ):
+        talk = talking(dialect)
+        for state in states:
+            talk.say("session_info_update", _meta={"x": {"state": state}})
+        talk.text("error 400: invalid request")
+        talk.complete()
+        assert over(talk).verdict.status is status
+    talk = talking(dialect)
+    talk.say("session_info_update", _meta={"x": "broken"})
+    talk.say("session_info_update", _meta=None)
+    talk.text("hello")
+    talk.complete()
+    assert over(talk).verdict.reply == "hello"
+
+
+def test_files_are_texts_for_an_agent_that_loses_images_or_contents_otherwise() -> None:
+    dialect = structs.replace(DIALECT, files_as_text=True)
+    talk = looking(PICTURE, NOTE, OTHER, dialect=dialect, image=True, embeddedContext=True)
+    image, text, path = talk.last("session/prompt")["params"]["prompt"][1:]
+    assert (image["type"], text["type"], path["type"]) == ("image", "text", "text")
+    assert "/p/n.txt\n\nplums" in text["text"] and path["text"] == "\n\nAttached file: /p/o.bin\n"
 
 
 def test_a_text_is_a_link_for_an_agent_that_takes_no_content() -> None:

@@ -12,7 +12,7 @@ from beam.agents.link import HasDialogue
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
 
-NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe")
+NAMES = ("gemini", "opencode", "kilo", "qwen", "copilot", "kimi", "vibe", "claude-agent-acp", "codex-acp")
 SESSIONS = {
     "opencode": "ses_1a",
     "kilo": "ses_1a",

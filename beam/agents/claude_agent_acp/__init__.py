@@ -1,0 +1,24 @@
+"""`claude-agent-acp`: Claude Code behind its adapter for the Agent Client Protocol. Its card and its only mode."""
+
+from __future__ import annotations
+
+from beam.agents import claude
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Card, Exec, Rules
+from beam.agents.claude_agent_acp import dialogue
+
+__all__ = ["card", "dialogue", "exec", "tool_rules"]
+
+card = Card(
+    name="claude-agent-acp",
+    summary="Claude Code by its adapter for the Agent Client Protocol",
+    executable="claude-agent-acp",
+    install="npm install -g @agentclientprotocol/claude-agent-acp (it needs Node.js 22 or newer)",
+    versions=("0.101.0",),
+    obeys=claude.card.obeys,
+    faces={"dialogue": dialogue.FACE},
+    makes=claude.card.makes,
+)
+exec: Exec | None = None
+# At `ask` the person's own settings may allow some calls unasked.
+tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit", "WebFetch")}, always={"read": ("Bash", "Edit")})

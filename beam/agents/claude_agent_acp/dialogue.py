@@ -1,0 +1,84 @@
+"""The dialogue mode of `claude-agent-acp`, one process for one turn or for many.
+
+Its default mode lets a model decide what is safe, so beam sets the mode of each session. What each access gives Claude
+Code is what `claude` gives it over its own protocol, said in the options of the session.
+"""
+
+from __future__ import annotations
+
+import json
+
+from msgspec import structs
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.claude import exec as headless
+from beam.agents.claude.dialogue import rights
+from beam.agents.fields import Object
+from beam.agents.link import Link
+from beam.agents.oneshot import check_access
+from beam.model.message import Access
+
+__all__ = ["launch", "link"]
+
+MODES: dict[Access, str] = {"read": "default", "ask": "default", "edit": "acceptEdits", "full": "bypassPermissions"}
+DIALECT = Dialect(
+    name="claude-agent-acp",
+    modes=MODES,
+    resume="as it says",
+    fork=True,
+    counts="turn",
+    sets_model=True,
+)
+FACE = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    system=True,
+    schema=True,
+    deltas=True,
+    tools=True,
+    attach="inline",
+    interrupt=True,
+    ask=True,
+    tokens=True,
+    denials=True,
+    access=tuple(MODES),
+    outbox=("full",),
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
+    check_access(turn, DIALECT.name, FACE)
+    if turn.session_id is not None:
+        headless.uuid_of(turn.session_id)
+    retries = headless.RETRIES if turn.settings.retries is None else turn.settings.retries
+    env = {"CLAUDE_CODE_MAX_RETRIES": str(retries), "CLAUDE_AGENT_ACP_PROTOCOL": "v1"}
+    if headless.leaves_folder_out(turn):
+        env |= headless.CLAUDE_MD
+    return Launch(argv=(host.executable or DIALECT.name,), env=env)
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, structs.replace(DIALECT, meta={"claudeCode": {"options": options(turn)}}))
+
+
+def options(turn: Turn) -> Object:
+    """Return what the session gives Claude Code for this access, in the words of its SDK."""
+    withheld = rights.without_tools(turn.access)[1].split(",")
+    given: Object = {"promptSuggestions": False, "disallowedTools": withheld}
+    if turn.access != "full":
+        given["allowDangerouslySkipPermissions"] = False
+    if headless.leaves_folder_out(turn):
+        given["settingSources"] = ["user"]
+        given["additionalDirectories"] = [turn.cwd]
+    if turn.access == "read":
+        words = headless.ACCESS["read"]
+        given["tools"] = words[words.index("--tools") + 1].split(",")
+        given["settings"] = json.loads(words[words.index("--settings") + 1])
+    return given

@@ -1,0 +1,24 @@
+"""`codex-acp`: Codex behind its adapter for the Agent Client Protocol. Its card and its only mode."""
+
+from __future__ import annotations
+
+from beam.agents.acp.tool_rules import AskRules
+from beam.agents.base import Card, Exec, Rules
+from beam.agents.codex_acp import dialogue
+from beam.model.autoloaded import AutoloadedFile
+
+__all__ = ["card", "dialogue", "exec", "tool_rules"]
+
+card = Card(
+    name="codex-acp",
+    summary="Codex by its adapter for the Agent Client Protocol",
+    executable="codex-acp",
+    install="npm install -g @agentclientprotocol/codex-acp (it needs Node.js 22 or newer)",
+    versions=("2.6.0",),
+    obeys=(AutoloadedFile(path=".codex", reach="worktree"),),  # it tells Codex that the folder is trusted
+    faces={"dialogue": dialogue.FACE},
+    own_sandbox=True,
+)
+exec: Exec | None = None
+# At `ask` what needs no more than its sandbox allows runs unasked, and so does what the person's own rules allow.
+tool_rules: Rules = AskRules(beyond={"ask": ("Bash", "Edit")})

@@ -1,0 +1,59 @@
+"""The dialogue mode of `codex-acp`, one process for one turn or for many.
+
+With `ask` Codex's own sandbox lets it only look, and it asks for everything else. It has no `read`: the person's own
+rules could let a command out of that sandbox. It has no `edit`: its sandbox would open the system's temporary folder.
+"""
+
+from __future__ import annotations
+
+from beam.agents.acp.dialect import Dialect
+from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.codex import exec as headless
+from beam.agents.link import Link
+from beam.agents.oneshot import check_access
+from beam.model.message import Access
+
+__all__ = ["launch", "link"]
+
+MODES: dict[Access, str] = {"ask": "read-only", "full": "agent-full-access"}
+DIALECT = Dialect(
+    name="codex-acp",
+    modes=MODES,
+    resume="as it says",
+    fork=True,
+    counts="turn",
+    sets_model=True,
+    fails_at=("codex", "threadStatus", "type", "systemError"),
+)
+FACE = Capabilities(
+    resume=True,
+    fork=True,
+    model=True,
+    system=True,
+    schema=True,
+    deltas=True,
+    tools=True,
+    attach="inline",
+    interrupt=True,
+    ask=True,
+    tokens=True,
+    denials=True,
+    access=tuple(MODES),
+    outbox=("full",),
+)
+
+
+def launch(turn: Turn, host: Host) -> Launch:
+    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+    can't apply."""
+    check_access(turn, DIALECT.name, FACE)
+    if turn.session_id is not None:
+        headless.uuid_of(turn.session_id)
+    return Launch(argv=(host.executable or DIALECT.name,), env={"INITIAL_AGENT_MODE": "read-only"})
+
+
+def link(turn: Turn, host: Host) -> Link:
+    """Return a new conversation with one process."""
+    from beam.agents.acp.conversation import AcpLink
+
+    return AcpLink(turn, DIALECT)

@@ -1,0 +1,81 @@
+"""The tokens of a turn from the database of a CLI's sessions, and when they stay unknown."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam.agents.base import Verdict
+from beam.model.outcome import Status, Usage
+from beam.turns.told_in_files import with_tokens
+
+BEGAN_MS = 1_800_000_000_000
+VERDICT = Verdict(status=Status.COMPLETED, session_id="ses_1")
+
+
+def message(at: int = 0, /, session: str = "ses_1", **fields: Any) -> tuple[str, int, str]:
+    """A row of the database: an answer of the model, so many ms after the turn began."""
+    tokens = {"input": 100, "output": 5, "reasoning": 0, "cache": {"read": 30, "write": 0}}
+    data = {"role": "assistant", "parentID": "msg_1", "tokens": tokens, "cost": 0.25, "finish": "stop", **fields}
+    return session, BEGAN_MS + at, json.dumps(data)
+
+
+def counted(home: Path, *rows: tuple[str, int, str], verdict: Verdict = VERDICT, name: str = "opencode") -> Verdict:
+    """The verdict after a turn whose CLI has these rows."""
+    path = home / f".local/share/{name}/{name}.db"
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE message (session_id text, time_created integer, data text)")
+        made.executemany("INSERT INTO message VALUES (?, ?, ?)", rows)
+    made.close()
+    return with_tokens(verdict, name, {"HOME": str(home)}, since_ns=BEGAN_MS * 1_000_000)
+
+
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_the_tokens_of_a_turn_are_those_of_all_its_model_calls(tmp_path: Path, name: str) -> None:
+    rows = (
+        message(1, finish="tool-calls"),
+        message(2),
+        message(-9),
+        message(3, session="ses_2"),
+        message(4, role="user"),
+    )
+    found = counted(tmp_path, *rows, name=name)
+    assert (found.usage.input_tokens, found.usage.output_tokens, found.usage.cached_tokens) == (200, 10, 60)
+    assert (found.usage.calls, found.cost_usd) == (2, 0.5)
+
+
+def test_a_cost_that_the_protocol_told_stays(tmp_path: Path) -> None:
+    found = counted(tmp_path, message(), verdict=structs.replace(VERDICT, cost_usd=0.1))
+    assert (found.usage.input_tokens, found.cost_usd) == (100, 0.1)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        message(1, error={"name": "MessageAbortedError"}),
+        message(1, finish=None),
+        message(1, tokens={"input": 0, "output": 0}),
+        message(1, tokens="many"),
+        message(1, parentID="msg_of_somebody_else"),
+        message(1, parentID=7),
+    ],
+)
+def test_with_a_call_that_nobody_can_count_the_tokens_stay_unknown(tmp_path: Path, row: tuple[str, int, str]) -> None:
+    assert counted(tmp_path, message(), row).usage == Usage()
+
+
+def test_without_calls_without_a_database_or_an_answer_nothing_is_told(tmp_path: Path) -> None:
+    assert counted(tmp_path / "a") is VERDICT
+    assert with_tokens(VERDICT, "opencode", {"HOME": str(tmp_path / "b")}, since_ns=0) is VERDICT
+    assert with_tokens(VERDICT, "claude", {"HOME": str(tmp_path / "b")}, since_ns=0) is VERDICT
+    stopped = structs.replace(VERDICT, status=Status.CANCELLED)
+    assert counted(tmp_path / "c", message(), verdict=stopped) is stopped
+    (tmp_path / "d/.local/share/opencode").mkdir(parents=True)
+    (tmp_path / "d/.local/share/opencode/opencode.db").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    assert with_tokens(VERDICT, "opencode", {"HOME": str(tmp_path / "d")}, since_ns=0) is VERDICT
