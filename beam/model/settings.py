@@ -22,7 +22,8 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     for a shell; without that its words follow. `command`, `reply_path`,
     `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
     mailboxes. A nested list in `command` is a group that is left out if a placeholder in it has no value. `protocol`:
-    the `command` is an agent that speaks it (acp: the Agent Client Protocol). `cwd` is relative to the project folder.
+    the `command` is an agent that speaks it (acp: the Agent Client Protocol; acp-v2: the draft of
+    its version 2). `cwd` is relative to the project folder.
     `env_profile` names variables of `env_profiles`, which `env` wins over.
     `retries` limits the CLI's own API retries. `pace` is the least time from the end of a
     turn to the beginning of the next. `keep` is how long a broker keeps the agent's process between turns (0:
@@ -50,7 +51,7 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     envelope: str | None = None
     tolerate: Literal["denied"] | None = None
     command: tuple[str | tuple[str, ...], ...] = ()
-    protocol: Literal["acp"] | None = None
+    protocol: Literal["acp", "acp-v2"] | None = None
     format: Literal["text", "json", "jsonl"] = "text"
     reply_path: str | None = None
     session_path: str | None = None

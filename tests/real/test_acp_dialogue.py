@@ -361,6 +361,26 @@ def test_rules_with_an_access_that_asks_nobody(agent: Agent) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("agent", ["claude-agent-acp"], indirect=True)
+def test_the_draft_of_version_2_of_the_protocol(agent: Agent) -> None:
+    agent.cli.config("agents:\n  mine: {command: [claude-agent-acp], protocol: acp-v2, access: ask}\n")
+    agent.name = "mine"
+    (agent.cli.base / "home" / ".claude").mkdir(exist_ok=True)  # it can't make its own under Landlock
+    assert agent.cli("broker", "start").code == 0
+    outcomes = [agent.send(text, access="ask").json for text in ("plums", "what?")]
+    assert [(one["reply"][-7:], one["session"]) for one in outcomes] == [("turns=1", "new"), ("turns=2", "resumed")]
+    _, outcome = agent.asked(agent.shell(f"touch {agent.cli.project}/made"), "approve")
+    assert (outcome["status"], agent.made) == ("completed", ["beam.yaml", "made"]), outcome
+    running = agent.start(SLOW, access="ask")
+    eventually(lambda: "zebra" in "".join(event["text"] for event in agent.events("text.delta")), 120)
+    assert agent.cli("interrupt", "mine").code == 0
+    assert json.loads(running.communicate(timeout=120)[0])["status"] == "cancelled"
+    assert agent.send("and now?", access="ask").json["session"] == "resumed"
+    assert [event["since"] for event in agent.events("agent.started")] == [None, 1, 1, 1, None]
+    assert agent.events("unknown") == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["claude-agent-acp"], indirect=True)
 def test_a_rule_allows_what_read_alone_does_not(agent: Agent) -> None:
     both = f"{agent.shell('touch made')} !then {agent.shell('rm -f other')}"
     done = agent.send(both, "--allow", "Bash(touch *)", access="read")

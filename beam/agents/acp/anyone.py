@@ -57,7 +57,12 @@ def link(turn: Turn, host: Host) -> Link:
     """Return a new conversation with one process."""
     from beam.agents.acp.conversation import AcpLink
 
-    return AcpLink(turn, structs.replace(_ANYONE, name=turn.agent))
+    link = AcpLink(turn, structs.replace(_ANYONE, name=turn.agent))
+    if turn.settings.protocol != "acp-v2":
+        return link
+    from beam.agents.acp.version2 import Version2
+
+    return Version2(link)
 
 
 class _Dialogue:

@@ -1,0 +1,170 @@
+"""Version 2 of the protocol, a draft, in the words of version 1: each frame is put into the other version on its way.
+
+In version 2 the answer to a prompt says that it was received, and a state of the session says that its turn is over.
+Sessions only go on by `session/resume`, and their mode is one of their options. Does not depend on the content of a
+turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from beam.agents.acp.conversation import AcpLink
+from beam.agents.acp.requests import PERMISSION
+from beam.agents.base import Exit, json_object
+from beam.agents.fields import Object, obj, object_of, objects_of, string
+from beam.agents.link import Broken, Intent, Ready, Send, Step, Stirred
+from beam.model.outcome import Class
+
+VERSION = 2
+_BASELINE = ("list", "resume", "close")  # which every agent of this version has, and none announces
+_UNTOLD = ("user_message", "terminal_update", "agent_message", "agent_thought")  # chunks and calls tell it as well
+
+
+class Version2:
+    """A link of version 1 for a process that speaks version 2."""
+
+    def __init__(self, link: AcpLink) -> None:
+        self.link = link
+        self._asked: dict[object, str] = {}  # the method of each request that beam waits for
+        self._prompt: object = None  # the id of the prompt whose turn runs
+        self._is_taken = False  # the agent said that it received it
+        self._is_ready = False
+
+    @property
+    def due(self) -> float | None:
+        return self.link.due
+
+    @property
+    def busy(self) -> bool:
+        return self.link.busy
+
+    def open(self, now: float) -> Sequence[Step]:
+        return self._sent(self.link.open(now))
+
+    def do(self, intent: Intent, now: float) -> Sequence[Step]:
+        return self._sent(self.link.do(intent, now))
+
+    def woke(self, now: float) -> Sequence[Step]:
+        return self._sent(self.link.woke(now))
+
+    def end(self, exit: Exit) -> Sequence[Step]:
+        return self._sent(self.link.end(exit))
+
+    def line(self, line: bytes, now: float) -> Sequence[Step]:
+        frame = json_object(line)
+        if frame is None:
+            return self._sent(self.link.line(line, now))
+        method = string(frame, "method")
+        if method == "session/update":
+            return self._updated(frame, line, now)
+        if method == PERMISSION and "id" in frame:
+            return self._heard({**frame, "params": _asked_in_1(frame)}, now)
+        if not method and not isinstance(frame.get("id"), dict | list):
+            return self._answered(frame, line, now)
+        return self._sent(self.link.line(line, now))
+
+    # -- to the agent --------------------------------------------------------------------------------------------------
+
+    def _sent(self, steps: Iterable[Step]) -> list[Step]:
+        """Return the steps with what they send in version 2."""
+        found = []
+        for step in steps:
+            self._is_ready |= isinstance(step, Ready)
+            found.append(structs.replace(step, data=self._in_2(step.data)) if isinstance(step, Send) else step)
+        return found
+
+    def _in_2(self, data: bytes) -> bytes:
+        frame = json_object(data) or {}
+        method, params = string(frame, "method"), obj(frame, "params")
+        if "id" in frame and method:
+            self._asked[frame["id"]] = method
+        if method == "initialize":
+            params = {"protocolVersion": VERSION, "info": params.get("clientInfo"), "capabilities": {}}
+        elif method == "session/set_config_option":
+            params = {**params, "type": "id"}
+        elif method == "session/prompt":
+            self._prompt, self._is_taken = frame["id"], False
+        if not method:
+            return data
+        return json.dumps({**frame, "params": params}, ensure_ascii=False).encode() + b"\n"
+
+    # -- from the agent ------------------------------------------------------------------------------------------------
+
+    def _heard(self, frame: Object, now: float) -> list[Step]:
+        return self._sent(self.link.line(json.dumps(frame).encode(), now))
+
+    def _answered(self, frame: Object, line: bytes, now: float) -> list[Step]:
+        method = self._asked.pop(frame.get("id"), "")
+        if method == "session/prompt" and "error" not in frame:
+            self._is_taken = True
+            return []
+        if method == "session/prompt":
+            self._prompt = None
+        result = obj(frame, "result")
+        if not result:
+            return self._sent(self.link.line(line, now))
+        if method == "initialize":
+            version = result.get("protocolVersion")
+            if version != VERSION:
+                why = f"it speaks version {str(version)[:20]} of the protocol, not {VERSION}: say `protocol: acp`"
+                return [Broken(reason=why, class_=Class.UNSUPPORTED)]
+            result = _initialized_in_1(result)
+        return self._heard({**frame, "result": _with_options(result)}, now)
+
+    def _updated(self, frame: Object, line: bytes, now: float) -> list[Step]:
+        params = obj(frame, "params")
+        update = obj(params, "update")
+        match string(update, "sessionUpdate"):
+            case "state_update":
+                return self._state(update, now)
+            case kind if kind in _UNTOLD:
+                return []
+            case "config_option_update":
+                return self._heard({**frame, "params": {**params, "update": _with_options(update)}}, now)
+        return self._sent(self.link.line(line, now))
+
+    def _state(self, update: Object, now: float) -> list[Step]:
+        state = string(update, "state")
+        if self._prompt is None:
+            return [Stirred()] if state == "running" and self._is_ready else []
+        if state != "idle" or not self._is_taken or not string(update, "stopReason"):
+            return []
+        number, self._prompt = self._prompt, None
+        result = {name: update.get(name) for name in ("stopReason", "usage", "_meta")}
+        return self._heard({"jsonrpc": "2.0", "id": number, "result": result}, now)
+
+
+def _initialized_in_1(result: Object) -> Object:
+    """Return the answer to `initialize` as version 1 has it."""
+    session = obj(obj(result, "capabilities"), "session")
+    takes = {name: isinstance(value, dict) for name, value in obj(session, "prompt").items()}
+    others = {name: value for name, value in session.items() if name not in ("prompt", "mcp")}
+    baseline: Object = {name: {} for name in _BASELINE}
+    can = {"promptCapabilities": takes, "sessionCapabilities": {**baseline, **others}}
+    return {"protocolVersion": 1, "agentCapabilities": can, "authMethods": result.get("authMethods")}
+
+
+def _with_options(found: Object) -> Object:
+    """Return an answer or an update whose options have their names as in version 1."""
+    if not isinstance(found.get("configOptions"), list):
+        return found
+    options = [{**option, "id": option.get("configId")} for option in objects_of(found["configOptions"])]
+    return {**found, "configOptions": options}
+
+
+def _asked_in_1(frame: Object) -> Object:
+    """Return the parameters of a request for permission as version 1 has them."""
+    params = obj(frame, "params")
+    subject = obj(params, "subject")
+    call: Object = {"toolCallId": f"request-{frame['id']}"}
+    if string(subject, "type") == "tool_call":
+        call = object_of(subject.get("toolCall"))
+    elif string(subject, "type") == "command":
+        given = {"command": string(subject, "command"), "cwd": string(subject, "cwd")}
+        call = {**call, "kind": "execute", "rawInput": given}
+        call["toolCallId"] = string(subject, "toolCallId") or call["toolCallId"]
+    return {**params, "toolCall": {"title": string(params, "title"), **call}}

@@ -1,0 +1,160 @@
+"""Version 2 of the protocol, a draft: what beam sends and hears in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from beam.agents.acp.conversation import AcpLink
+from beam.agents.acp.dialect import Dialect
+from beam.agents.acp.version2 import Version2
+from beam.agents.link import Asked, Broken, Decide, Interrupt, Over, Prompt, Step, Stirred
+from beam.model.outcome import Class, Status
+from tests.support.acp_dialogue import CHOICES, DIALECT, SESSION, turn
+from tests.support.dialogue import Conversation, kinds
+
+OPTIONS = [
+    {
+        "configId": "m",
+        "category": "mode",
+        "currentValue": "other",
+        "options": [{"value": "careful"}, {"value": "free"}],
+    }
+]
+
+
+class Talk(Conversation):
+    """A conversation in version 2."""
+
+    def __init__(self, dialect: Dialect = DIALECT, **fields: Any) -> None:
+        self.turn = turn(**fields)
+        super().__init__(Version2(AcpLink(self.turn, dialect)))
+
+    def reply(self, method: str, **result: Any) -> list[Step]:
+        number = next(frame["id"] for frame in reversed(self.sent) if frame.get("method") == method)
+        return self.hear({"jsonrpc": "2.0", "id": number, "result": result})
+
+    def say(self, kind: str, /, **fields: Any) -> list[Step]:
+        params = {"sessionId": SESSION, "update": {"sessionUpdate": kind, **fields}}
+        return self.hear({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    def begin(self, opener: str = "session/new") -> list[Step]:
+        can = {"session": {"prompt": {"image": {}}, "mcp": {}}}
+        self.reply("initialize", protocolVersion=2, capabilities=can, authMethods=[])
+        self.reply(opener, sessionId=SESSION, configOptions=OPTIONS)
+        chosen = [{**OPTIONS[0], "currentValue": "careful"}]
+        return self.reply("session/set_config_option", configOptions=chosen)
+
+    def prompt(self) -> list[Step]:
+        return self.do(Prompt(turn=self.turn))
+
+    def text(self, text: str) -> list[Step]:
+        return self.say("agent_message_chunk", messageId="m-1", content={"type": "text", "text": text})
+
+
+def over(talk: Talk) -> Over:
+    (found,) = [step for step in talk.steps if isinstance(step, Over)]
+    return found
+
+
+def test_a_turn_is_over_by_the_state_of_its_session_and_not_by_the_answer_to_its_prompt() -> None:
+    talk = Talk()
+    first = talk.sent[0]["params"]
+    assert (first["protocolVersion"], first["info"]["name"], first["capabilities"]) == (2, "beam", {})
+    assert kinds(talk.begin()) == ["Ready"]
+    assert talk.sent[-1]["params"] == {"sessionId": SESSION, "configId": "m", "value": "careful", "type": "id"}
+    talk.prompt()
+    talk.say("state_update", state="idle", stopReason="end_turn")  # of before: the prompt was not received yet
+    assert talk.link.busy and talk.reply("session/prompt", messageId="m-0") == [] and talk.link.busy
+    talk.say("user_message", messageId="m-0", content=[])
+    talk.say("state_update", state="running")
+    talk.text("hello")
+    talk.say("agent_message", messageId="m-1", content=[{"type": "text", "text": "hello"}])
+    talk.say("state_update", state="requires_action")
+    talk.say("state_update", state="idle")  # which ends no work
+    assert talk.link.busy
+    talk.say("state_update", state="idle", stopReason="end_turn", usage={"inputTokens": 7, "outputTokens": 2})
+    verdict = over(talk).verdict
+    assert (verdict.status, verdict.reply, verdict.usage.input_tokens) == (Status.COMPLETED, "hello", 7)
+    talk.say("state_update", state="idle", stopReason="end_turn")
+    assert len([step for step in talk.steps if isinstance(step, Over)]) == 1
+
+
+def test_work_without_a_prompt_is_told() -> None:
+    talk = Talk()
+    assert talk.say("state_update", state="running") == []
+    talk.begin()
+    assert talk.say("state_update", state="running") == [Stirred()]
+
+
+def test_an_interrupt_ends_by_the_state() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.prompt()
+    talk.reply("session/prompt", messageId="m-0")
+    talk.do(Interrupt())
+    assert talk.sent[-1] == {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": SESSION}}
+    talk.say("state_update", state="idle", stopReason="cancelled")
+    assert over(talk).verdict.status is Status.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("subject", "description"),
+    [
+        ({"type": "tool_call", "toolCall": {"toolCallId": "c-1", "rawInput": {"command": "rm x"}}}, "rm x"),
+        ({"type": "command", "command": "rm x", "cwd": "/p"}, "rm x"),
+        ({"type": "_new"}, "May I?"),
+        (None, "May I?"),
+    ],
+)
+def test_a_request_is_asked_with_what_it_is_about_and_answered(subject: object, description: str) -> None:
+    talk = Talk()
+    talk.begin()
+    talk.prompt()
+    params = {"sessionId": SESSION, "title": "May I?", "subject": subject, "options": CHOICES}
+    steps = talk.hear({"jsonrpc": "2.0", "id": 5, "method": "session/request_permission", "params": params})
+    (asked,) = [step for step in steps if isinstance(step, Asked)]
+    assert asked.description.splitlines()[0] == description
+    talk.do(Decide(key=asked.key, decision="allow"))
+    assert talk.sent[-1]["result"] == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+
+
+def test_a_session_goes_on_by_resume() -> None:
+    talk = Talk(structs.replace(DIALECT, resume="as it says"), session_id=SESSION)
+    assert kinds(talk.begin("session/resume")) == ["Ready"]
+    assert talk.sent[1]["method"] == "session/resume" and talk.sent[1]["params"]["sessionId"] == SESSION
+
+
+@pytest.mark.parametrize("version", [1, 3, None])
+def test_an_agent_of_another_version_is_unsupported(version: object) -> None:
+    (broken,) = Talk().reply("initialize", protocolVersion=version, agentCapabilities={})
+    assert isinstance(broken, Broken) and broken.class_ is Class.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"hello",
+        b"[1]",
+        json.dumps({"id": [1], "result": {}}).encode(),
+        json.dumps({"id": {"a": 1}}).encode(),
+        json.dumps({"method": "session/update", "params": 3}).encode(),
+        json.dumps({"method": "session/request_permission", "id": [1], "params": []}).encode(),
+        json.dumps({"method": "session/request_permission", "params": {}}).encode(),
+        json.dumps({"id": 1, "result": {"protocolVersion": 2, "capabilities": 3}}).encode(),
+        json.dumps({"id": 1, "result": {"configOptions": [3]}}).encode(),
+    ],
+)
+def test_a_frame_that_is_wrong_changes_nothing(frame: bytes) -> None:
+    talk = Talk()
+    talk.begin()
+    talk.hear(frame)
+    talk.prompt()
+    talk.hear(frame)
+    talk.reply("session/prompt", messageId="m-0")
+    talk.text("hello")
+    talk.say("state_update", state="idle", stopReason="end_turn")
+    assert over(talk).verdict.reply == "hello"
