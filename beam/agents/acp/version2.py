@@ -48,8 +48,8 @@ class Version2:
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
         return self._sent(self.link.do(intent, now))
 
-    def woke(self, now: float) -> Sequence[Step]:
-        return self._sent(self.link.woke(now))
+    def on_due(self, now: float) -> Sequence[Step]:
+        return self._sent(self.link.on_due(now))
 
     def end(self, exit: Exit) -> Sequence[Step]:
         return self._sent(self.link.end(exit))
