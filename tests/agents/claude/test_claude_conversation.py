@@ -349,12 +349,16 @@ def test_what_claude_says_after_its_own_agents_is_the_answer() -> None:
     assert (over(talk).verdict.reply, over(talk).verdict.unfinished) == ("all done", ())
 
 
-def test_a_turn_that_is_stopped_while_its_agents_work_is_cancelled() -> None:
+@pytest.mark.parametrize("has_result", [True, False])
+def test_a_turn_that_is_stopped_while_its_agents_work_is_cancelled(has_result: bool) -> None:
     talk = talking()
     talk.say("task_started", **TASK)
     talk.text("later")
-    talk.result("later")
+    if has_result:
+        talk.result("later")
     talk.do(Interrupt())
+    if not has_result:
+        talk.result("later")
     talk.say("task_updated", task_id="t1", patch={"status": "killed"})
     talk.state("idle")
     assert over(talk).verdict.status is Status.CANCELLED

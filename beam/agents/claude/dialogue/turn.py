@@ -63,8 +63,8 @@ class TurnReader:
         self._frames.frame(read)
 
     def on_stopped(self) -> None:
-        """Record that the turn has to end. An answer that still waits for claude's subagents does not count then."""
-        self._is_cut = self.has_result and self._frames.has_tasks
+        """Record that the turn has to end. An answer does not count then if claude's subagents still work on it."""
+        self._is_cut = self._frames.has_tasks
 
     def on_denied(self, request_id: str) -> None:
         """Record that beam denied that request. The verdict leaves it out, because beam has recorded it already."""
