@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from beam.agents.base import Adapter, Card, Decoder, Exit, Host, Launch, Turn, Verdict
+from beam.base import typed_values
 from beam.base.errors import BeamError, ConfigError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -118,7 +119,7 @@ def why_no_adapter(name: str, found: object) -> str:
     if card.name != name:
         return f"its card's name is {card.name!r}"
     try:
-        msgspec.convert(msgspec.to_builtins(card), Card)
+        typed_values.convert(msgspec.to_builtins(card), Card)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
         return f"its card is wrong: {error}"
     others = [face for face in card.faces if face not in _FACES]
@@ -191,7 +192,7 @@ def _launch(name: str, launch: Callable[[Turn, Host], object], turn: Turn, host:
         made = launch(turn, host)
         if not isinstance(made, Launch):
             raise TypeError(f"it returned {type(made).__name__}, not a Launch")  # noqa: TRY301
-        return msgspec.convert(msgspec.structs.asdict(made), Launch)
+        return typed_values.convert(msgspec.structs.asdict(made), Launch)
     except BeamError:
         raise
     except Exception as error:
@@ -218,7 +219,7 @@ class _GuardedDecoder:
         try:
             bodies, verdict = self._found.end(exit)
             _check_bodies(bodies)
-            verdict = msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict)
+            verdict = typed_values.decode(msgspec.json.encode(verdict), Verdict)
         except Exception as error:  # noqa: BLE001 - whatever it raises, the turn has an outcome
             return (), Verdict(
                 status=Status.FAILED, class_=Class.UNKNOWN, reason=str(_broken(self._name, "end", error))

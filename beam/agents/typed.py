@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from beam.agents.base import json_object
 from beam.agents.fields import LEAST, MOST, Object
+from beam.base import typed_values
 
 Count = Annotated[int, Meta(ge=LEAST, le=MOST)]
 """A whole number that JSON readers everywhere can hold."""
@@ -44,7 +45,7 @@ def as_far_as_fits(kind: type[T], value: Object) -> T:
         if given is field:
             continue
         try:
-            found[field.name] = msgspec.convert(given, field.type)
+            found[field.name] = typed_values.convert(given, field.type)
         except (msgspec.ValidationError, RecursionError):
             if isinstance(given, dict) and isinstance(field.type, type) and issubclass(field.type, Struct):
                 found[field.name] = as_far_as_fits(field.type, given)

@@ -21,7 +21,7 @@ from typing import TextIO
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.clock import parse_rfc3339, recorded_ns, rfc3339
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.base.surrogates import escape_surrogates
@@ -71,7 +71,7 @@ class Cursor:
         self.since = ""
         try:
             first, *rest = files.read(path, _MOST_BYTES).split(b"\n")
-            saved = msgspec.json.decode(first, type=_Saved)
+            saved = typed_values.decode(first, _Saved)
             self._at = saved.at
             self._all = [*saved.seen, *_printed_by(rest)]
             self._at = max([self._at, *(at for _, at in self._all)])
@@ -164,7 +164,7 @@ def _printed_by(lines: list[bytes]) -> list[_Printed]:
     means that its write never began.
     """
     found: list[_Printed] = []
-    whole = [msgspec.json.decode(line, type=_Written) for line in lines[:-1] if line]
+    whole = [typed_values.decode(line, _Written) for line in lines[:-1] if line]
     for number, written in enumerate(whole, start=1):
         found += written.out if number < len(whole) or not written.path else written.out[: _count_in_file(written)]
     return found

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from beam.agents import registry
+from beam.base import typed_values
 
 Word = Literal["works", "unsupported", "fails"]
 Result = Literal["refused", "capped", "written", "read", "not offered"]
@@ -75,7 +76,7 @@ def matrix() -> Matrix:
     """Return the table that is part of this version of beam, without adapters that no longer exist."""
     from importlib.resources import files
 
-    read = msgspec.json.decode((files("beam.agents") / "conformance.json").read_bytes(), type=Matrix)
+    read = typed_values.decode((files("beam.agents") / "conformance.json").read_bytes(), Matrix)
     known = tuple(column for column in read.adapters if column.adapter in registry.ADAPTERS)
     return msgspec.structs.replace(read, adapters=known)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Raw, Struct
 
+from beam.base import typed_values
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError, UsageError
 from beam.model import events
@@ -123,7 +123,7 @@ def _call_of(request: Control) -> Call:
         return Query(id=request.id, name=text)
     if request.verb == "act":
         try:
-            wanted = msgspec.json.decode(text, type=Action)
+            wanted = typed_values.decode(text, Action)
         except (ValueError, RecursionError) as error:
             raise UsageError("the request names nothing that could be done") from error
         return Act(id=request.id, name=wanted.name, given=wanted.given)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from beam.base import typed_values
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import BeamError, CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
@@ -243,7 +244,7 @@ class _Requests:
         """Record where the session goes back to: the next turn continues there, in a new process."""
         agent, session = self.log.paths.agent, self.log.state.session
         try:
-            wanted = msgspec.json.decode(request.text or "", type=GoBack)
+            wanted = typed_values.decode(request.text or "", GoBack)
         except (ValueError, RecursionError) as error:
             raise UsageError("the request names no place in the session") from error
         if self.lease.turn is not None:
@@ -271,7 +272,7 @@ class _Requests:
 
     def _note_settings(self, request: Control) -> str:
         try:
-            changes = msgspec.json.decode(request.text or "", type=dict[str, str | None])
+            changes = typed_values.decode(request.text or "", dict[str, str | None])
         except msgspec.MsgspecError as error:
             raise UsageError("the request names no settings") from error
         self.log.record(events.SettingsChanged(changes=changes, by=request.sender), sync=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.errors import BeamError, CorruptError, UsageError
 from beam.broker.context import RootContext
 from beam.model.events import Owner
@@ -110,7 +110,7 @@ def release(home: RootPaths, claimed: Claim) -> None:
 def read(home: RootPaths) -> BrokerFile | None:
     """Return what broker.json says, whether its broker is alive or not; None without one. Raises CorruptError."""
     try:
-        return msgspec.json.decode(files.read(path(home), _MOST_BYTES), type=BrokerFile)
+        return typed_values.decode(files.read(path(home), _MOST_BYTES), BrokerFile)
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:

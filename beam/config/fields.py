@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Collection, Mapping
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
-from beam.base import durations
+from beam.base import durations, typed_values
 from beam.base.errors import UsageError
 from beam.config.screen import check_patterns
 from beam.config.source import Source, mapping, nearest, nearest_alone
@@ -154,7 +154,7 @@ def _types(kind: type[Struct]) -> dict[str, object]:
 
 
 def _checked(
-    key: str, value: object, type_: object, at: tuple[str, ...], source: Source, *, strict: bool = True
+    key: str, value: object, type_: Any, at: tuple[str, ...], source: Source, *, strict: bool = True
 ) -> object:
     """Return the value as one of this type. Unless it is `strict`, a text may stand for a number or a boolean."""
     if key in DURATIONS and isinstance(value, str):
@@ -170,7 +170,7 @@ def _checked(
     if choices and value not in choices:
         raise source.error(at, f"{value!r} is not one of {', '.join(choices)}", nearest_alone(str(value), choices))
     try:
-        checked: object = msgspec.convert(value, type_, strict=strict)
+        checked: object = typed_values.convert(value, type_, strict=strict)
     except msgspec.ValidationError as error:
         expected = _in_words(error)
         if not strict:

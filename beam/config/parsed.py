@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.digest import sha256
 from beam.base.errors import BeamError
 from beam.base.version import __version__
@@ -82,7 +82,7 @@ class ParsedFiles:
         if self._path is None:
             return {}
         try:
-            found = msgspec.json.decode(files.read(self._path, _MOST_BYTES), type=_Remembered)
+            found = typed_values.decode(files.read(self._path, _MOST_BYTES), _Remembered)
         except (OSError, BeamError, ValueError, RecursionError):
             return {}
         return found.files if found.v == _FORM else {}

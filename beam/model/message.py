@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, cast, get_args
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from beam.base import typed_values
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, UsageError
 from beam.model.rule_lists import RuleLists
@@ -239,7 +240,7 @@ def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[s
     if not fields:
         return options
     try:
-        checked = msgspec.convert(fields, Options)
+        checked = typed_values.convert(fields, Options)
     except msgspec.ValidationError as error:
         raise UsageError(f"not an option: {error}", "docs/python.md lists the options with their types") from error
     return msgspec.structs.replace(options, **{name: getattr(checked, name) for name in fields})

@@ -7,7 +7,9 @@ not depend on reading a screen.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from msgspec import Struct, convert, to_builtins
+from msgspec import Struct, to_builtins
+
+from beam.base import typed_values
 
 Kind = Literal["permission", "trust", "full", "setup", "login"]
 
@@ -166,4 +168,4 @@ def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
     """Return the profile with these fields replaced, in the form of settings."""
     if not fields:
         return profile
-    return convert({**to_builtins(profile), **fields}, Profile)
+    return typed_values.convert({**to_builtins(profile), **fields}, Profile)

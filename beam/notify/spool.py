@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.digest import sha256
 from beam.base.errors import BeamError, DiskError
 from beam.model.notification import Notification, NotifyTarget
@@ -69,7 +69,7 @@ def listed(directory: Path, box: str) -> list[str]:
 def read(directory: Path, name: str, box: str = NEW) -> Item | None:
     """Return that notification; None if it is gone, or is no notification."""
     try:
-        return msgspec.json.decode(files.read(directory / box / name, _LARGEST), type=Item)
+        return typed_values.decode(files.read(directory / box / name, _LARGEST), Item)
     except (OSError, BeamError, ValueError, RecursionError):
         return None
 

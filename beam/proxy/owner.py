@@ -16,7 +16,7 @@ from typing import Self
 
 import msgspec
 
-from beam.base import errors
+from beam.base import errors, typed_values
 from beam.base.errors import BeamError, DiskError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.process import ENVIRONMENT, Order, Said
@@ -62,7 +62,7 @@ class ProxyProcess:
             self._process.stdin.flush()
         first = self._out.readline()
         try:
-            said = msgspec.json.decode(first, type=Said)
+            said = typed_values.decode(first, Said)
         except msgspec.DecodeError:
             said = Said(error=("the proxy did not start", "", "DiskError"))
         if said.error is not None:
@@ -77,7 +77,7 @@ class ProxyProcess:
     def _hear(self) -> None:
         for line in self._out:
             with contextlib.suppress(msgspec.DecodeError):
-                said = msgspec.json.decode(line, type=Said)
+                said = typed_values.decode(line, Said)
                 if said.served is not None:
                     self._served(said.served)
                 if said.counts is not None:

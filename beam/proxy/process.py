@@ -16,6 +16,7 @@ import threading
 import msgspec
 from msgspec import Struct
 
+from beam.base import typed_values
 from beam.base.errors import BeamError, NotFoundError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.served import ServedRequest
@@ -64,7 +65,7 @@ def main() -> int:
             out.flush()
 
     try:
-        order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+        order = typed_values.decode(sys.stdin.buffer.readline(), Order)
         key = key_of(order)
         with Proxy(order.options, served=lambda served: say(Said(served=served)), key=key) as proxy:
             say(Said(url=proxy.url))

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.model.limits import MIB
 from beam.model.outcome import Usage
@@ -174,7 +174,7 @@ class Recording:
 
 def _about(directory: Path) -> About:
     try:
-        about = msgspec.json.decode(files.read(directory / "recording.json", MIB), type=About)
+        about = typed_values.decode(files.read(directory / "recording.json", MIB), About)
     except FileNotFoundError:
         return About()
     except (msgspec.DecodeError, RecursionError) as error:

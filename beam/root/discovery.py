@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.digest import sha256
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import directories
@@ -207,7 +207,7 @@ def read_project(root: Path) -> Project | None:
     """Return what the root's project.json says; None if there is none. Raises CorruptError, DiskError."""
     path = root / PROJECT_JSON
     try:
-        project = msgspec.json.decode(files.read(path, _PROJECT_BYTES), type=Project)
+        project = typed_values.decode(files.read(path, _PROJECT_BYTES), Project)
         folder = project.folder
     except FileNotFoundError:
         return None

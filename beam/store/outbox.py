@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.errors import BeamError, DiskError, ExitCode, RefusedFileError
 from beam.base.surrogates import escape_surrogates
 from beam.model.message import ID, Options
@@ -141,7 +141,7 @@ class Folder:
         file = f"{name}.json"
         data = files.read_at(self._handle, file, limit, owner=os.getuid())
         try:
-            return msgspec.json.decode(data, type=Request)
+            return typed_values.decode(data, Request)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             with contextlib.suppress(OSError):
                 age = time.time() - os.stat(file, dir_fd=self._handle, follow_symlinks=False).st_mtime
@@ -217,7 +217,7 @@ def answer_to(folder: Path, name: str) -> Answer | None:
     except FileNotFoundError:
         return None
     try:
-        return msgspec.json.decode(data, type=Answer)
+        return typed_values.decode(data, Answer)
     except (ValueError, RecursionError) as error:
         raise RefusedFileError(f"the answer to {name} is damaged: {error}", subject=name) from error
 

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.errors import ConfigError
 from beam.base.surrogates import escape_surrogates
 from beam.teams import hook
@@ -146,7 +146,7 @@ def _record(path: Path, kept: Path) -> Path:
 def _known(path: Path, kept: Path, now: bytes | None) -> _Before | None:
     """Return the earlier content if the file is still as `install` left it."""
     try:
-        known = msgspec.json.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), type=_Before)
+        known = typed_values.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), _Before)
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     return known if known.after == _digest(now or b"") else None

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.errors import CorruptError, DiskError
 from beam.model.autoloaded import Finding
 from beam.root.user_dirs import state_dir
@@ -239,7 +239,7 @@ def _load(environ: Mapping[str, str]) -> _Store:
         hint = f"look into it; chmod 600 {file} if it is yours, else remove it and trust anew"
         raise DiskError(f"{file} can be written by other users", hint, subject=str(file))
     try:
-        return msgspec.json.decode(data, type=_Store)
+        return typed_values.decode(data, _Store)
     except (ValueError, RecursionError) as error:
         hint = "remove it and trust your folders anew: beam trust"
         raise CorruptError(f"{file} is not what beam wrote: {error}", hint, subject=str(file)) from error

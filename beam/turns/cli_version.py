@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 
 from beam.agents.base import Card
 from beam.agents.versions import broken, number_of, untested
-from beam.base import files
+from beam.base import files, typed_values
 from beam.base.clock import Clock, parse_rfc3339, rfc3339
 from beam.base.errors import BeamError
 from beam.model import events
@@ -146,7 +146,7 @@ def _stamp(executable: str) -> str:
 
 def _read(file: Path) -> SeenCli | None:
     try:
-        return msgspec.json.decode(files.read(file, _LARGEST), type=SeenCli)
+        return typed_values.decode(files.read(file, _LARGEST), SeenCli)
     except (OSError, BeamError, msgspec.MsgspecError, RecursionError):
         return None
 

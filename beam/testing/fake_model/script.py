@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from beam.base import yaml_bounds
+from beam.base import typed_values, yaml_bounds
 from beam.base.errors import ConfigError
 from beam.proxy.wire.values import Answer, ModelRequest, Positive
 
@@ -91,7 +91,7 @@ def load(path: Path) -> Script:
 def parse(value: object, *, name: str = "script") -> Script:
     """Return the script that this plain value describes; `name` is what errors call it. Raises ConfigError."""
     try:
-        read = msgspec.convert(value, _File)
+        read = typed_values.convert(value, _File)
         rules = read.rules + tuple(_once(reply) for reply in read.replies)
         for rule in rules:
             re.compile(rule.regex or "")

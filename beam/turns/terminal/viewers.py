@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from beam.base import typed_values
 from beam.pty_adapter.picture import Painter, Picture, Runs
 from beam.pty_adapter.terminal import Terminal
 from beam.turns.terminal.nearby import near
@@ -183,7 +184,7 @@ class Viewers:
     async def _hear(self, reader: asyncio.StreamReader, pid: int) -> None:
         with contextlib.suppress(OSError, ValueError, RecursionError):  # one that talks nonsense may go
             while line := await reader.readline():
-                data = msgspec.json.decode(line, type=Keys).data
+                data = typed_values.decode(line, Keys).data
                 if not data:
                     continue
                 await self._may_type.wait()

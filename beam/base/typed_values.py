@@ -1,0 +1,38 @@
+"""Typed values out of JSON and out of plain values, in any number of threads.
+
+msgspec (0.22.0) studies a type when it is first used, and two threads that have it do so at once crash the process. So
+each type is first used here, under a lock. A decoder that a module makes while it is imported is safe as well.
+"""
+
+from __future__ import annotations
+
+from _thread import allocate_lock
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_one = allocate_lock()
+
+
+def decode(data: bytes | str, type_: type[T]) -> T:
+    """Return the value in JSON as this type. Raises msgspec.MsgspecError, RecursionError."""
+    value: T = _decoder(type_).decode(data)
+    return value
+
+
+def convert(value: object, type_: type[T], *, strict: bool = True) -> T:
+    """Return a plain value (dict, list, text) as this type; not `strict`: a text may be a number or a boolean. Raises
+    msgspec.ValidationError."""
+    _decoder(type_)
+    return msgspec.convert(value, type_, strict=strict)
+
+
+def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
+    known = _decoders.get(type_)
+    if known is None:
+        with _one:
+            known = _decoders.setdefault(type_, msgspec.json.Decoder(type_))
+    return known
