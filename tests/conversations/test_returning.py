@@ -26,7 +26,7 @@ def test_an_agent_that_speaks_in_several_steps_or_in_a_chat_comes_back(steps: st
 
 @pytest.mark.parametrize(
     ("name", "is_so"),
-    [("claude", True), ("codex", True), ("qwen", True), ("opencode", False), ("copilot", False), ("acp", False)],
+    [("claude", True), ("codex", True), ("qwen", True), ("opencode", True), ("copilot", False), ("acp", False)],
 )
 def test_a_protocol_that_tells_less_than_the_headless_mode_is_not_chosen_in_a_run(name: str, is_so: bool) -> None:
     assert tells_as_much(registry.adapter(name)) == is_so
