@@ -166,6 +166,8 @@ def test_a_killed_broker_leaves_an_unknown_outcome_no_process_and_the_rest_goes_
     running = slow("send", "a", "60", "--no-wait").out.strip()
     waiting = slow("send", "a", "0 next", "--no-wait").out.strip()
     eventually(lambda: "prompt.sent" in slow.types("a"))
+    (agent,) = (event["pid"] for event in slow.journal("a") if event["type"] == "agent.started")
+    eventually(lambda: b"slow.py" in Path(f"/proc/{agent}/cmdline").read_bytes())  # before that it would be sent again
     kill_hard(serving)
     eventually(lambda: not processes_with(str(slow.base)), 10, "the agent lives on")
     assert slow("wait", waiting).out == "done 0 next\n"
