@@ -98,11 +98,15 @@ class Feed:
         return found
 
     def _guarded(self, target: Callable[[], None]) -> None:
+        """Read until the board closes; what goes wrong is told, and reading begins again."""
         while not self._is_over:
             try:
                 target()
-            except (BeamError, OSError) as error:
-                self.trouble = error.message if isinstance(error, BeamError) else str(error)
+            except BeamError as error:
+                self.trouble = error.message
+                time.sleep(_LOOK_S)
+            except Exception as error:  # noqa: BLE001 - else its thread ends, and the board stands still in silence
+                self.trouble = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
                 time.sleep(_LOOK_S)
 
     # -- events --------------------------------------------------------------------------------------------------------

@@ -72,3 +72,28 @@ def test_teams_are_looked_at_as_soon_as_they_are_known(monkeypatch: pytest.Monke
     )
     feed._read_always()
     assert feed._standing == known and feed._wake.is_set() == has_team
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (NotFoundError("no such root"), "no such root"),
+        (OSError(5, "Input/output error"), "[Errno 5] Input/output error"),
+        (ImportError("half imported"), "ImportError: half imported"),
+    ],
+)
+def test_what_goes_wrong_in_a_thread_is_told_and_it_begins_again(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    monkeypatch.setattr("beam.board.feed._LOOK_S", 0.0)
+    feed, seen = fed(), []
+
+    def look() -> None:
+        seen.append(feed.trouble)
+        if len(seen) == 2:
+            feed.close()
+            return
+        raise error
+
+    feed._guarded(look)
+    assert seen == ["", told]
