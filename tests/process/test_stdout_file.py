@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import stat
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_the_file_is_private_and_has_no_name(tmp_path: Path) -> None:
 
 def test_after_its_close_nothing_is_delivered_and_no_descriptor_is_left(tmp_path: Path) -> None:
     async def main() -> list[bytes]:
+        gc.collect()  # what earlier tests left open
         before = len(list(Path("/proc/self/fd").iterdir()))
         seen: list[bytes] = []
         file = await followed(tmp_path, seen)
