@@ -26,7 +26,7 @@ rules:
   - {match: crash, reply: [{crash: 3}]}
   - {match: slow, reply: [{delay: 0.6}, "slow"]}
   - {match: spend, reply: [{usage: {input_tokens: 90, output_tokens: 10}}, {cost_usd: 0.5}, Spent.]}
-  - {match: burn, reply: [{usage: {input_tokens: 90, output_tokens: 10}}, {cost_usd: 0.5}, {hang: true}]}
+  - {match: burn, reply: [{cost_usd: 0.5}, {usage: {input_tokens: 90, output_tokens: 10}}, {hang: true}]}
   - {match: evil, reply: ["::error::owned\n]]> ##[error]owned \e[31m"]}
 default: "You said: {prompt}"
 """
