@@ -10,27 +10,16 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
+from beam.agents.acp.face import ANY
 from beam.agents.acp.tool_rules import AskRules
-from beam.agents.base import Capabilities, Card, Exec, Host, Launch, Rules, Turn
+from beam.agents.base import Card, Exec, Host, Launch, Rules, Turn
 from beam.agents.link import Dialogue, Link
 from beam.agents.oneshot import check_access
 from beam.base.errors import UsageError
 
 __all__ = ["card", "dialogue", "exec", "tool_rules"]
 
-FACE = Capabilities(
-    resume=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
-    access=("ask", "full"),
-    outbox=("full",),
-)
+FACE = structs.replace(ANY, access=("ask", "full"), outbox=("full",))
 card = Card(
     name="acp",
     summary="any agent that speaks the Agent Client Protocol: `command: [...]`, `protocol: acp`",

@@ -11,7 +11,8 @@ import json
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.claude import exec as headless
 from beam.agents.claude.dialogue import rights
 from beam.agents.fields import Object
@@ -30,22 +31,7 @@ DIALECT = Dialect(
     counts="turn",
     sets_model=True,
 )
-FACE = Capabilities(
-    resume=True,
-    fork=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
-    tokens=True,
-    denials=True,
-    access=tuple(MODES),
-    outbox=("full",),
-)
+FACE = structs.replace(ANY, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -6,8 +6,11 @@ rules could let a command out of that sandbox. It has no `edit`: its sandbox wou
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.codex import exec as headless
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access
@@ -25,22 +28,7 @@ DIALECT = Dialect(
     sets_model=True,
     fails_at=("codex", "threadStatus", "type", "systemError"),
 )
-FACE = Capabilities(
-    resume=True,
-    fork=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
-    tokens=True,
-    denials=True,
-    access=tuple(MODES),
-    outbox=("full",),
-)
+FACE = structs.replace(ANY, fork=True, tokens=True, denials=True, access=tuple(MODES), outbox=("full",))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -6,8 +6,11 @@ Its default mode asks. Its mode that never asks, and its flag that allows everyt
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.copilot import exec as headless
 from beam.agents.link import Link
 from beam.agents.oneshot import argument, check_access
@@ -32,21 +35,7 @@ DIALECT = Dialect(
     files_as_text=True,  # of a resource it tells its model only the path
     denied=("Permission to run this tool was denied",),
 )
-FACE = Capabilities(
-    resume=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
-    tokens=True,
-    denials=True,
-    access=tuple(ACCESS),
-    outbox=("full",),
-)
+FACE = structs.replace(ANY, tokens=True, denials=True, access=tuple(ACCESS), outbox=("full",))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
+from beam.agents.acp.face import ANY
 from beam.agents.base import Capabilities, Card
 from beam.agents.gemini import dialogue, exec, history, screen, tool_rules
 
@@ -30,20 +33,7 @@ card = Card(
             access=("read", "edit", "full"),
             outbox=("edit", "full"),
         ),
-        "dialogue": Capabilities(
-            resume=True,
-            model=True,
-            system=True,
-            schema=True,
-            deltas=True,
-            tools=True,
-            attach="inline",
-            interrupt=True,
-            ask=True,
-            tokens=True,
-            access=("read", "ask", "edit", "full"),
-            outbox=("edit", "full"),
-        ),
+        "dialogue": structs.replace(ANY, tokens=True, access=("read", "ask", "edit", "full"), outbox=("edit", "full")),
         "terminal": Capabilities(
             resume=True,
             model=True,

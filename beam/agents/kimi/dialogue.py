@@ -6,8 +6,11 @@ below `edit`. With `edit`, beam denies everything else that it asks for.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.kimi import exec as headless
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access
@@ -22,19 +25,7 @@ DIALECT = Dialect(
     fork=True,
     sets_model=True,
 )
-FACE = Capabilities(
-    resume=True,
-    fork=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    denials=True,
-    access=("edit", "full"),
-)
+FACE = structs.replace(ANY, ask=False, fork=True, denials=True, access=("edit", "full"))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

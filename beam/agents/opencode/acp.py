@@ -8,7 +8,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
 from beam.agents.oneshot import argument, check_access
 from beam.agents.opencode.decode import DENIED
@@ -18,17 +19,9 @@ from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
 _BELOW_FULL: tuple[Access, ...] = ("read", "ask", "edit")
-FACE = Capabilities(
-    resume=True,
+FACE = structs.replace(
+    ANY,
     fork=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
     tokens=True,
     cost=True,
     calls=True,

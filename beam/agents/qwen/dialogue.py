@@ -6,8 +6,11 @@ begins an empty session, so beam lists its sessions first.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
 from beam.agents.oneshot import argument, check_access
 from beam.agents.qwen import exec as headless
@@ -33,20 +36,7 @@ DIALECT = Dialect(
     plan="plan",
     starts_with_system=True,
 )
-FACE = Capabilities(
-    resume=True,
-    model=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
-    tokens=True,
-    denials=True,
-    access=tuple(ACCESS),
-)
+FACE = structs.replace(ANY, tokens=True, denials=True, access=tuple(ACCESS))
 
 
 def launch(turn: Turn, host: Host) -> Launch:

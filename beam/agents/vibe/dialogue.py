@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 
+from msgspec import structs
+
 from beam.agents.acp.dialect import Dialect
-from beam.agents.base import Capabilities, Host, Launch, Turn
+from beam.agents.acp.face import ANY
+from beam.agents.base import Host, Launch, Turn
 from beam.agents.link import Link
 from beam.agents.oneshot import check_access
 from beam.agents.vibe import exec as headless
@@ -26,19 +29,7 @@ DIALECT = Dialect(
     counts="session",
     denied=("Tool execution denied by approval policy",),
 )
-FACE = Capabilities(
-    resume=True,
-    system=True,
-    schema=True,
-    deltas=True,
-    tools=True,
-    attach="inline",
-    interrupt=True,
-    ask=True,
-    tokens=True,
-    denials=True,
-    access=tuple(MODES),
-)
+FACE = structs.replace(ANY, model=False, tokens=True, denials=True, access=tuple(MODES))
 
 
 def launch(turn: Turn, host: Host) -> Launch:
