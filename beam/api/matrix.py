@@ -5,27 +5,31 @@ The data is `beam/agents/conformance.json`, which `make conformance` writes and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from beam.agents import registry
+from beam.agents.base import Face as Face
 from beam.base import typed_values
 
 Word = Literal["works", "unsupported", "fails"]
 Result = Literal["refused", "capped", "written", "read", "not offered"]
+FACES: tuple[Face, ...] = ("exec", "dialogue", "terminal")
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One test case, which runs with every CLI. `capability` is the capability on an adapter's card that it proves,
-    "" for what every CLI must do; `quick`: it runs in every test run, not only in `make conformance`."""
+    """One test case, which runs with every CLI that has one of its modes (`faces`). `capability` is the capability on
+    an adapter's card that it proves, "" for what every CLI must do; `quick`: it runs in every test run, not only in
+    `make conformance`."""
 
     name: str
     title: str
     capability: str = ""
     quick: bool = False
+    faces: tuple[Face, ...] = ("exec",)
 
 
 class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,11 +45,11 @@ class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Column(Struct, frozen=True, kw_only=True):
-    """One CLI in the tested version, and its results by the names of the cases."""
+    """One mode of a CLI in the tested version, and its results by the names of the cases."""
 
     adapter: str
     version: str
-    face: str
+    face: Face
     cells: dict[str, Cell]
 
 
@@ -62,7 +66,7 @@ class MatrixLine(Struct, frozen=True, kw_only=True):
 
     adapter: str
     version: str
-    face: str
+    face: Face
     case: str
     title: str
     capability: str
@@ -82,7 +86,7 @@ def matrix() -> Matrix:
 
 
 def lines(table: Matrix) -> Iterator[MatrixLine]:
-    """Yield every cell, one adapter after the other, in the order of the cases."""
+    """Yield every cell, one column after the other, in the order of the cases."""
     for column in table.adapters:
         for case in table.cases:
             if case.name not in column.cells:
@@ -102,7 +106,20 @@ def lines(table: Matrix) -> Iterator[MatrixLine]:
             )
 
 
-def short_names(names: list[str]) -> list[str]:
-    """Shorten the names to the same length, as short as possible while they still differ."""
-    size = next(size for size in range(3, 65) if len({name[:size] for name in names}) == len(set(names)))
-    return [name[:size] for name in names]
+def of_mode(table: Matrix, face: Face) -> tuple[tuple[Case, ...], tuple[Column, ...]]:
+    """Return the rows and the columns of one mode; both are empty if the table has none of it."""
+    columns = tuple(column for column in table.adapters if column.face == face)
+    return tuple(case for case in table.cases if face in case.faces) if columns else (), columns
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Shorten the names to the same length, as short as possible while they still differ. Of a name of several words
+    the initials and the rest of its last word count: `caa` is claude-agent-acp beside `cla`."""
+    whole = [_initials(name) for name in names]
+    size = next(size for size in range(3, 65) if len({name[:size] for name in whole}) == len(set(names)))
+    return [name[:size] for name in whole]
+
+
+def _initials(name: str) -> str:
+    *before, last = name.split("-")
+    return "".join(word[:1] for word in before) + last

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from beam.agents import registry
+from beam.agents.base import Face
 
 
 @dataclass(frozen=True)
@@ -177,14 +180,44 @@ ADAPTERS = {
     ),
 }
 
+OVER_ACP_ALONE = {  # the adapters of Claude and Codex have the tools of these
+    "claude-agent-acp": replace(
+        ADAPTERS["claude"], package="@agentclientprotocol/claude-agent-acp", other_model="haiku"
+    ),
+    "codex-acp": replace(ADAPTERS["codex"], package="@agentclientprotocol/codex-acp"),
+}
+CLIS = {**ADAPTERS, **OVER_ACP_ALONE}
+"""Every CLI of the table; `ADAPTERS` are those that have a headless mode."""
+
 _REAL = Path(__file__).parent.parent / "real"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One mode of a CLI, whose cells are one column of the table."""
+
+    adapter: str
+    face: Face
+
+    @property
+    def id(self) -> str:
+        """What the ids of its tests call it: the CLI's name alone is its headless mode."""
+        return self.adapter if self.face == "exec" else f"{self.adapter}-{self.face}"
+
+
+def columns(faces: Iterable[Face]) -> list[Column]:
+    """The columns of these modes, mode by mode: each CLI of the table that has the mode."""
+    return [Column(name, face) for face in faces for name in CLIS if face in registry.adapter(name).card.faces]
+
+
+COLUMNS = {column.id: column for column in columns(("exec", "dialogue", "terminal"))}
 
 
 def pinned() -> dict[str, str]:
     """The version of each CLI that the lock files name, by the adapter's name."""
     packages = json.loads((_REAL / "package-lock.json").read_text())["packages"]
     found = {}
-    for name, cli in ADAPTERS.items():
+    for name, cli in CLIS.items():
         entry = packages.get(f"node_modules/{cli.package}")
         found[name] = entry["version"] if entry else _required(cli.package)
     return found

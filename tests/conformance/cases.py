@@ -1,4 +1,5 @@
-"""The table of conformance cells: a case is one function, the same for every CLI, and each CLI makes a cell of it.
+"""The table of conformance cells: a case is one function, the same for every CLI, and each CLI that has the case's
+mode makes a cell of it.
 
 A cell *works* (the function returned its evidence), is *unsupported, and says so* (the card does not claim what the
 case is about, and beam was seen to refuse it or to say so), or *fails*, for a reason that `FAILS` gives.
@@ -13,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from beam.agents.base import Capabilities
+from beam.agents.base import Capabilities, Face
 from beam.agents.model_route import router_of
 from beam.testing.conformance.cells import Cell, is_claimed, refused, shown
 from tests.conformance import attempts
-from tests.conformance.adapters import ADAPTERS, MAIN
+from tests.conformance.adapters import MAIN, Column, columns
 from tests.conformance.subject import Subject
 
 __all__ = ["CASES", "FAILS", "MAIN", "Case", "case", "refused", "shared", "shown"]
@@ -33,14 +34,15 @@ FAILS: dict[tuple[str, str], str] = {
     "nothing in its output tells them apart",
     **attempts.FAILS,
 }
-"""(case, adapter) -> why the cell fails: what the CLI does, or what beam lacks."""
+"""(case, id of the column) -> why the cell fails: what the CLI does, or what beam lacks."""
 
 
 @dataclass(frozen=True)
 class Case:
     """One row of the table. `capability`: what of the card it is about ("" for what every CLI must do): a field of
     `Capabilities`, `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: `make test` runs it too.
-    `by_proxy`: beam's proxy has the capability for every CLI whose model calls can go through it."""
+    `by_proxy`: beam's proxy has the capability for every CLI whose model calls can go through it. `faces`: the modes
+    that it is for. `test`: the id of its test, without the column's; `{cli}` in it is the CLI, as a file's name."""
 
     name: str
     title: str
@@ -48,14 +50,15 @@ class Case:
     quick: bool
     test: str
     by_proxy: bool = False
+    faces: tuple[Face, ...] = ("exec",)
 
     def claimed(self, adapter: str, can: Capabilities) -> bool:
         """Whether the card of that adapter's face claims it, or beam's proxy has it for the adapter."""
         return is_claimed(self.capability, can) or (self.by_proxy and router_of(adapter) is not None)
 
-    def test_id(self, adapter: str) -> str:
+    def test_id(self, column: Column) -> str:
         """The test that makes the cell."""
-        return f"{self.test}[{adapter}]"
+        return f"{self.test.replace('{cli}', column.adapter.replace('-', '_'))}[{column.id}]"
 
 
 CASES: dict[str, Case] = {}
@@ -70,25 +73,27 @@ def case(
     quick_for: tuple[str, ...] = (),
     otherwise: Act | None = None,
     by_proxy: bool = False,
+    faces: tuple[Face, ...] = ("exec",),
 ) -> Callable[[Act], Any]:
-    """Makes one cell a CLI of the decorated function, which returns the evidence. `otherwise` is run in its place
-    where the card does not claim the capability; it too returns the evidence. `quick_for`: `make test` runs the cells
-    of these CLIs."""
+    """Makes one cell a CLI, in each of these modes that it has, of the decorated function, which returns the evidence.
+    `otherwise` is run in its place where the card does not claim the capability; it too returns the evidence.
+    `quick_for`: `make test` runs the cells of these columns."""
 
     def made(act: Act) -> Any:
         name = act.__name__.removeprefix("test_")
         path = act.__module__.replace(".", "/")
         test_id = f"tests/conformance/{path.rpartition('/')[2]}.py::{act.__name__}"
-        found = Case(name, title, capability, quick, test_id, by_proxy)
+        found = Case(name, title, capability, quick, test_id, by_proxy, faces)
         CASES[name] = found
-        columns = [pytest.param(each, marks=() if quick or each in quick_for else SLOW) for each in ADAPTERS]
+        ids = [column.id for column in columns(faces)]
+        parameters = [pytest.param(each, marks=() if quick or each in quick_for else SLOW) for each in ids]
 
         @pytest.mark.real
         @pytest.mark.acceptance
-        @pytest.mark.parametrize("subject", columns, indirect=True)
+        @pytest.mark.parametrize("subject", parameters, indirect=True)
         def test(subject: Subject, record_property: Callable[[str, object], None]) -> None:
             status, evidence = _judge(found, act, otherwise, subject)
-            cell = {"case": found.name, "adapter": subject.name, "status": status, "evidence": evidence}
+            cell = {"case": found.name, "column": subject.column.id, "status": status, "evidence": evidence}
             record_property("cell", cell | {"attempts": subject.attempts.get(found.name, {})})
 
         test.__doc__ = act.__doc__
@@ -108,7 +113,7 @@ def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = ()) -> Any:
 
 
 def _judge(case: Case, act: Act, otherwise: Act | None, subject: Subject) -> tuple[str, str]:
-    reason = FAILS.get((case.name, subject.name))
+    reason = FAILS.get((case.name, subject.column.id))
     if reason is not None:
         with pytest.raises((AssertionError, subprocess.TimeoutExpired)):
             act(subject)

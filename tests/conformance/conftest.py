@@ -29,9 +29,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     cells = [value for name, value in report.user_properties if name == "cell" and report.when == "call"]
     path, _, rest = report.nodeid.partition("::test_")
     if report.failed and "test_cells_" in path:
-        case, _, adapter = rest.removesuffix("]").partition("[")
+        case, _, column = rest.removesuffix("]").partition("[")
         crash = getattr(report.longrepr, "reprcrash", None)
         why = crash.message.splitlines()[0] if crash else "its test broke"
-        cells.append({"case": case, "adapter": adapter, "status": "fails", "evidence": why})
+        cells.append({"case": case, "column": column, "status": "fails", "evidence": why})
     if cells:
         written.write(cells, date=time.strftime("%Y-%m-%d", time.gmtime()))

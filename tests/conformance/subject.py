@@ -12,20 +12,21 @@ import pytest
 from beam.testing.conformance import subject as shared
 from beam.testing.conformance.subject import SCRIPT
 from beam.testing.fake_model import FakeModel
-from tests.conformance.adapters import ADAPTERS
+from tests.conformance.adapters import CLIS, COLUMNS, Column
 from tests.conformance.adapters import Cli as Data
 from tests.support.cli import Cli, eventually, processes_with
 from tests.support.repository import configure_git, make_repository
 
 
 class Subject(shared.Subject):
-    """The CLI called `name`. `send` is the real `beam send`, by the headless face."""
+    """The CLI of a column. `send` is the real `beam send`, by the column's mode."""
 
-    def __init__(self, name: str, beam: Cli, path: str, model: FakeModel) -> None:
+    def __init__(self, column: Column, beam: Cli, path: str, model: FakeModel) -> None:
+        self.column = column
         self._beam = beam
         self._path = path
         self.attempts: dict[str, dict[str, dict[str, str]]] = {}  # by the names of the cases that tell of them
-        super().__init__(name, None, model)
+        super().__init__(column.adapter, None, model, column.face)
         self.cli = self.at_home("home")
 
     def at_home(self, home: str) -> Cli:
@@ -45,7 +46,7 @@ class Subject(shared.Subject):
 
     @property
     def data(self) -> Data:
-        return ADAPTERS[self.name]
+        return CLIS[self.name]
 
     def gone(self) -> None:
         """Nothing that has this place in its command or environment runs any more."""
@@ -53,17 +54,18 @@ class Subject(shared.Subject):
 
 
 def place(
-    name: str, directory: Path, path: str, model: FakeModel | None = None, *, is_repository: bool = True
+    column: str, directory: Path, path: str, model: FakeModel | None = None, *, is_repository: bool = True
 ) -> Iterator[Subject]:
-    """The CLI in a git repository in this directory, and its model. Afterwards nothing of it may be running.
-    `is_repository`: false where the test is of a folder that is in none."""
-    if shutil.which(name, path=path) is None:
-        pytest.skip(f"left out: {name} does not install here")
+    """The CLI of the column with this id, in a git repository in this directory, and its model. Afterwards nothing of
+    it may be running. `is_repository`: false where the test is of a folder that is in none."""
+    chosen = COLUMNS[column]
+    if shutil.which(chosen.adapter, path=path) is None:
+        pytest.skip(f"left out: {chosen.adapter} does not install here")
     beam = Cli(directory)
     if is_repository:
         make_repository(beam.project, directory / "home")
     with model or FakeModel(SCRIPT) as model:
-        yield Subject(name, beam, path, model)
+        yield Subject(chosen, beam, path, model)
     for pid in processes_with(str(directory)):
         try:
             os.kill(pid, 9)

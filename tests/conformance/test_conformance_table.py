@@ -10,10 +10,10 @@ from beam.agents import registry
 from beam.agents.base import Capabilities
 from beam.api import matrix
 from tests.conformance import test_cells_reach, written
-from tests.conformance.adapters import ADAPTERS, pinned
+from tests.conformance.adapters import ADAPTERS, CLIS, COLUMNS, Column, columns, pinned
 from tests.conformance.cases import FAILS
 
-CELLS = [(name, case) for name in ADAPTERS for case in written.all_cases().values()]
+CELLS = [(column, case) for case in written.all_cases().values() for column in columns(case.faces)]
 UNSEEN = {
     "ask",
     "checkpoints",
@@ -24,17 +24,18 @@ UNSEEN = {
 }  # no headless face claims the first; the next ones and `rewind` are tried in tests/real, the others in cells of reach
 
 
-def cell(adapter: str, case: str) -> matrix.Cell:
+def cell(column: Column, case: str) -> matrix.Cell:
     """The cell as the file has it."""
-    (column,) = [column for column in written.read().adapters if column.adapter == adapter]
-    return column.cells[case]
+    (found,) = [one for one in written.read().adapters if (one.adapter, one.face) == (column.adapter, column.face)]
+    return found.cells[case]
 
 
 def test_it_is_of_the_versions_that_the_lock_files_pin_and_the_cards_name() -> None:
     """Where this fails the CLIs are newer than the table: `make conformance`."""
-    assert {column.adapter: column.version for column in written.read().adapters} == pinned()
-    assert {name: registry.adapter(name).card.versions for name in ADAPTERS} == {
-        name: (version,) for name, version in pinned().items()
+    versions = pinned()
+    assert {column.adapter: column.version for column in written.read().adapters}.items() <= versions.items()
+    assert {name: registry.adapter(name).card.versions for name in CLIS} == {
+        name: (version,) for name, version in versions.items()
     }
 
 
@@ -46,11 +47,34 @@ def test_every_headless_cli_of_the_registry_is_in_it() -> None:
 def test_every_case_is_in_it_and_every_cell_names_the_test_that_makes_it() -> None:
     known, table = written.all_cases(), written.read()
     assert [case.name for case in table.cases] == list(known)
-    assert [(case.title, case.capability, case.quick) for case in table.cases] == [
-        (case.title, case.capability, case.quick) for case in known.values()
+    assert [(case.title, case.capability, case.quick, case.faces) for case in table.cases] == [
+        (case.title, case.capability, case.quick, case.faces) for case in known.values()
     ]
-    named = {(column.adapter, name): one.test for column in table.adapters for name, one in column.cells.items()}
-    assert named == {(name, case.name): case.test_id(name) for name, case in CELLS}
+    named = {
+        (Column(column.adapter, column.face).id, name): one.test
+        for column in table.adapters
+        for name, one in column.cells.items()
+    }
+    assert named == {(column.id, case.name): case.test_id(column) for column, case in CELLS}
+
+
+def test_a_column_is_one_mode_of_a_cli_and_the_headless_one_has_its_name_alone() -> None:
+    assert [COLUMNS[name] for name in ("codex", "codex-dialogue", "codex-acp-dialogue")] == [
+        Column("codex", "exec"),
+        Column("codex", "dialogue"),
+        Column("codex-acp", "dialogue"),
+    ]
+    assert [column.adapter for column in columns(("exec",))] == list(ADAPTERS)
+    assert "codex-acp" not in COLUMNS and len({*COLUMNS}) == len(columns(matrix.FACES))
+
+
+def test_the_modes_follow_each_other_and_a_row_is_only_in_those_of_its_case() -> None:
+    read = written.read()
+    faces = [column.face for column in read.adapters]
+    assert faces == sorted(faces, key=matrix.FACES.index)
+    for face in matrix.FACES:
+        cases, found = matrix.of_mode(read, face)
+        assert all(set(column.cells) == {case.name for case in cases} for column in found), face
 
 
 def test_every_capability_has_a_case() -> None:
@@ -60,25 +84,26 @@ def test_every_capability_has_a_case() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", ADAPTERS)
-def test_what_a_card_claims_works_and_what_works_is_claimed(adapter: str) -> None:
-    can = registry.adapter(adapter).card.faces["exec"]
+@pytest.mark.parametrize("name", COLUMNS)
+def test_what_a_card_claims_works_and_what_works_is_claimed(name: str) -> None:
+    column = COLUMNS[name]
+    can = registry.adapter(column.adapter).card.faces[column.face]
     for case in written.all_cases().values():
-        if case.capability and (case.name, adapter) not in FAILS:
-            assert (cell(adapter, case.name).status == "works") == case.claimed(adapter, can), (adapter, case.name)
+        if case.capability and column.face in case.faces and (case.name, name) not in FAILS:
+            assert (cell(column, case.name).status == "works") == case.claimed(column.adapter, can), case.name
 
 
 @pytest.mark.slow
 def test_a_cell_that_fails_has_its_reason_in_the_cases_and_no_other_fails() -> None:
-    fails = {(case.name, name) for name, case in CELLS if cell(name, case.name).status == "fails"}
+    fails = {(case.name, column.id) for column, case in CELLS if cell(column, case.name).status == "fails"}
     assert fails == set(FAILS)
-    assert all(cell(name, case).evidence == written.told(reason) for (case, name), reason in FAILS.items())
+    assert all(cell(COLUMNS[name], case).evidence == written.told(reason) for (case, name), reason in FAILS.items())
 
 
 @pytest.mark.slow
 def test_what_every_cli_must_do_is_never_unsupported() -> None:
-    musts = [(name, case) for name, case in CELLS if not case.capability]
-    assert [(name, case.name) for name, case in musts if cell(name, case.name).status == "unsupported"] == []
+    musts = [(column, case.name) for column, case in CELLS if not case.capability]
+    assert [(column.id, case) for column, case in musts if cell(column, case).status == "unsupported"] == []
 
 
 def test_every_cli_that_can_do_less_than_all_names_its_settings() -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from beam.api import matrix
 from tests.conformance import cases
-from tests.conformance.adapters import pinned
+from tests.conformance.adapters import columns, pinned
 
 FILE = Path(__file__).parents[2] / "beam" / "agents" / "conformance.json"
 MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops", "reach")
@@ -31,30 +31,31 @@ def all_cases() -> dict[str, cases.Case]:
 
 
 def write(seen: Iterable[Mapping[str, Any]], *, date: str) -> None:
-    """Puts the cells of one run into the file. Those of another version, of no case and of no CLI any more go."""
+    """Puts the cells of one run into the file. Those of another version, of no case and of no column any more go."""
     known, versions = all_cases(), pinned()
-    before = {column.adapter: column for column in read().adapters} if FILE.exists() else {}
-    columns = []
-    for adapter, version in versions.items():
-        kept = before.get(adapter)
+    faces = [face for face in matrix.FACES if any(face in case.faces for case in known.values())]
+    before = {(column.adapter, column.face): column for column in read().adapters} if FILE.exists() else {}
+    written = []
+    for column in columns(faces):
+        version, kept = versions[column.adapter], before.get((column.adapter, column.face))
         cells = dict(kept.cells) if kept is not None and kept.version == version else {}
         for cell in seen:
-            if cell["adapter"] == adapter:
+            if cell["column"] == column.id:
                 case = known[cell["case"]]
                 cells[case.name] = matrix.Cell(
                     status=msgspec.convert(cell["status"], matrix.Word),
-                    test=case.test_id(adapter),
+                    test=case.test_id(column),
                     evidence=told(cell["evidence"]),
                     date=date,
                     attempts=cell.get("attempts", {}),
                 )
-        ordered = {name: cells[name] for name in known if name in cells}
-        columns.append(matrix.Column(adapter=adapter, version=version, face="exec", cells=ordered))
+        ordered = {name: cells[name] for name, case in known.items() if name in cells and column.face in case.faces}
+        written.append(matrix.Column(adapter=column.adapter, version=version, face=column.face, cells=ordered))
     rows = tuple(
-        matrix.Case(name=case.name, title=case.title, capability=case.capability, quick=case.quick)
+        matrix.Case(name=case.name, title=case.title, capability=case.capability, quick=case.quick, faces=case.faces)
         for case in known.values()
     )
-    FILE.write_text(_text(matrix.Matrix(cases=rows, adapters=tuple(columns))), "utf-8")
+    FILE.write_text(_text(matrix.Matrix(cases=rows, adapters=tuple(written))), "utf-8")
 
 
 def read() -> matrix.Matrix:

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from beam.agents import registry
 from beam.agents.base import Capabilities, Card, Face
 from beam.api import matrix
-from beam.cli.render.matrix import MARKS, MEANING
+from beam.cli.render.matrix import MARKS, MEANING, MODES
 from tests.conformance.attempts import ATTEMPTS, BELOW_FULL
 from tests.support.made import table
 
 
 def claimed() -> str:
     """What each headless CLI can do, by its card, and the version that the tests run."""
-    seen = matrix.matrix()
     lines = []
-    for column in seen.adapters:
+    for column in matrix.of_mode(matrix.matrix(), "exec")[1]:
         card = registry.adapter(column.adapter).card
         can = card.faces["exec"]
         line = (
@@ -52,18 +51,22 @@ def _figures(can: Capabilities) -> str:
 
 
 def seen() -> str:
-    """Every case and every CLI, and why a cell fails."""
+    """For each mode every case and every CLI that has the mode; and why a cell fails."""
     found = matrix.matrix()
-    rows = [
-        (
-            case.title,
-            *(MARKS[cell.status] if (cell := column.cells.get(case.name)) else "" for column in found.adapters),
-        )
-        for case in found.cases
-    ]
-    text = table(("", *(f"`{column.adapter}`" for column in found.adapters)), rows)
+    tables = []
+    for face in matrix.FACES:
+        cases, columns = matrix.of_mode(found, face)
+        rows = [
+            (case.title, *(MARKS[cell.status] if (cell := column.cells.get(case.name)) else "" for column in columns))
+            for case in cases
+        ]
+        if columns:
+            tables.append(table((MODES[face], *(f"`{column.adapter}`" for column in columns)), rows))
+    text = "\n".join(tables)
     fails = [
-        f"- `{line.adapter}`, {line.title}: {line.evidence}" for line in matrix.lines(found) if line.status == "fails"
+        f"- `{line.adapter}`, {MODES[line.face]}, {line.title}: {line.evidence}"
+        for line in matrix.lines(found)
+        if line.status == "fails"
     ]
     why = "\n".join(["", "Why cells fail:", "", *fails, ""]) if fails else ""
     return f"{MEANING}\n\n{text}{why}"
@@ -87,7 +90,8 @@ def reach() -> str:
     found = matrix.matrix()
     text = [_LETTERS_MEAN, ""]
     for access in BELOW_FULL:
-        columns = {column.adapter: attempts_of(column, access) for column in found.adapters}
+        headless = matrix.of_mode(found, "exec")[1]
+        columns = {column.adapter: attempts_of(column, access) for column in headless}
         columns = {name: seen for name, seen in columns.items() if seen}
         rows = [
             (attempt.title, *(_letters(seen.get(attempt.name, {})) for seen in columns.values()))
@@ -117,7 +121,6 @@ def _letters(tools: dict[str, matrix.Result]) -> str:
     return " ".join(_LETTERS[tools[tool]] for tool in ("file", "shell") if tool in tools)
 
 
-_FACES: dict[Face, str] = {"exec": "headless", "dialogue": "own protocol", "terminal": "on its screen"}
 _TITLES = {
     "resume": "goes on with a session",
     "fork": "copies a session",
@@ -152,13 +155,13 @@ def faces() -> str:
     for name, title in _TITLES.items():
         able = {
             face: [card.name for card in cards if face in card.faces and getattr(card.faces[face], name)]
-            for face in _FACES
+            for face in MODES
         }
-        rows.append((title, *(_several(able[face], cards, face) for face in _FACES)))
+        rows.append((title, *(_several(able[face], cards, face) for face in MODES)))
         if not able["dialogue"]:
             lacking.append(title)
-    have = ("has this mode", *(", ".join(f"`{card.name}`" for card in cards if face in card.faces) for face in _FACES))
-    text = table(("", *_FACES.values()), [have, *rows])
+    have = ("has this mode", *(", ".join(f"`{card.name}`" for card in cards if face in card.faces) for face in MODES))
+    text = table(("", *MODES.values()), [have, *rows])
     return f"{text}\nNo CLI has over its own protocol: {', '.join(lacking) or 'nothing is lacking'}.\n"
 
 

@@ -9,35 +9,46 @@ from beam import conformance
 from beam.cli.render.text import escape_controls, write
 
 MARKS: dict[conformance.Word, str] = {"works": "✓", "unsupported": "-", "fails": "✗"}
+MODES: dict[conformance.Face, str] = {"exec": "headless", "dialogue": "own protocol", "terminal": "on its screen"}
 MEANING = "✓ works   - unsupported, and beam says so   ✗ fails"
 _WIDTH = 79
 
 
 def as_table(table: conformance.Matrix) -> None:
-    """Print it for a person: a row per case, a narrow column per CLI, then the legend and the reasons of failures."""
-    names = conformance.short_names([column.adapter for column in table.adapters])
+    """Print it for a person: for each mode a row per case and a narrow column per CLI, then the legend and the reasons
+    of failures."""
+    versions = {column.adapter: column.version for column in table.adapters}
+    short = dict(zip(versions, conformance.short_names(tuple(versions)), strict=True))
     title = max((len(case.title) for case in table.cases), default=0)
-    _row("", title, names)
-    for case in table.cases:
-        cells = [column.cells.get(case.name) for column in table.adapters]
-        marks = [" " if cell is None else MARKS[cell.status] for cell in cells]
-        _row(case.title, title, [mark.center(len(name)) for mark, name in zip(marks, names, strict=True)])
-    columns = zip(names, table.adapters, strict=True)
-    versions = (f"{name} {column.adapter} {column.version}" for name, column in columns)
-    write(sys.stdout, f"\n{MEANING}\n")
-    _paragraph(", ".join(word.replace(" ", "\xa0") for word in versions))
+    for face in conformance.FACES:
+        cases, columns = conformance.of_mode(table, face)
+        if columns:
+            _row(MODES[face].upper(), title, [short[column.adapter] for column in columns])
+        for case in cases:
+            cells = [column.cells.get(case.name) for column in columns]
+            marks = [" " if cell is None else MARKS[cell.status] for cell in cells]
+            names = (short[column.adapter] for column in columns)
+            _row(case.title, title, [mark.center(len(name)) for mark, name in zip(marks, names, strict=True)])
+        if columns:
+            write(sys.stdout, "\n")
+    write(sys.stdout, f"{MEANING}\n")
+    told = (f"{short[name]} {name} {version}" for name, version in versions.items())
+    _paragraph(", ".join(word.replace(" ", "\xa0") for word in told))
     for line in conformance.lines(table):
         if line.status == "fails":
-            _paragraph(f"✗ {line.adapter}, {line.title}: {line.evidence}")
+            _paragraph(f"✗ {line.adapter}, {MODES[line.face]}, {line.title}: {line.evidence}")
 
 
 def as_tabs(table: conformance.Matrix) -> None:
     """Print it for a program: separated by tabs, names in full; a cell that was not run is empty."""
-    write(sys.stdout, "\t".join(["CASE", *(column.adapter for column in table.adapters)]) + "\n")
-    for case in table.cases:
-        cells = (column.cells.get(case.name) for column in table.adapters)
-        words = ("" if cell is None else cell.status for cell in cells)
-        write(sys.stdout, "\t".join([case.title, *words]) + "\n")
+    adapters = list(dict.fromkeys(column.adapter for column in table.adapters))
+    write(sys.stdout, "\t".join(["MODE", "CASE", *adapters]) + "\n")
+    for face in conformance.FACES:
+        cases, columns = conformance.of_mode(table, face)
+        for case in cases:
+            cells = {column.adapter: cell for column in columns if (cell := column.cells.get(case.name))}
+            words = (cells[name].status if name in cells else "" for name in adapters)
+            write(sys.stdout, "\t".join([face, case.title, *words]) + "\n")
 
 
 def _row(title: str, width: int, cells: list[str]) -> None:

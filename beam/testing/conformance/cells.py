@@ -63,7 +63,7 @@ def shown(capability: str) -> Act:
 
     def act(subject: Subject) -> str:
         faces = subject.cli("agent", "show", subject.name, "--json").json["card"]["faces"]
-        assert not faces["exec"][capability]
+        assert not faces[subject.face][capability]
         return f"`beam agent show {subject.name}` does not list {capability}"
 
     return act

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from beam.agents import registry
-from beam.agents.base import Capabilities
+from beam.agents.base import Capabilities, Face
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.testing.fake_model import FakeModel
 
@@ -106,19 +106,20 @@ class Place:
 
 
 class Subject:
-    """The agent CLI of the adapter `name`. `cli` is `beam` in its place, `send` the real `beam send` by the headless
-    face."""
+    """The agent CLI of the adapter `name`. `cli` is `beam` in its place, `send` the real `beam send` by the mode
+    `face`."""
 
-    def __init__(self, name: str, cli: Any, model: FakeModel) -> None:
+    def __init__(self, name: str, cli: Any, model: FakeModel, face: Face = "exec") -> None:
         self.name = name
+        self.face = face
         self.model = model
         self.cli = cli
         self._once: dict[str, Any] = {}
 
     @cached_property
     def can(self) -> Capabilities:
-        """Return the capabilities that its card claims for the headless mode."""
-        return registry.adapter(self.name).card.faces["exec"]
+        """Return the capabilities that its card claims for the mode."""
+        return registry.adapter(self.name).card.faces[self.face]
 
     @property
     def least(self) -> str | None:
@@ -131,7 +132,7 @@ class Subject:
         """Return the words of `beam send` before the prompt."""
         wanted = access or self.least
         rights = ("--access", wanted) if wanted else ()
-        return ("send", agent or self.name, "--via", "exec", "--json", *rights, *options)
+        return ("send", agent or self.name, "--via", self.face, "--json", *rights, *options)
 
     def send(
         self,
