@@ -1,4 +1,4 @@
-"""What a person does from the board, through the public API alone. Each runs in a thread and returns what was done."""
+"""What a person can do from the board, through the public API alone. Each action returns its result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beam import Beam, BeamError, NotFoundError, Options, UnsupportedError, clock
-from beam.board.asking import Answer
+from beam.board.decision import Answer
 from beam.cli.render.team import changed
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Actions:
-    """The actions. `beam` is the root of this folder; agents of other folders get their own."""
+    """The actions. `beam` acts on this folder; for each other folder a `Beam` is made when it is needed."""
 
     def __init__(self, beam: Beam, *, claude_homes: Sequence[str] = ()) -> None:
         self._beam = beam
@@ -28,15 +28,15 @@ class Actions:
         if project == self._beam.home.project:
             return self._beam
         if project not in self._others:
-            self._others[project] = Beam(cwd=project, environ=_elsewhere(self._beam.environ))
+            self._others[project] = Beam(cwd=project, environ=_without_root(self._beam.environ))
         return self._others[project]
 
     def send(self, row: Row, text: str) -> str:
-        """Send the agent a message, or a team's member mail; what it answers comes in the stream."""
+        """Send a message to the agent, or mail to the team member. The answer appears in the stream."""
         if row.kind == "member":
             member, _, team = row.key.rpartition("@")
-            return _mailed(self._team(team, self._homes), member, text)
-        beam = self._of(row, "be sent messages")
+            return _send_mail(self._team(team, self._homes), member, text)
+        beam = self._beam_of_row(row, "be sent messages")
         agent = _agent(row)
         access = beam.default_access(agent, None)
         options = Options() if access is None else Options(access=access)
@@ -44,20 +44,20 @@ class Actions:
 
     def steer(self, row: Row, text: str) -> str:
         """Pass a text to the turn that runs."""
-        return self._of(row, "be told anything").steer(_agent(row), text)
+        return self._beam_of_row(row, "be told anything").steer(_agent(row), text)
 
     def interrupt(self, row: Row, message_id: str) -> str:
         """End the turn of exactly this message."""
-        return self._of(row, "be interrupted").interrupt(message_id)
+        return self._beam_of_row(row, "be interrupted").interrupt(message_id)
 
     def pause(self, row: Row) -> str:
-        """Stop the agent's queue, or resume it if it is paused."""
-        beam, agent = self._of(row, "be paused"), _agent(row)
+        """Pause the agent's queue, or resume it if it is paused."""
+        beam, agent = self._beam_of_row(row, "be paused"), _agent(row)
         return beam.resume(agent) if row.state == "paused" else beam.pause(agent)
 
     def diff(self, row: Row) -> str:
         """Return what changed since the agent's last turn began, as a patch."""
-        found = self._of(row, "be compared").diff(_agent(row))
+        found = self._beam_of_row(row, "be compared").diff(_agent(row))
         since = f"since turn {found.turn} of {found.agent} began ({found.ts}), in {found.folder}"
         if not found.changes.files:
             return f"nothing changed {since}"
@@ -72,14 +72,14 @@ class Actions:
 
     def mail(self, team: TeamLine, member: str, text: str) -> str:
         """Put mail into the inbox of a team's member."""
-        return _mailed(self._team(team.team, [team.home]), member, text)
+        return _send_mail(self._team(team.team, [team.home]), member, text)
 
     def add_task(self, team: TeamLine, subject: str) -> str:
         """Add a task."""
         return changed(self._team(team.team, [team.home]).add_task(subject))
 
     def claim_task(self, team: TeamLine, number: str, owner: str) -> str:
-        """Make somebody the owner of a free task."""
+        """Make `owner` the owner of a free task."""
         return changed(self._team(team.team, [team.home]).claim_task(number, owner))
 
     def start_task(self, team: TeamLine, number: str) -> str:
@@ -91,7 +91,7 @@ class Actions:
         return changed(self._team(team.team, [team.home]).finish_task(number))
 
     def block_task(self, team: TeamLine, number: str, by: str) -> str:
-        """Make a task wait for another."""
+        """Make a task wait for the task `by`."""
         return changed(self._team(team.team, [team.home]).block_task(number, by))
 
     def _team(self, name: str, homes: Sequence[str]) -> TeamActions:
@@ -102,19 +102,19 @@ class Actions:
             raise NotFoundError(f"team {name} is gone", "beam team list", subject=name)
         return actions
 
-    def _of(self, row: Row, what: str) -> Beam:
+    def _beam_of_row(self, row: Row, what: str) -> Beam:
         if row.project is None:
             raise UnsupportedError(f"{row.name} was not started by beam, and can't {what} from here")
         return self.beam_of(row.project)
 
 
-def _mailed(team: TeamActions, member: str, text: str) -> str:
+def _send_mail(team: TeamActions, member: str, text: str) -> str:
     sent = team.send(member, text)
     return f"in the inbox of {sent.to}; that it comes from {sent.sender}, nothing there proves"
 
 
-def said(action: Callable[[], str]) -> tuple[bool, str]:
-    """Return whether it was done, and what was done or why not, on one line."""
+def attempt(action: Callable[[], str]) -> tuple[bool, str]:
+    """Run the action. Return whether it succeeded, and a line with its result or the error."""
     try:
         return True, action()
     except BeamError as error:
@@ -136,5 +136,5 @@ def _agent(row: Row) -> str:
     return row.key.removeprefix(f"{row.project}/")
 
 
-def _elsewhere(environ: Mapping[str, str]) -> dict[str, str]:
+def _without_root(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name != "BEAM_ROOT"}

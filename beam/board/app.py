@@ -1,4 +1,4 @@
-"""The board: its keys and its mouse, over the picture and what can be done to whom the cursor is on."""
+"""The board: its keys and mouse clicks, and what each does."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from beam.board import bars
-from beam.board.acting import Acting
-from beam.board.dialogs import Reader, Typed
+from beam.board.dialogs import InputDialog, TextDialog
 from beam.board.help import HELP, TASK_KEYS, keys_of
-from beam.board.lines import Fixed, Lines
+from beam.board.lines import FixedLines, Lines
 from beam.board.panes import PANES, TEAM
+from beam.board.picture_actions import PictureWithActions
 from beam.board.spans import SCALES_S
-from beam.board.stream import parse_filter, whole
+from beam.board.stream import detail_lines, parse_filter
 from beam.board.words import Piece, as_text, plain
 
 
-class Board(Acting):
-    """The board over a feed."""
+class Board(PictureWithActions):
+    """The application of `beam board`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c", "quit", show=False),
@@ -42,7 +42,7 @@ class Board(Acting):
     ]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key acts now: in a dialog only those of the dialog do."""
+        """Return whether a key acts now: while a dialog is open, only the keys of the dialog do."""
         return len(self.screen_stack) == 1 or action not in _OF_THE_BOARD
 
     def on_lines_moved(self, event: Lines.Moved) -> None:
@@ -55,18 +55,20 @@ class Board(Acting):
             self._note = Piece("")
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        """Show an event in full, or only the events of a row."""
+        """Show the chosen event in full, or only the events of the chosen row."""
         if event.lines.id == "table":
             self.action_only()
         elif event.lines.id == "pane" and self._at == 0 and event.at < len(self.stream):
             shown = self.stream[event.at]
-            self.push_screen(Reader(f"{shown.name}: {shown.event.__struct_config__.tag}", "\n".join(whole(shown))))
+            self.push_screen(
+                TextDialog(f"{shown.name}: {shown.event.__struct_config__.tag}", "\n".join(detail_lines(shown)))
+            )
         elif event.lines.id == "pane":
             line = event.lines.source.line(event.at, 2_000)
-            self.push_screen(Reader(PANES[self._at], as_text(line)))
+            self.push_screen(TextDialog(PANES[self._at], as_text(line)))
 
     def on_click(self, event: events.Click) -> None:
-        """Do what the key under the mouse does."""
+        """Do what the clicked key does, or show the clicked pane."""
         if len(self.screen_stack) > 1 or event.widget is None:
             return
         if event.widget.id == "tabs":
@@ -79,25 +81,25 @@ class Board(Acting):
                 self.run_worker(self.run_action(action))
 
     def action_other_half(self) -> None:
-        """Move the keys to the other half."""
+        """Give the focus to the other half."""
         if len(self.screen_stack) > 1:
             self.screen.focus_next()
             return
         self._lines("pane" if self.focused is self._lines("table") else "table").focus()
 
     def action_pane(self, at: int) -> None:
-        """Show another pane."""
+        """Show the pane with that number."""
         self._at = at
         self.feed.wanted_team = (self.feed.wanted_team or "") if at == TEAM else None
         if at == TEAM:
-            self.feed.look_soon()
+            self.feed.refresh_soon()
         pane = self._lines("pane")
         pane.follows, pane.has_cursor = at == 0, True
-        pane.show({0: self._stream_lines, TEAM: self._team_lines, 2: self._times}.get(at, Fixed([])))
+        pane.show({0: self._stream_lines, TEAM: self._team_lines, 2: self._times}.get(at, FixedLines([])))
         self.tick()
 
     def action_scale(self, by: int) -> None:
-        """Show more or less time."""
+        """Show a longer or a shorter time."""
         self._times.scale = max(0, min(len(SCALES_S) - 1, self._times.scale + by))
         self.tick()
 
@@ -114,13 +116,13 @@ class Board(Acting):
         row = self._row()
         if row is None:
             return
-        self._typed_filter = ""
+        self._filter_text = ""
         self.stream.use(parse_filter("", key="" if self.stream.filter.key == row.key else row.key))
         self.action_pane(0)
 
     def action_no_filter(self) -> None:
         """Show all events again."""
-        self._typed_filter, self._note = "", Piece("")
+        self._filter_text, self._note = "", Piece("")
         self.stream.use(parse_filter(""))
         self.tick()
 
@@ -129,16 +131,16 @@ class Board(Acting):
 
         def use(text: str | None) -> None:
             if text is not None:
-                self._typed_filter = plain(text)
+                self._filter_text = plain(text)
                 self.stream.use(parse_filter(text))
                 self.action_pane(0)
 
         title = "Show only events with these words, agent:NAME, team:PART or type:task.*"
-        self.push_screen(Typed(title, self._typed_filter), use)
+        self.push_screen(InputDialog(title, self._filter_text), use)
 
     def action_help(self) -> None:
         """Show all keys."""
-        self.push_screen(Reader("Keys of beam board", HELP))
+        self.push_screen(TextDialog("Keys of beam board", HELP))
 
 
 _OF_THE_BOARD = frozenset(

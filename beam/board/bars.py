@@ -1,4 +1,4 @@
-"""The single lines of the board: its title, the names of its panes, what was said last, and its keys. Pure."""
+"""The single lines of the board: its title, the names of its panes, the last result, and its keys. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from beam.board.panes import PANES
 from beam.board.rows import Row
-from beam.board.words import Drawn, Piece, cell, money, plain
+from beam.board.words import Piece, StyledLine, cell, money, plain
 
 if TYPE_CHECKING:
     from beam import AskLine
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Key = tuple[str, str, str]  # the key, what it does, the name of its action
 
 
-def title(rows: Sequence[Row], clock: str, width: int) -> Drawn:
-    """Return how many are here, at work and asking, what they cost, and the time."""
+def title(rows: Sequence[Row], clock: str, width: int) -> StyledLine:
+    """Return the title: how many rows there are, work and ask, what they cost, and the time."""
     busy = sum(row.is_busy for row in rows)
     asks = sum(row.state == "asking" for row in rows)
     cost = sum(row.cost_usd or 0.0 for row in rows)
@@ -30,14 +30,14 @@ def title(rows: Sequence[Row], clock: str, width: int) -> Drawn:
     return (Piece(left, "bar"), Piece(asked, "bar"), Piece(space + right, "bar"))
 
 
-def tabs(shown: int, only: str) -> Drawn:
-    """Return the names of the panes, and what the stream is limited to: "" for nothing."""
+def tabs(shown: int, only: str) -> StyledLine:
+    """Return the names of the panes, and the filter of the stream. `only` is the filter, "" without one."""
     pieces = [Piece(f" {at + 1} {name} ", "bar" if at == shown else "dim") for at, name in enumerate(PANES)]
     return (*pieces, Piece(f"  only {only}, esc shows all" if only else "", "ask"))
 
 
 def tab_at(column: int) -> int | None:
-    """Return the pane whose name is in that column; None if none is."""
+    """Return the number of the pane whose name is at that column; None if there is none."""
     used = 0
     for at, name in enumerate(PANES):
         used += len(name) + 4
@@ -46,8 +46,8 @@ def tab_at(column: int) -> int | None:
     return None
 
 
-def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> Drawn:
-    """Return what was said last; if nothing was, who asks."""
+def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> StyledLine:
+    """Return the last result; if there is none, who asks."""
     if not asks or said.text:
         return (said,)
     first = asks[0][1]
@@ -55,8 +55,8 @@ def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> Drawn:
     return (Piece(plain(f"{first.agent} asks for {first.tool}{more}: a shows it"), "ask"),)
 
 
-def keys(known: Sequence[Key], width: int) -> Drawn:
-    """Return the keys that fit."""
+def keys(known: Sequence[Key], width: int) -> StyledLine:
+    """Return the line of keys: as many as fit."""
     pieces: list[Piece] = []
     for end, key, name, _ in _ends(known):
         if end > width:
@@ -66,7 +66,7 @@ def keys(known: Sequence[Key], width: int) -> Drawn:
 
 
 def action_at(known: Sequence[Key], column: int) -> str:
-    """Return the action of the key that is in that column; "" if none is."""
+    """Return the action of the key at that column; "" if there is none."""
     return next((action for end, _, _, action in _ends(known) if column < end), "")
 
 

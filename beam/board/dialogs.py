@@ -10,9 +10,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from beam.board.asking import Answer, Decision, ask_lines, offer
-from beam.board.lines import Fixed, Lines
-from beam.board.words import Piece, cell, plain, wrapped
+from beam.board.decision import Answer, Decision, ask_lines, offer
+from beam.board.lines import FixedLines, Lines
+from beam.board.words import Piece, cell, plain, wrap
 
 if TYPE_CHECKING:
     from textual import events
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from beam import AskLine
 
 
-def _fixed(lines: list[str], style: str = "") -> Fixed:
-    return Fixed([(Piece(line, style),) for line in lines])
+def _fixed(lines: list[str], style: str = "") -> FixedLines:
+    return FixedLines([(Piece(line, style),) for line in lines])
 
 
 _PATCH = {"+": "good", "-": "bad", "@": "tool"}  # by the first sign of a line
 
 
-class Reader(ModalScreen[None]):
-    """A text to read; of a patch, what was added and taken away has colours."""
+class TextDialog(ModalScreen[None]):
+    """A text to read. In a patch, added and removed lines have colours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss_it", show=False)]
 
@@ -52,25 +52,25 @@ class Reader(ModalScreen[None]):
         self.query_one("#text", Lines).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Cut the lines anew."""
+        """Wrap the lines to the new width."""
         self.call_after_refresh(self._fill)
 
     def _fill(self) -> None:
         text = self.query_one("#text", Lines)
         width = max(1, text.size.width)
         if not self._is_patch:
-            text.show(_fixed(wrapped(self._text, width)))
+            text.show(_fixed(wrap(self._text, width)))
             return
         lines = [(line, _PATCH.get(line[:1], "")) for line in self._text.splitlines()]
-        text.show(Fixed([(Piece(part, style),) for line, style in lines for part in wrapped(line, width)]))
+        text.show(FixedLines([(Piece(part, style),) for line, style in lines for part in wrap(line, width)]))
 
     def action_dismiss_it(self) -> None:
         """Go back."""
         self.dismiss()
 
 
-class Typed(ModalScreen[str | None]):
-    """A line to type; None if it was left."""
+class InputDialog(ModalScreen[str | None]):
+    """A line to type. The result is the text, or None if the person cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
 
@@ -87,13 +87,13 @@ class Typed(ModalScreen[str | None]):
             yield Lines(_fixed(["enter: do it  esc: back"], "dim"), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
-        """Type into the line."""
+        """Give the focus to the line."""
         for name in ("title", "keys"):
             self.query_one(f"#{name}", Lines).can_focus = False
         self.query_one(Input).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Return what was typed."""
+        """Close the dialog with what was typed."""
         self.dismiss(event.value)
 
     def action_leave(self) -> None:
@@ -101,8 +101,8 @@ class Typed(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class Question(ModalScreen[bool]):
-    """A question that `y` alone answers with yes."""
+class ConfirmDialog(ModalScreen[bool]):
+    """A question: `y` means yes, any other key no."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Question(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         with Vertical(classes="box low"):
-            lines = [*wrapped(plain(self._text), 70)[:3], "", "y does it, any other key goes back"]
+            lines = [*wrap(plain(self._text), 70)[:3], "", "y does it, any other key goes back"]
             yield Lines(_fixed(lines), id="text", has_cursor=False)
 
     def on_key(self, event: events.Key) -> None:
@@ -120,8 +120,8 @@ class Question(ModalScreen[bool]):
         self.dismiss(event.character == "y")
 
 
-class Deciding(ModalScreen[Answer]):
-    """An ask: all that would run, and its answer; "" if it was left for later."""
+class AskDialog(ModalScreen[Answer]):
+    """An ask with all that would run. The result is the answer, or "" if the person leaves it open."""
 
     def __init__(self, ask: AskLine) -> None:
         super().__init__()
@@ -142,11 +142,11 @@ class Deciding(ModalScreen[Answer]):
         self.query_one("#text", Lines).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Cut the lines anew."""
+        """Wrap the lines to the new width."""
         self.call_after_refresh(self._fill)
 
     def on_lines_moved(self, event: Lines.Moved) -> None:
-        """Record that the end was seen."""
+        """Record that the person saw the end."""
         self._draw()
 
     def _fill(self) -> None:
@@ -160,11 +160,11 @@ class Deciding(ModalScreen[Answer]):
         keys = self.query_one("#keys", Lines)
         width = max(1, keys.size.width)
         more = "" if self.decision.is_read else " (more below)"
-        parts = wrapped(self.decision.line + more, width)[:3]
-        keys.show(Fixed([(Piece(cell(part, width), "ask" if self.decision.chosen else "key"),) for part in parts]))
+        parts = wrap(self.decision.line + more, width)[:3]
+        keys.show(FixedLines([(Piece(cell(part, width), "ask" if self.decision.chosen else "key"),) for part in parts]))
 
     def on_key(self, event: events.Key) -> None:
-        """Take a key that answers; others scroll."""
+        """Handle a key of the answer; other keys scroll."""
         if event.key == "escape" and not self.decision.chosen:
             self.dismiss("")
             return

@@ -1,4 +1,4 @@
-"""What the lower half shows: the stream, a team, who worked when, or the costs. Sources of lines; pure."""
+"""The lines of the table and of each pane: the stream, a team, the time line, the costs. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from beam.board import rows, spans, stream, teams
-from beam.board.lines import Fixed, Source
+from beam.board.lines import FixedLines, LineSource
 from beam.board.rows import Row
-from beam.board.words import Drawn, Piece, cell, money
+from beam.board.words import Piece, StyledLine, cell, money
 
 if TYPE_CHECKING:
     from beam import TaskLine
@@ -17,7 +17,7 @@ PANES = ("Stream", "Team", "Time", "Cost")
 TEAM = 1
 
 
-class Table(Source):
+class Table(LineSource):
     """Everyone, one line each; `now_s` and the times of the rows are seconds since 1970."""
 
     def __init__(self) -> None:
@@ -28,17 +28,17 @@ class Table(Source):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def line(self, at: int, width: int) -> Drawn:
+    def line(self, at: int, width: int) -> StyledLine:
         """Return the row as a line."""
         row = self.rows[at]
-        return rows.drawn(row, width, self.now_s, self.since_s.get(row.key))
+        return rows.draw_row(row, width, self.now_s, self.since_s.get(row.key))
 
-    def heads(self, width: int) -> Sequence[Drawn]:
+    def header_lines(self, width: int) -> Sequence[StyledLine]:
         """Return the names of the columns."""
-        return (rows.head(width),)
+        return (rows.header_line(width),)
 
 
-class StreamLines(Source):
+class StreamLines(LineSource):
     """The stream."""
 
     def __init__(self, kept: stream.Stream) -> None:
@@ -47,37 +47,37 @@ class StreamLines(Source):
     def __len__(self) -> int:
         return len(self.kept)
 
-    def line(self, at: int, width: int) -> Drawn:
+    def line(self, at: int, width: int) -> StyledLine:
         """Return the event as a line."""
-        return stream.drawn(self.kept[at], width)
+        return stream.draw_event(self.kept[at], width)
 
 
 _NO_TEAM = teams.Entry((Piece("no team is here; beam team list names those of Claude Code", "dim"),))
 
 
-class TeamLines(Source):
-    """A team. What is selected stays selected when its line moves."""
+class TeamLines(LineSource):
+    """A team. The selected member or task stays selected when its line moves."""
 
     def __init__(self) -> None:
-        self.look: teams.TeamLook | None = None
+        self.snapshot: teams.TeamSnapshot | None = None
         self._selected = ("", "")
         self._entries: Sequence[teams.Entry] = [_NO_TEAM]
         self._width = 0
 
-    def take(self, look: teams.TeamLook | None, width: int) -> None:
-        """Make the lines of that look at a team, unless they are made."""
-        if look is self.look and width == self._width:
+    def show(self, snapshot: teams.TeamSnapshot | None, width: int) -> None:
+        """Show that snapshot of a team at that width; do nothing if it is shown already."""
+        if snapshot is self.snapshot and width == self._width:
             return
-        self.look, self._width = look, width
-        self._entries = [_NO_TEAM] if look is None else list(teams.entries(look, width))
+        self.snapshot, self._width = snapshot, width
+        self._entries = [_NO_TEAM] if snapshot is None else list(teams.entries(snapshot, width))
 
     def select(self, at: int) -> None:
-        """Take that line as the selected one."""
+        """Select the member or task at that line."""
         found = self._entries[at] if at < len(self._entries) else _NO_TEAM
         self._selected = (found.kind, found.id)
 
     def place_of(self, at: int) -> int:
-        """Return where the selected member or task is now; `at` if none is selected, or it is gone."""
+        """Return the line of the selected member or task; `at` if there is none."""
         kind, _ = self._selected
         places = (place for place, each in enumerate(self._entries) if (each.kind, each.id) == self._selected)
         found = next(places, None) if kind else at
@@ -89,7 +89,7 @@ class TeamLines(Source):
     def task(self) -> TaskLine | None:
         """Return the selected task."""
         kind, number = self._selected
-        known = self.look.tasks if self.look is not None and kind == "task" else ()
+        known = self.snapshot.tasks if self.snapshot is not None and kind == "task" else ()
         return next((each for each in known if each.id == number), None)
 
     @property
@@ -101,13 +101,13 @@ class TeamLines(Source):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def line(self, at: int, width: int) -> Drawn:
+    def line(self, at: int, width: int) -> StyledLine:
         """Return the line."""
         return self._entries[at].line
 
 
-class TimeLines(Source):
-    """Who worked when: the rows that did, the longest at work first."""
+class TimeLines(LineSource):
+    """The time line: a bar for each row that worked, the row that worked longest first."""
 
     def __init__(self, known: spans.Spans, names: dict[str, str]) -> None:
         self._known = known
@@ -118,7 +118,7 @@ class TimeLines(Source):
         self._keys: list[str] = []
 
     def tick(self, now_s: float, clock: str) -> None:
-        """Take in the time and who worked in the time that is shown."""
+        """Set the current time, and find the rows that worked in the time shown."""
         self.now_s, self.clock = now_s, clock
         begin = now_s - self.scale_s
         sums = {
@@ -133,7 +133,7 @@ class TimeLines(Source):
         """Return how many seconds are shown."""
         return spans.SCALES_S[self.scale]
 
-    def heads(self, width: int) -> Sequence[Drawn]:
+    def header_lines(self, width: int) -> Sequence[StyledLine]:
         """Return the axis."""
         (axis,) = spans.axis(self.now_s, self.scale_s, max(1, width - 17), self.clock)
         return ((Piece(cell("+/- other scale", 17), "dim"), axis),)
@@ -141,7 +141,7 @@ class TimeLines(Source):
     def __len__(self) -> int:
         return len(self._keys) or 1
 
-    def line(self, at: int, width: int) -> Drawn:
+    def line(self, at: int, width: int) -> StyledLine:
         """Return the bar of one row."""
         if not self._keys:
             return (Piece("nobody worked in this time", "dim"),)
@@ -153,12 +153,12 @@ class TimeLines(Source):
 
 def cost_lines(
     costs: spans.Costs, everyone: Sequence[Row], *, now_s: float, scale_s: float, width: int, since: str
-) -> Fixed:
-    """Return the costs: a bar for each part of the time that is shown, then the sums of everyone."""
+) -> FixedLines:
+    """Return the costs: a bar for each part of the time shown, then a line for each row."""
     begin = now_s - scale_s
     graph, most = costs.sparkline(begin, now_s, max(10, width - 17))
     total = sum(usd for usd, _, _ in costs.by_key(begin).values())
-    shown: list[Drawn] = [
+    shown: list[StyledLine] = [
         (Piece(cell(f"turns that ended since {since}: {money(total)}, most at once {money(most)}", width), "head"),),
         (Piece(cell("+/- other scale", 17), "dim"), Piece(graph, "good")),
         (Piece(cell("", 17)), *spans.axis(now_s, scale_s, max(10, width - 17), "now")),
@@ -172,4 +172,4 @@ def cost_lines(
         shown.append(spans.cost_line(row.name, cost, row.tokens or 0, highest, width, is_estimate=row.is_estimate))
     if not known:
         shown.append((Piece("no cost is known yet", "dim"),))
-    return Fixed(shown)
+    return FixedLines(shown)

@@ -1,6 +1,6 @@
-"""The picture of the board: the table of everyone above, a pane below it, and what is read and folded into both.
+"""The picture of the board: a table of everyone, and a pane below it.
 
-One tick drains what came, folds it and draws once. Knows no key.
+Each tick applies the new events and snapshots, and draws once. The keys are in other modules.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from beam import clock
 from beam.board import bars
 from beam.board.actions import seconds_of
 from beam.board.help import keys_of
-from beam.board.lines import Fixed, Lines
+from beam.board.lines import FixedLines, Lines
 from beam.board.panes import PANES, TEAM, StreamLines, Table, TeamLines, TimeLines, cost_lines
-from beam.board.rows import Everyone, Look, Row
+from beam.board.rows import Everyone, Row, Snapshot
 from beam.board.spans import Costs, Spans
-from beam.board.stream import Stream, shown_of
+from beam.board.stream import Stream, stream_event
 from beam.board.words import Piece, plain
 
 if TYPE_CHECKING:
     from beam import AskLine
-    from beam.board.feed import Came, Feed
-    from beam.board.teams import TeamLook
+    from beam.board.feed import Feed, ReceivedEvent
+    from beam.board.teams import TeamSnapshot
 
 _TICK_S = 0.25
 _NOTE_S = 15.0  # how long what was said stands
@@ -47,7 +47,7 @@ ModalScreen { align: center middle; }
 
 
 class Picture(App[None]):
-    """The picture over a feed. `now` returns seconds since 1970."""
+    """The table and the panes, fed by a `Feed`. `now` returns seconds since 1970."""
 
     CSS = _CSS
     ENABLE_COMMAND_PALETTE = False
@@ -65,25 +65,25 @@ class Picture(App[None]):
         self._times = TimeLines(self.spans, self._names)
         self._stream_lines = StreamLines(self.stream)
         self._team_lines = TeamLines()
-        self._team: TeamLook | None = None
+        self._team: TeamSnapshot | None = None
         self._asks: Sequence[tuple[Path, AskLine]] = ()
         self._at = 0
         self._note: Piece = Piece("looking …", "dim")
         self._noted = (self._note, now())
         self._selected = ""
-        self._typed_filter = ""
+        self._filter_text = ""
 
     def compose(self) -> ComposeResult:
         """Make the widgets."""
-        yield Lines(Fixed([]), id="title", has_cursor=False)
+        yield Lines(FixedLines([]), id="title", has_cursor=False)
         yield Lines(self.table, id="table")
-        yield Lines(Fixed([]), id="tabs", has_cursor=False)
+        yield Lines(FixedLines([]), id="tabs", has_cursor=False)
         yield Lines(self._stream_lines, id="pane", follows=True)
-        yield Lines(Fixed([]), id="note", has_cursor=False)
-        yield Lines(Fixed([]), id="keys", has_cursor=False)
+        yield Lines(FixedLines([]), id="note", has_cursor=False)
+        yield Lines(FixedLines([]), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
-        """Begin to read once the first picture is drawn."""
+        """Start the feed once the first picture is drawn."""
         for name in ("title", "tabs", "note", "keys"):
             self._lines(name).can_focus = False
         self._lines("table").focus()
@@ -98,11 +98,11 @@ class Picture(App[None]):
         self.call_after_refresh(self.tick)
 
     def on_unmount(self) -> None:
-        """Read no more."""
+        """Stop the feed."""
         self.feed.close()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the picture for the new size."""
+        """Draw the picture at the new size."""
         self.call_after_refresh(self.tick)
 
     def _lines(self, name: str) -> Lines:
@@ -111,14 +111,14 @@ class Picture(App[None]):
     # -- the tick ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Take what came, and draw once; before the widgets are there, and after, nothing."""
+        """Apply what is new, and draw once; do nothing while the widgets do not exist."""
         if not self.screen_stack or not self.screen_stack[0].query("#keys"):
             return
-        look = self.feed.take_look()
-        if look is not None:
-            self._take_look(look)
-        came = self.feed.take()
-        for each in came:
+        snapshot = self.feed.take_snapshot()
+        if snapshot is not None:
+            self._take_snapshot(snapshot)
+        received = self.feed.drain()
+        for each in received:
             self._take(each)
         team = self.feed.take_team()
         if team is not None:
@@ -128,32 +128,32 @@ class Picture(App[None]):
             self.feed.trouble = ""
         self._draw()
 
-    def _take_look(self, look: Look) -> None:
-        self.everyone.take_look(look)
-        self._asks = look.asks
+    def _take_snapshot(self, snapshot: Snapshot) -> None:
+        self.everyone.replace(snapshot)
+        self._asks = snapshot.asks
         now = self._now()
         for row in self.everyone.rows():
             self._names[row.key] = row.name
             if row.is_busy:
                 since = seconds_of(row.since)
                 kind = "asking" if row.state == "asking" else "working"
-                self.spans.seen(row.key, kind, now if since is None else since)
+                self.spans.mark_busy(row.key, kind, now if since is None else since)
             else:
-                self.spans.rests(row.key, now)
+                self.spans.mark_idle(row.key, now)
         if self._note.text == "looking …":
             self._note = Piece("")
 
-    def _take(self, came: Came) -> None:
-        at_s = seconds_of(came.event.ts) or self._now()
-        self.everyone.take(came.key, came.event)
-        self.spans.take(came.key, came.event, at_s)
-        self.costs.take(came.key, came.event, at_s)
-        self._names.setdefault(came.key, plain(came.name))
-        shown = shown_of(came.event, came.key, came.name)
+    def _take(self, received: ReceivedEvent) -> None:
+        at_s = seconds_of(received.event.ts) or self._now()
+        self.everyone.apply(received.key, received.event)
+        self.spans.apply(received.key, received.event, at_s)
+        self.costs.apply(received.key, received.event, at_s)
+        self._names.setdefault(received.key, plain(received.name))
+        shown = stream_event(received.event, received.key, received.name)
         if shown is not None:
-            gone = self.stream.gone
+            gone = self.stream.dropped
             self.stream.add(shown)
-            if self.stream.gone != gone and self._at == 0:
+            if self.stream.dropped != gone and self._at == 0:
                 pane = self._lines("pane")
                 pane.cursor, pane.top = max(0, pane.cursor - 1), max(0, pane.top - 1)
 
@@ -172,7 +172,7 @@ class Picture(App[None]):
         height = max(4, min(len(rows) + 2, self.size.height * 2 // 5))
         if table.styles.height is None or table.styles.height.value != height:
             table.styles.height = height
-        table.place(at or 0)
+        table.move_cursor(at or 0)
         table.refresh()
         width = max(1, pane.size.width)
         if self._noted[0] is not self._note:
@@ -181,7 +181,7 @@ class Picture(App[None]):
             self._note = Piece("")
         ts = clock.rfc3339(int(now * 1e9))[11:19]
         if self._at == TEAM:
-            self._team_lines.take(self._team, width)
+            self._team_lines.show(self._team, width)
             pane.cursor = self._team_lines.place_of(pane.cursor)
         elif self._at == 2:
             self._times.tick(now, ts)
@@ -196,16 +196,16 @@ class Picture(App[None]):
             ("keys", bars.keys(keys_of(PANES[self._at]), self.size.width)),
         ):
             source = self._lines(name).source
-            if not isinstance(source, Fixed) or list(source.lines) != [line]:
-                self._lines(name).show(Fixed([line]))
+            if not isinstance(source, FixedLines) or list(source.lines) != [line]:
+                self._lines(name).show(FixedLines([line]))
 
     def _only(self) -> str:
         active = self.stream.filter
-        return "" if active.is_empty else self._typed_filter or self._names.get(active.key, active.key)
+        return "" if active.is_empty else self._filter_text or self._names.get(active.key, active.key)
 
     def _row(self) -> Row | None:
         return self.everyone.get(self._selected)
 
-    def _say(self, text: str, style: str = "") -> None:
+    def _set_note(self, text: str, style: str = "") -> None:
         self._note = Piece(plain(text), style)
         self.tick()

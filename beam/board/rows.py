@@ -1,4 +1,4 @@
-"""Who is there: a row for each agent, session and member of a team, folded from looks at all of them and events since.
+"""A row for each agent, session and team member, folded from a snapshot of all and the events since it.
 
 Pure: time is an argument, and nothing is read here.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct, structs
 
 from beam import estimated_usd, events
-from beam.board.words import Drawn, Piece, cell, count, elapsed, money, plain
+from beam.board.words import Piece, StyledLine, cell, count, elapsed, money, plain
 from beam.cli.render.calls import brief, brief_call
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class Row(Struct, frozen=True, kw_only=True):
 
     @property
     def is_busy(self) -> bool:
-        """Return whether it works or asks."""
+        """Return whether the row's agent works or asks."""
         return self.state in _BUSY
 
 
-class Look(Struct, frozen=True, kw_only=True):
-    """Everything as it stood at `ts` (RFC 3339), when the look began."""
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """The state of everything at the time `ts` (RFC 3339), when beam began to read it."""
 
     ts: str
     agents: Sequence[tuple[Path, Sequence[AgentStatus]]] = ()
@@ -77,16 +77,16 @@ def agent_key(project: Path, agent: str) -> str:
     return f"{project}/{agent}"
 
 
-def rows_of(look: Look) -> list[Row]:
-    """Return a row for everyone that a look found."""
-    found = [_agent(project, line) for project, lines in look.agents for line in lines]
-    found += [_session(line) for line in look.sessions if not _is_member(line, look.teams)]
-    found += [_member(shown, at) for shown in look.teams for at in range(len(shown.members))]
+def rows_of(snapshot: Snapshot) -> list[Row]:
+    """Return a row for everyone in the snapshot."""
+    found = [_agent(project, line) for project, lines in snapshot.agents for line in lines]
+    found += [_session(line) for line in snapshot.sessions if not _is_member(line, snapshot.teams)]
+    found += [_member(shown, at) for shown in snapshot.teams for at in range(len(shown.members))]
     return found
 
 
 def _is_member(line: ForeignStatus, teams: Sequence[TeamShown]) -> bool:
-    """Return whether the session is that of a team's lead or member, who has a row already."""
+    """Return whether the session belongs to a team's lead or member, who has a row already."""
     return any(
         line.team == shown.team.team
         or line.pid == shown.team.lead_pid
@@ -176,45 +176,45 @@ def _member(shown: TeamShown, at: int) -> Row:
 
 
 class Everyone:
-    """The rows as they stand: the last look, and what events said since it began."""
+    """All rows: the last snapshot, changed by the events since."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
         self._told: dict[str, str] = {}  # key -> the time of the last event that changed its row
         self._looked = ""
 
-    def take_look(self, look: Look) -> None:
-        """Replace the rows by those of a look; a row of which an event came later keeps what that said."""
-        found = {row.key: row for row in rows_of(look)}
+    def replace(self, snapshot: Snapshot) -> None:
+        """Replace the rows by those of the snapshot. A row with a later event stays as the event left it."""
+        found = {row.key: row for row in rows_of(snapshot)}
         for key, row in found.items():
-            if self._told.get(key, "") > look.ts and key in self._rows:
+            if self._told.get(key, "") > snapshot.ts and key in self._rows:
                 before = self._rows[key]
                 found[key] = structs.replace(
                     row, state=before.state, since=before.since, tool=before.tool, asks=before.asks
                 )
-        self._rows, self._looked = found, look.ts
-        self._told = {key: ts for key, ts in self._told.items() if key in found and ts > look.ts}
+        self._rows, self._looked = found, snapshot.ts
+        self._told = {key: ts for key, ts in self._told.items() if key in found and ts > snapshot.ts}
 
-    def take(self, key: str, event: AnyEvent) -> None:
-        """Change the row of that key as the event says, unless the last look knows of it."""
+    def apply(self, key: str, event: AnyEvent) -> None:
+        """Apply an event to the row of that key, unless the last snapshot includes the event."""
         row = self._rows.get(key)
         if row is None or event.ts <= self._looked:
             return
-        new = _after(row, event)
+        new = _row_after(row, event)
         if new is not row:
             self._rows[key] = new
             self._told[key] = event.ts
 
     def rows(self) -> list[Row]:
-        """Return all rows: who asks, who is in trouble, who works, then the rest; by name within each."""
+        """Return all rows, sorted: those that ask, are in trouble, work, then the rest; by name within each group."""
         return sorted(self._rows.values(), key=lambda row: (_RANK.get(row.state, 5), row.kind, row.name, row.key))
 
     def get(self, key: str) -> Row | None:
-        """Return the row of that key."""
+        """Return the row of that key; None if there is none."""
         return self._rows.get(key)
 
 
-def _after(row: Row, event: AnyEvent) -> Row:
+def _row_after(row: Row, event: AnyEvent) -> Row:
     match event:
         case events.TurnStarted():
             return structs.replace(row, state="running", since=event.ts, tool="", message_id=event.message_id, what="")
@@ -277,12 +277,12 @@ def _after(row: Row, event: AnyEvent) -> Row:
 _NUMBERS = (7, 8, 9)  # columns of elapsed, tokens, cost
 
 
-def head(width: int) -> Drawn:
-    """Return the head of the table."""
+def header_line(width: int) -> StyledLine:
+    """Return the line with the names of the columns."""
     return (Piece(_line(width, ("WHO", "STATE", "FOR", "TOKENS", "COST", "WHERE", "DOES")), "head"),)
 
 
-def drawn(row: Row, width: int, now_s: float, started_s: float | None) -> Drawn:
+def draw_row(row: Row, width: int, now_s: float, started_s: float | None) -> StyledLine:
     """Return the row as a line of that width. `started_s` is when its state began (seconds since 1970)."""
     parts = (
         row.name,
@@ -310,7 +310,7 @@ def drawn(row: Row, width: int, now_s: float, started_s: float | None) -> Drawn:
 
 
 def _widths(width: int) -> tuple[int, int, int]:
-    """Return the widths of name, state and place."""
+    """Return the widths of the columns name, state and place."""
     if width < 100:
         return max(10, min(16, width // 5)), 10, 0
     return min(28, width // 6), 12, min(24, width // 8)

@@ -1,4 +1,4 @@
-"""Who worked when, and what it cost over time. Pure folds of events, and their pictures as lines."""
+"""When each row worked, and what that cost over time: folds of events, and their bars. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from beam import AnyEvent, estimated_usd, events
-from beam.board.words import Drawn, Piece, cell, count, money
+from beam.board.words import Piece, StyledLine, cell, count, money
 
 _KEPT_SPANS = 500  # of one row
 _KEPT_COSTS = 20_000
@@ -17,7 +17,7 @@ SCALES_S = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 
 
 class Span(Struct):
-    """A time in which somebody was `working` or `asking`; `end_s` is None while it lasts (seconds since 1970)."""
+    """A time in which a row was `working` or `asking`, in seconds since 1970. `end_s` is None while it lasts."""
 
     kind: str
     begin_s: float
@@ -30,20 +30,20 @@ class Spans:
     def __init__(self) -> None:
         self.by_key: dict[str, list[Span]] = {}
 
-    def seen(self, key: str, kind: str, since_s: float) -> None:
-        """Record that somebody works or asks since then, if its beginning was not seen."""
+    def mark_busy(self, key: str, kind: str, since_s: float) -> None:
+        """Begin a span at that time, unless one is open."""
         spans = self.by_key.setdefault(key, [])
         if not spans or spans[-1].end_s is not None:
             spans.append(Span(kind, since_s))
 
-    def rests(self, key: str, now_s: float) -> None:
-        """Record that somebody neither works nor asks, if its end was not seen."""
+    def mark_idle(self, key: str, now_s: float) -> None:
+        """End the open span at that time, if there is one."""
         spans = self.by_key.get(key)
         if spans and spans[-1].end_s is None:
             spans[-1].end_s = now_s
 
-    def take(self, key: str, event: AnyEvent, at_s: float) -> None:
-        """Record an event of that time."""
+    def apply(self, key: str, event: AnyEvent, at_s: float) -> None:
+        """Apply an event of that time."""
         match event:
             case events.TurnStarted() | events.SessionPrompted() | events.MemberWorking():
                 self._begin(key, "working", at_s)
@@ -52,21 +52,21 @@ class Spans:
             case events.PermissionDecided() | events.PermissionCancelled() if self._asks(key):
                 self._begin(key, "working", at_s)
             case events.TurnFinished() | events.SessionIdle() | events.MemberIdle() | events.MemberLeft():
-                self.rests(key, at_s)
+                self.mark_idle(key, at_s)
 
     def _asks(self, key: str) -> bool:
         spans = self.by_key.get(key)
         return bool(spans) and spans is not None and spans[-1].end_s is None and spans[-1].kind == "asking"
 
     def _begin(self, key: str, kind: str, at_s: float) -> None:
-        self.rests(key, at_s)
+        self.mark_idle(key, at_s)
         spans = self.by_key.setdefault(key, [])
         spans.append(Span(kind, at_s))
         del spans[:-_KEPT_SPANS]
 
 
-def bar(spans: Sequence[Span], begin_s: float, end_s: float, width: int) -> Drawn:
-    """Return a line of that width for the time between: `█` worked, `?` asked, `·` neither."""
+def bar(spans: Sequence[Span], begin_s: float, end_s: float, width: int) -> StyledLine:
+    """Return a bar of that width from begin to end: `█` worked, `?` asked, `·` neither."""
     signs = ["·"] * width
     scale = width / (end_s - begin_s)
     for span in spans:
@@ -82,8 +82,8 @@ def bar(spans: Sequence[Span], begin_s: float, end_s: float, width: int) -> Draw
     return tuple(Piece("".join(signs[a:b]), styles[signs[a]]) for a, b in pairwise(edges) if b > a)
 
 
-def axis(end_s: float, scale_s: float, width: int, clock: str) -> Drawn:
-    """Return the line below: how long ago the left edge is, and the time now."""
+def axis(end_s: float, scale_s: float, width: int, clock: str) -> StyledLine:
+    """Return the axis of the bars: how long ago the left edge is, and the time now."""
     left = f"{_scale(scale_s)} ago"
     return (Piece(left + cell(clock, max(0, width - len(left)), right=True), "dim"),)
 
@@ -93,7 +93,7 @@ def _scale(seconds: float) -> str:
 
 
 class Cost(Struct, frozen=True):
-    """What one turn cost, and when it ended. `usd` is None if nobody knows; `is_estimate`: list prices."""
+    """What one turn cost, and when it ended. `usd` is None if unknown; with `is_estimate` it comes from list prices."""
 
     at_s: float
     key: str
@@ -103,13 +103,13 @@ class Cost(Struct, frozen=True):
 
 
 class Costs:
-    """The costs of turns that ended since the board began to look."""
+    """The costs of the turns that the board saw end."""
 
     def __init__(self) -> None:
         self.known: list[Cost] = []
 
-    def take(self, key: str, event: AnyEvent, at_s: float) -> None:
-        """Record an event of that time."""
+    def apply(self, key: str, event: AnyEvent, at_s: float) -> None:
+        """Apply an event of that time."""
         if not isinstance(event, events.TurnFinished | events.SessionIdle):
             return
         used = event.usage
@@ -121,16 +121,16 @@ class Costs:
         del self.known[:-_KEPT_COSTS]
 
     def sparkline(self, begin_s: float, end_s: float, width: int) -> tuple[str, float]:
-        """Return a bar for each part of the time between, and the amount (USD) of the highest one."""
+        """Return a bar for each part of the time from begin to end, and the amount (USD) of the highest one."""
         sums = [0.0] * max(1, width)
         for cost in self.known:
             if cost.usd and begin_s <= cost.at_s <= end_s:
                 at = min(len(sums) - 1, int((cost.at_s - begin_s) / (end_s - begin_s) * len(sums)))
                 sums[at] += cost.usd
-        return spark(sums), max(sums)
+        return sparkline_of(sums), max(sums)
 
     def by_key(self, begin_s: float) -> dict[str, tuple[float, int, bool]]:
-        """Return the sums since then by row: USD, tokens, whether an estimate is among them."""
+        """Return the sums since `begin_s` of each row: USD, tokens, whether an estimate is among them."""
         found: dict[str, tuple[float, int, bool]] = {}
         for cost in self.known:
             if cost.at_s >= begin_s:
@@ -139,16 +139,16 @@ class Costs:
         return found
 
 
-def spark(sums: Sequence[float]) -> str:
-    """Return a bar for each sum, the highest one full; a blank for none."""
+def sparkline_of(sums: Sequence[float]) -> str:
+    """Return a bar for each sum, full for the highest, a blank for zero."""
     most = max(sums, default=0.0)
     if not most:
         return " " * len(sums)
     return "".join(" " if not each else _BARS[min(7, int(each / most * 7.999))] for each in sums)
 
 
-def cost_line(name: str, usd: float, tokens: int, most: float, width: int, *, is_estimate: bool) -> Drawn:
-    """Return a row of the cost by agent: its name, its sums, and a bar beside the greatest sum."""
+def cost_line(name: str, usd: float, tokens: int, most: float, width: int, *, is_estimate: bool) -> StyledLine:
+    """Return one line of the costs: name, sums, and a bar relative to `most`."""
     amount = money(usd, is_estimate=is_estimate)
     space = max(0, width - 16 - 11 - 9 - 2)
     filled = round(space * usd / most) if most else 0

@@ -1,4 +1,4 @@
-"""The stream: a line for each event, kept up to a number of them, and a filter that a person types.
+"""The stream: a line for each of the last events, and a filter that a person types.
 
 Pure: events in, lines out.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from beam import AnyEvent, Wanted, events
-from beam.board.words import Drawn, Piece, cell, plain, plain_lines
+from beam.board.words import Piece, StyledLine, cell, plain, plain_lines
 from beam.cli.render import asks as render_asks
 from beam.cli.render.calls import brief_call
 from beam.cli.render.event_text import is_internal, sign_and_text
@@ -33,8 +33,8 @@ _FIELDS = ("agent", "team", "type")
 _LONGEST_NAME = 24
 
 
-class Shown(Struct, frozen=True):
-    """One event of the stream: whose it is (`key` of its row), the name to show, its sign and its text."""
+class StreamEvent(Struct, frozen=True):
+    """One event of the stream, with the key of its row, the name to show, its sign and its text."""
 
     event: AnyEvent
     key: str
@@ -44,7 +44,7 @@ class Shown(Struct, frozen=True):
 
 
 class Filter(Struct, frozen=True):
-    """What a person typed as a filter. `words` must all be in the name or the text; letters of both cases are equal."""
+    """What a person typed as a filter. `words` must all be in the name or the text; case does not matter."""
 
     wanted: Wanted = Wanted()
     words: tuple[str, ...] = ()
@@ -52,10 +52,10 @@ class Filter(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether everything passes."""
+        """Return whether every event passes."""
         return self == Filter()
 
-    def fits(self, shown: Shown) -> bool:
+    def fits(self, shown: StreamEvent) -> bool:
         """Return whether the event passes."""
         if self.key and shown.key != self.key:
             return False
@@ -84,8 +84,8 @@ def parse_filter(text: str, *, key: str = "") -> Filter:
     return Filter(wanted, tuple(words), key)
 
 
-def shown_of(event: AnyEvent, key: str, name: str) -> Shown | None:
-    """Return the event's line; None for an event that people are not shown."""
+def stream_event(event: AnyEvent, key: str, name: str) -> StreamEvent | None:
+    """Return the event for the stream; None for an event that is not shown to people."""
     if is_internal(event):
         return None
     match event:
@@ -101,39 +101,39 @@ def shown_of(event: AnyEvent, key: str, name: str) -> Shown | None:
             if found is None:
                 return None
             sign, text = found
-    return Shown(event, key, plain(name), sign, plain(text))
+    return StreamEvent(event, key, plain(name), sign, plain(text))
 
 
 class Stream:
     """The last events, and those of them that pass the filter."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._all: deque[Shown] = deque(maxlen=kept)
-        self._fitting: deque[Shown] = deque(maxlen=kept)
+        self._all: deque[StreamEvent] = deque(maxlen=kept)
+        self._matching: deque[StreamEvent] = deque(maxlen=kept)
         self.filter = Filter()
-        self.gone = 0  # lines that fell out of `fitting` so far
+        self.dropped = 0  # how many matching lines were dropped so far
 
-    def add(self, shown: Shown) -> None:
+    def add(self, shown: StreamEvent) -> None:
         """Add an event."""
         self._all.append(shown)
         if self.filter.fits(shown):
-            self.gone += len(self._fitting) == self._fitting.maxlen
-            self._fitting.append(shown)
+            self.dropped += len(self._matching) == self._matching.maxlen
+            self._matching.append(shown)
 
     def use(self, new: Filter) -> None:
-        """Show only what passes this filter, from what is kept and from now on."""
+        """Use this filter for the kept events and for new ones."""
         self.filter = new
-        self._fitting = deque((each for each in self._all if new.fits(each)), maxlen=self._all.maxlen)
-        self.gone = 0
+        self._matching = deque((each for each in self._all if new.fits(each)), maxlen=self._all.maxlen)
+        self.dropped = 0
 
     def __len__(self) -> int:
-        return len(self._fitting)
+        return len(self._matching)
 
-    def __getitem__(self, at: int) -> Shown:
-        return self._fitting[at]
+    def __getitem__(self, at: int) -> StreamEvent:
+        return self._matching[at]
 
 
-def drawn(shown: Shown, width: int) -> Drawn:
+def draw_event(shown: StreamEvent, width: int) -> StyledLine:
     """Return the event as one line of that width: when, who, and what."""
     name = max(8, min(_LONGEST_NAME, width // 5))
     style = _STYLES.get(shown.sign[:1], "")
@@ -145,8 +145,8 @@ def drawn(shown: Shown, width: int) -> Drawn:
     )
 
 
-def whole(shown: Shown) -> Iterator[str]:
-    """Yield the lines of the event in full: its text as it is, then all its fields."""
+def detail_lines(shown: StreamEvent) -> Iterator[str]:
+    """Yield all lines about the event: its whole text, then its fields."""
     event = shown.event
     yield plain(f"{shown.name}  {event.__struct_config__.tag}  {event.ts}")
     yield ""

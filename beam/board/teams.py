@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 
-from beam.board.words import Drawn, Piece, cell, count, elapsed, money, plain
+from beam.board.words import Piece, StyledLine, cell, count, elapsed, money, plain
 from beam.cli.render.calls import brief
 from beam.cli.render.team import letter as words_of
 
@@ -21,8 +21,8 @@ _SIGNS = {"in_progress": ("▶", "good"), "pending": ("○", ""), "completed": (
 _NEWEST_MAIL = 200
 
 
-class TeamLook(Struct, frozen=True, kw_only=True):
-    """One team with its tasks and its mail, the mail by conversation."""
+class TeamSnapshot(Struct, frozen=True, kw_only=True):
+    """One team with its tasks and its mail; the mail is sorted by conversation."""
 
     shown: TeamShown
     tasks: Sequence[TaskLine] = ()
@@ -30,9 +30,9 @@ class TeamLook(Struct, frozen=True, kw_only=True):
 
 
 class Entry(NamedTuple):
-    """A line, and the member or the task that it shows: `id` is the name or the number."""
+    """A line, and the member or task that it shows. `id` is the name of the member or the number of the task."""
 
-    line: Drawn
+    line: StyledLine
     kind: Literal["", "member", "task"] = ""
     id: str = ""
 
@@ -43,10 +43,10 @@ def title(line: TeamLine) -> str:
     return plain(f"{line.team} ({line.state})" + (f", tasks: {tasks}" if tasks else ""))
 
 
-def entries(look: TeamLook, width: int) -> Iterator[Entry]:
+def entries(snapshot: TeamSnapshot, width: int) -> Iterator[Entry]:
     """Yield the lines of the team."""
-    yield Entry((Piece(cell(title(look.shown.team), width), "head"),))
-    for member in look.shown.members:
+    yield Entry((Piece(cell(title(snapshot.shown.team), width), "head"),))
+    for member in snapshot.shown.members:
         does = brief(member.doing) or member.last_words
         line = (
             Piece(cell(plain(member.member), 16) + " ", "name"),
@@ -55,21 +55,21 @@ def entries(look: TeamLook, width: int) -> Iterator[Entry]:
             Piece(cell(plain(does), max(0, width - 45)), "dim"),
         )
         yield Entry(line, "member", member.member)
-    for wait in look.shown.waits:
+    for wait in snapshot.shown.waits:
         on = f" for {wait.on}" if wait.on else ""
         text = f"{wait.who} waits{on}: {wait.what}" if wait.who else f"{wait.what} waits{on}"
         text += f" ({elapsed(wait.seconds)})"
         yield Entry((Piece(cell("! " + plain(text), width), "ask"),))
-    if look.tasks:
+    if snapshot.tasks:
         yield Entry(())
         yield Entry((Piece(cell("TASKS", width), "head"),))
-    for task in look.tasks:
+    for task in snapshot.tasks:
         yield Entry(_task(task, width), "task", task.id)
-    if look.mail:
+    if snapshot.mail:
         yield Entry(())
         yield Entry((Piece(cell("MAIL, by conversation", width), "head"),))
     thread = ""
-    for letter in look.mail[-_NEWEST_MAIL:]:
+    for letter in snapshot.mail[-_NEWEST_MAIL:]:
         if letter.thread != thread:
             thread = letter.thread
             yield Entry((Piece(cell(plain(thread), width), "name"),))
@@ -80,7 +80,7 @@ def entries(look: TeamLook, width: int) -> Iterator[Entry]:
         yield Entry((Piece(cell(text, width), "ask" if waits else ""),))
 
 
-def _task(task: TaskLine, width: int) -> Drawn:
+def _task(task: TaskLine, width: int) -> StyledLine:
     sign, style = _SIGNS.get(task.status, ("?", ""))
     waits = f" ← waits for {', '.join('#' + each for each in task.blocked_by)}" if task.blocked_by else ""
     gives = f" → {', '.join('#' + each for each in task.blocks)}" if task.blocks and not waits else ""

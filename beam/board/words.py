@@ -1,4 +1,4 @@
-"""Words of others on their way to the board: on one line, harmless, and as wide as they are drawn."""
+"""Makes text of others safe to draw: on one line, without control characters, with a known width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from beam.cli.render.text import collapse_to_line, display_width, escape_controls, truncate
 
-_LONGEST = 4_000  # characters of a text that a line looks at
+_LONGEST = 4_000  # how many characters of a text are shown on a line at most
 _INVISIBLE = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _MARKS = frozenset({"Mn", "Me"})
 _MOST_MARKS = 2  # on one letter
@@ -20,17 +20,17 @@ class Piece(NamedTuple):
     style: str = ""
 
 
-Drawn = tuple[Piece, ...]
+StyledLine = tuple[Piece, ...]
 
 
 def plain(text: str) -> str:
-    """Return the text on one line, without what a terminal or the eye would take for something else."""
+    """Return the text on one line, without control and invisible characters."""
     text = text[:_LONGEST]
     return collapse_to_line(text if text.isascii() else _visible(text))
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the text's own lines, each as harmless as `plain` makes one; their spaces stay."""
+    """Return the lines of the text, each as safe as `plain` makes it, with its spaces."""
     whole = text if text.isascii() else _visible(text)
     return [escape_controls(line).expandtabs(4) for line in whole.replace("\r\n", "\n").split("\n")]
 
@@ -50,7 +50,7 @@ def _visible(text: str) -> str:
 
 
 def cell(text: str, width: int, *, right: bool = False) -> str:
-    """Return the text, cut or filled to exactly that many columns."""
+    """Return the text, cut or padded to exactly that many columns."""
     if width <= 0:
         return ""
     shown = truncate(text, width)
@@ -58,8 +58,8 @@ def cell(text: str, width: int, *, right: bool = False) -> str:
     return space + shown if right else shown + space
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Return the lines of a text, each cut into parts of at most that many columns; nothing is left out."""
+def wrap(text: str, width: int) -> list[str]:
+    """Return the text wrapped into lines of at most that many columns; nothing is left out."""
     found = []
     for line in plain_lines(text):
         rest = line
@@ -75,13 +75,13 @@ def wrapped(text: str, width: int) -> list[str]:
     return found
 
 
-def as_text(line: Drawn) -> str:
+def as_text(line: StyledLine) -> str:
     """Return the line without its styles."""
     return "".join(piece.text for piece in line).rstrip()
 
 
 def elapsed(seconds: float) -> str:
-    """Return a length of time in one unit, for a narrow column: `12s`, `3m`, `5h`, `2d`."""
+    """Return a duration in one unit, for a narrow column: `12s`, `3m`, `5h`, `2d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{int(seconds // size)}{unit}"
@@ -89,7 +89,7 @@ def elapsed(seconds: float) -> str:
 
 
 def money(usd: float | None, *, is_estimate: bool = False) -> str:
-    """Return an amount as four characters or more, "" for an unknown one; `~` marks an estimate."""
+    """Return an amount of dollars, "" if it is unknown; `~` marks an estimate."""
     if usd is None:
         return ""
     return f"{'~' if is_estimate else ''}${usd:.2f}" if usd >= 1 else f"{'~' if is_estimate else ''}${usd:.4f}"

@@ -12,9 +12,9 @@ from beam import AskLine, events
 from beam.api.foreign import ForeignStatus
 from beam.api.status import AgentStatus, LastOutcome
 from beam.api.turns_now import OpenAsk, OpenCall, Running
-from beam.board.feed import Came
-from beam.board.rows import Look, agent_key
-from beam.board.teams import TeamLook
+from beam.board.feed import ReceivedEvent
+from beam.board.rows import Snapshot, agent_key
+from beam.board.teams import TeamSnapshot
 from beam.model.outcome import Status, Usage
 from beam.model.state import Totals
 from beam.teams.board import MailLine, MemberLine, TaskLine, TeamLine, TeamShown
@@ -68,7 +68,7 @@ ASK = AskLine(
 )
 
 
-def look(*more: AgentStatus, before_s: float = 0.0, **other: Any) -> Look:
+def snapshot(*more: AgentStatus, before_s: float = 0.0, **other: Any) -> Snapshot:
     """Everyone: an agent at work, one that asks, one that is idle, a session of another, a team's member."""
     call = OpenCall(name="Bash", input=Raw(b'{"command":"pytest -q tests/parser"}'), since=ts(20))
     ask = OpenAsk(id=ASK.id, tool="Bash", expires=ASK.expires)
@@ -93,10 +93,10 @@ def look(*more: AgentStatus, before_s: float = 0.0, **other: Any) -> Look:
     )
     given: dict[str, Any] = {"sessions": [session], "teams": [team().shown], "asks": [(PROJECT, ASK)]}
     given["agents"] = [(PROJECT, lines)]
-    return Look(ts=ts(before_s), **{**given, **other})
+    return Snapshot(ts=ts(before_s), **{**given, **other})
 
 
-def team() -> TeamLook:
+def team() -> TeamSnapshot:
     """A team with tasks that wait for each other, and mail."""
     line = TeamLine(team="docs", home="/h", state="live", lead="lead", tasks={"in_progress": 1, "pending": 1})
 
@@ -116,7 +116,7 @@ def team() -> TeamLook:
         team="docs", mail_id="1", at=ts(90), sender="alice", to="bob", kind="message", summary="parser ready",
         text="the parser is ready", state="waiting", thread="alice · bob",
     )  # fmt: skip
-    return TeamLook(
+    return TeamSnapshot(
         shown=TeamShown(
             team=line,
             members=(member("alice", "working", 'Bash {"command":"make parser"}'), member("bob", "idle", "")),
@@ -131,9 +131,9 @@ def team() -> TeamLook:
     )
 
 
-def came(event: events.AnyEvent, name: str = "builder") -> Came:
+def received(event: events.AnyEvent, name: str = "builder") -> ReceivedEvent:
     """An event of an agent, as it comes to the board."""
-    return Came(event, agent_key(PROJECT, name), name)
+    return ReceivedEvent(event, agent_key(PROJECT, name), name)
 
 
 _SEQ = itertools.count(1)
@@ -144,12 +144,12 @@ def head(name: str, before_s: float) -> dict[str, Any]:
     return {"seq": next(_SEQ), "ts": ts(before_s), "agent": name, "turn": 2, "message_id": "builder-1m88"}
 
 
-def story(words: str = HOSTILE) -> list[Came]:
+def story(words: str = HOSTILE) -> list[ReceivedEvent]:
     """A turn of builder, from its message to a failed test, of which it says these words."""
     call = Raw(b'{"command":"pytest -q tests/parser"}')
     return [
-        came(events.MessageQueued(**head("builder", 80), sender="human", text="fix the parser")),
-        came(
+        received(events.MessageQueued(**head("builder", 80), sender="human", text="fix the parser")),
+        received(
             events.TurnStarted(
                 **head("builder", 75),
                 owner=events.Owner(pid=7, start_ticks=1),
@@ -158,10 +158,10 @@ def story(words: str = HOSTILE) -> list[Came]:
                 via="dialogue",
             )
         ),
-        came(events.Thinking(**head("builder", 70), text="A first look.")),
-        came(events.ToolCalled(**head("builder", 60), call_id="c1", name="Bash", input=call)),
-        came(events.ToolReturned(**head("builder", 50), call_id="c1", output="1 failed", is_error=True)),
-        came(events.Text(**head("builder", 40), text="One test fails: " + words)),
+        received(events.Thinking(**head("builder", 70), text="A first look.")),
+        received(events.ToolCalled(**head("builder", 60), call_id="c1", name="Bash", input=call)),
+        received(events.ToolReturned(**head("builder", 50), call_id="c1", output="1 failed", is_error=True)),
+        received(events.Text(**head("builder", 40), text="One test fails: " + words)),
     ]
 
 
@@ -169,9 +169,9 @@ class FakeFeed:
     """A feed that has everything at once, and remembers what it was told."""
 
     def __init__(self) -> None:
-        self.looks: list[Look] = [look(before_s=100)]
-        self.events: list[Came] = story()
-        self.team: TeamLook | None = team()
+        self.looks: list[Snapshot] = [snapshot(before_s=100)]
+        self.events: list[ReceivedEvent] = story()
+        self.team: TeamSnapshot | None = team()
         self.teams = [team().shown.team]
         self.wanted_team: str | None = None
         self.trouble = ""
@@ -185,20 +185,20 @@ class FakeFeed:
         """End."""
         self.did.append("close")
 
-    def look_soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Remember it."""
         self.did.append("look")
 
-    def take(self) -> list[Came]:
+    def drain(self) -> list[ReceivedEvent]:
         """Everything, once."""
         found, self.events = self.events, []
         return found
 
-    def take_look(self) -> Look | None:
+    def take_snapshot(self) -> Snapshot | None:
         """The look, once."""
         return self.looks.pop() if self.looks else None
 
-    def take_team(self) -> TeamLook | None:
+    def take_team(self) -> TeamSnapshot | None:
         """The team, once."""
         found, self.team = self.team, None
         return found

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from beam import Beam, BeamError, UsageError
-from beam.board.actions import Actions, said, seconds_of
+from beam.board.actions import Actions, attempt, seconds_of
 from beam.board.rows import Row, agent_key
 from tests.board.made import ASK, PROJECT
 
@@ -74,7 +74,7 @@ def test_each_action_is_one_call_of_the_public_api() -> None:
 def test_a_session_that_beam_did_not_start_is_not_changed_and_the_reason_is_said() -> None:
     beam, does = fake()
     for action in (does.send, does.steer, does.interrupt):
-        is_done, text = said(lambda action=action: action(SESSION, "x"))  # type: ignore[misc]
+        is_done, text = attempt(lambda action=action: action(SESSION, "x"))  # type: ignore[misc]
         assert not is_done and text.startswith("codex~1 was not started by beam")
     assert beam.did == []
 
@@ -93,7 +93,7 @@ def test_a_member_of_a_team_gets_mail_and_nobody_of_a_team_with_another_name(mon
     monkeypatch.setattr("beam.TeamActions", FakeTeam, raising=False)
     _, does = fake()
     assert does.send(MEMBER, "hello").startswith("in the inbox of al@ice")
-    assert said(lambda: does.send(MEMBER, "again")) == (False, "team docs is gone; beam team list")
+    assert attempt(lambda: does.send(MEMBER, "again")) == (False, "team docs is gone; beam team list")
     assert sent == [("al@ice", "hello")]
 
 
@@ -108,13 +108,13 @@ def test_tasks_and_mail_of_a_team_are_changed_in_its_own_home_as_beam_team_does(
     assert does.add_task(line, "Write it") == "#1 Write it: pending"
     assert does.add_task(line, "Test it") == "#2 Test it: pending"
     assert does.block_task(line, "2", "1") == "#2 Test it: pending, waits for 1"
-    assert said(lambda: does.claim_task(line, "2", "human")) == (False, "task 2 waits for 1; beam team tasks")
+    assert attempt(lambda: does.claim_task(line, "2", "human")) == (False, "task 2 waits for 1; beam team tasks")
     assert does.claim_task(line, "1", "human") == "#1 Write it: pending, human's"
     assert does.start_task(line, "1") == "#1 Write it: in_progress, human's"
     assert does.finish_task(line, "1") == "#1 Write it: completed, human's"
-    is_done, text = said(lambda: does.mail(line, "team-lead", "well done"))
+    is_done, text = attempt(lambda: does.mail(line, "team-lead", "well done"))
     assert is_done and text.startswith("in the inbox of team-lead; that it comes from human")
-    assert said(lambda: does.mail(line, "team-lead", '{"type":"shutdown_request"}'))[0] is False
+    assert attempt(lambda: does.mail(line, "team-lead", '{"type":"shutdown_request"}'))[0] is False
     assert TeamsHere(environ, claude_homes=[other.home]).tasks("docs") == []
 
 
@@ -132,6 +132,6 @@ def test_what_went_wrong_is_said_with_what_to_do() -> None:
         raise OSError("disk full")
 
     assert issubclass(UsageError, BeamError)
-    assert said(fails) == (False, "no such agent; beam status") and said(breaks) == (False, "disk full")
-    assert said(lambda: "done") == (True, "done")
+    assert attempt(fails) == (False, "no such agent; beam status") and attempt(breaks) == (False, "disk full")
+    assert attempt(lambda: "done") == (True, "done")
     assert seconds_of("1970-01-01T00:00:02Z") == 2 and seconds_of("yesterday") is None

@@ -17,10 +17,10 @@ pytest.importorskip("textual")
 from textual.pilot import Pilot
 
 from beam.board.app import Board
-from beam.board.dialogs import Deciding, Reader
+from beam.board.dialogs import AskDialog, TextDialog
 from beam.board.lines import Lines
 from beam.board.words import as_text
-from tests.board.made import ASK, HOSTILE, NOW_S, PROJECT, FakeActions, FakeFeed, agent, came, head, look
+from tests.board.made import ASK, HOSTILE, NOW_S, PROJECT, FakeActions, FakeFeed, agent, head, received, snapshot
 
 pytestmark = pytest.mark.slow
 
@@ -98,10 +98,10 @@ def test_a_stray_key_decides_nothing(keys: tuple[str, ...]) -> None:
     async def story(pilot: Pilot[None], board: Board) -> None:
         await pilot.press("a", *keys)
         await settle(pilot, board)
-        assert isinstance(board.screen, Deciding)
+        assert isinstance(board.screen, AskDialog)
         await pilot.press("escape")
         await settle(pilot, board)
-        assert not isinstance(board.screen, Deciding)
+        assert not isinstance(board.screen, AskDialog)
 
     assert did(drive(story)) == []
 
@@ -119,12 +119,12 @@ def test_what_does_not_fit_must_be_read_to_its_end_before_it_is_allowed() -> Non
 
     long = structs.replace(ASK, input=Raw(b'{"command":"' + b"\\n".join(b"echo %d" % n for n in range(90)) + b'"}'))
     feed = FakeFeed()
-    feed.looks = [look(asks=[(PROJECT, long)])]
+    feed.looks = [snapshot(asks=[(PROJECT, long)])]
 
     async def story(pilot: Pilot[None], board: Board) -> None:
         await pilot.press("a", "a", "y")
         await settle(pilot, board)
-        assert isinstance(board.screen, Deciding) and did(board) == [] and "more below" in screen(board)
+        assert isinstance(board.screen, AskDialog) and did(board) == [] and "more below" in screen(board)
         await pilot.press("end", "a", "y")
         await settle(pilot, board)
 
@@ -137,7 +137,7 @@ def test_keys_act_on_the_selected_agent_through_the_actions() -> None:
         for keys in (["m", *"hi", "enter"], ["s", *"go", "enter"], ["i", "y"], ["p"], ["f"]):
             await pilot.press(*keys)
             await settle(pilot, board)
-        assert isinstance(board.screen, Reader) and "diff done" in screen(board)
+        assert isinstance(board.screen, TextDialog) and "diff done" in screen(board)
 
     assert did(drive(story)) == [
         ("send", "builder", "hi"),
@@ -232,7 +232,7 @@ def test_the_cursor_stays_on_its_agent_when_the_order_changes() -> None:
         await pilot.press("down")
         feed = board.feed
         assert isinstance(feed, FakeFeed)
-        feed.looks = [look(agent("aaa", "died"), agent("aab", "died"))]
+        feed.looks = [snapshot(agent("aaa", "died"), agent("aab", "died"))]
         await settle(pilot, board)
         await pilot.press("p")
         await settle(pilot, board)
@@ -245,7 +245,7 @@ def test_a_key_acts_on_nobody_else_when_the_selected_one_is_gone() -> None:
         await pilot.press("end")
         feed = board.feed
         assert isinstance(feed, FakeFeed) and board._selected == "bob@docs"
-        board.everyone.take_look(look(teams=[]))
+        board.everyone.replace(snapshot(teams=[]))
         await pilot.press("p")  # before anything is drawn anew
         await settle(pilot, board)
         assert did(board) == [] and "bob is gone; this is writer" in screen(board)
@@ -266,7 +266,7 @@ def test_the_mouse_selects_opens_and_presses_keys() -> None:
         await pilot.click("#tabs", offset=(2, 0))
         await pilot.click("#pane", offset=(3, 1), times=2)
         await settle(pilot, board)
-        assert isinstance(board.screen, Reader)
+        assert isinstance(board.screen, TextDialog)
 
     assert did(drive(story)) == [("pause", "builder")]
 
@@ -289,14 +289,14 @@ def test_an_event_is_shown_in_full_and_hostile_text_is_drawn() -> None:
     feed = FakeFeed()
     from beam import events
 
-    feed.looks = [look(agent("x" * 300, "blocked", blocked=HOSTILE))]
-    feed.events.append(came(events.Text(**head(HOSTILE, 1), text=HOSTILE * 50), HOSTILE))
+    feed.looks = [snapshot(agent("x" * 300, "blocked", blocked=HOSTILE))]
+    feed.events.append(received(events.Text(**head(HOSTILE, 1), text=HOSTILE * 50), HOSTILE))
 
     async def story(pilot: Pilot[None], board: Board) -> None:
         await pilot.press("tab", "end", "enter")
         await settle(pilot, board)
         text = screen(board)
-        assert isinstance(board.screen, Reader) and "[red]x[/red]" in text and "␛[2J" in text
+        assert isinstance(board.screen, TextDialog) and "[red]x[/red]" in text and "␛[2J" in text
         assert not any(char in text for char in "\x1b\x07\x9b\u202e\u2066")
 
     drive(story, feed=feed)
@@ -317,7 +317,7 @@ def test_the_stream_follows_its_end_until_somebody_scrolls() -> None:
     from beam import events
 
     def more(count: int) -> list[object]:
-        return [came(events.Text(**head("builder", 1), text=f"line {n}")) for n in range(count)]
+        return [received(events.Text(**head("builder", 1), text=f"line {n}")) for n in range(count)]
 
     async def story(pilot: Pilot[None], board: Board) -> None:
         feed, pane = board.feed, board.query_one("#pane", Lines)
@@ -354,7 +354,7 @@ def test_what_was_said_goes_after_a_while_and_who_asks_is_said_again() -> None:
 
 def test_a_time_in_which_nobody_worked_says_so() -> None:
     feed = FakeFeed()
-    feed.looks, feed.events = [look(agents=[], sessions=[], teams=[], asks=[])], []
+    feed.looks, feed.events = [snapshot(agents=[], sessions=[], teams=[], asks=[])], []
 
     async def story(pilot: Pilot[None], board: Board) -> None:
         await pilot.press("3")

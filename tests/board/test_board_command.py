@@ -19,7 +19,7 @@ def test_without_textual_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPat
     assert caught.value.hint == "pip install 'beam-agents[board]'" and caught.value.exit_code == 10
 
 
-@pytest.mark.parametrize("name", ["words", "rows", "stream", "spans", "teams", "asking", "help", "actions", "feed"])
+@pytest.mark.parametrize("name", ["words", "rows", "stream", "spans", "teams", "decision", "help", "actions", "feed"])
 def test_the_models_know_nothing_of_widgets(name: str) -> None:
     found = importlib.util.find_spec(f"beam.board.{name}")
     assert found is not None and found.origin is not None

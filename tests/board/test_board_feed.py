@@ -35,9 +35,9 @@ def test_members_have_the_tokens_and_the_cost_that_were_counted_last(monkeypatch
 
     monkeypatch.setattr("beam.TeamsHere", Here, raising=False)
     feed = fed()
-    assert [each.tokens for each in feed._counted(feed._standing[0]).members] == [None, None]
-    feed._count()
-    members = feed._counted(feed._standing[0]).members
+    assert [each.tokens for each in feed._with_usage(feed._standing[0]).members] == [None, None]
+    feed._read_usage()
+    members = feed._with_usage(feed._standing[0]).members
     assert [(each.tokens, each.cost_usd) for each in members] == [(4200, 0.02), (None, None)]
     assert asked == [["/h"], "docs"]
 
@@ -49,8 +49,8 @@ def test_a_team_that_ended_meanwhile_is_counted_no_more(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("beam.TeamsHere", Here, raising=False)
     feed = fed()
-    feed._count()
-    assert feed._counted(feed._standing[0]) == feed._standing[0]
+    feed._read_usage()
+    assert feed._with_usage(feed._standing[0]) == feed._standing[0]
 
 
 @pytest.mark.parametrize("has_team", [True, False])
@@ -70,7 +70,7 @@ def test_teams_are_looked_at_as_soon_as_they_are_known(monkeypatch: pytest.Monke
         "Beam",
         SimpleNamespace(environ={}, home=SimpleNamespace(root=Path("/r")), stream_all=stream_all),
     )
-    feed._read_always()
+    feed._read_events()
     assert feed._standing == known and feed._wake.is_set() == has_team
 
 
@@ -85,15 +85,15 @@ def test_teams_are_looked_at_as_soon_as_they_are_known(monkeypatch: pytest.Monke
 def test_what_goes_wrong_in_a_thread_is_told_and_it_begins_again(
     monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
-    monkeypatch.setattr("beam.board.feed._LOOK_S", 0.0)
+    monkeypatch.setattr("beam.board.feed._POLL_S", 0.0)
     feed, seen = fed(), []
 
-    def look() -> None:
+    def read() -> None:
         seen.append(feed.trouble)
         if len(seen) == 2:
             feed.close()
             return
         raise error
 
-    feed._guarded(look)
+    feed._keep_running(read)
     assert seen == ["", told]

@@ -8,11 +8,11 @@ import pytest
 from msgspec import structs
 
 from beam import events
-from beam.board.rows import Everyone, Row, agent_key, drawn, head, rows_of
+from beam.board.rows import Everyone, Row, agent_key, draw_row, header_line, rows_of
 from beam.board.words import as_text
 from beam.cli.render.text import display_width
 from beam.model.outcome import Status, Usage
-from tests.board.made import HOSTILE, NOW_S, PROJECT, agent, look, running, story, team, ts
+from tests.board.made import HOSTILE, NOW_S, PROJECT, agent, running, snapshot, story, team, ts
 from tests.board.made import head as header
 
 BUILDER = agent_key(PROJECT, "builder")
@@ -20,7 +20,7 @@ BUILDER = agent_key(PROJECT, "builder")
 
 def seen(before_s: float = 100) -> Everyone:
     everyone = Everyone()
-    everyone.take_look(look(before_s=before_s))
+    everyone.replace(snapshot(before_s=before_s))
     return everyone
 
 
@@ -39,10 +39,10 @@ def test_everyone_has_a_row_and_who_asks_comes_first() -> None:
 def test_what_an_event_says_counts_at_once() -> None:
     everyone = seen()
     for each in story():
-        everyone.take(each.key, each.event)
+        everyone.apply(each.key, each.event)
     row = everyone.get(BUILDER)
     assert row is not None and (row.state, row.since, row.tool) == ("running", ts(75), "")
-    everyone.take(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED))
+    everyone.apply(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED))
     row = everyone.get(BUILDER)
     assert row is not None and (row.state, row.message_id) == ("idle", None)
 
@@ -50,40 +50,40 @@ def test_what_an_event_says_counts_at_once() -> None:
 def test_an_event_from_before_the_look_changes_nothing_again() -> None:
     everyone = seen(before_s=5)
     before = everyone.get(BUILDER)
-    everyone.take(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED, cost_usd=0.5))
+    everyone.apply(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED, cost_usd=0.5))
     assert everyone.get(BUILDER) == before
 
 
 def test_a_look_that_began_before_an_event_does_not_take_back_what_the_event_said() -> None:
     everyone = seen()
-    everyone.take(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED))
-    everyone.take_look(look(before_s=20))
+    everyone.apply(BUILDER, events.TurnFinished(**header("builder", 10), status=Status.COMPLETED))
+    everyone.replace(snapshot(before_s=20))
     row = everyone.get(BUILDER)
     assert row is not None and row.state == "idle"
-    everyone.take_look(look(before_s=5))
+    everyone.replace(snapshot(before_s=5))
     row = everyone.get(BUILDER)
     assert row is not None and row.state == "running"
 
 
 def test_an_ask_is_open_until_it_is_decided() -> None:
     everyone = seen()
-    everyone.take(BUILDER, events.PermissionAsked(**header("builder", 9), ask_id="x", tool="Bash", expires=ts(-60)))
+    everyone.apply(BUILDER, events.PermissionAsked(**header("builder", 9), ask_id="x", tool="Bash", expires=ts(-60)))
     assert everyone.rows()[1].state == "asking"
-    everyone.take(BUILDER, events.PermissionDecided(**header("builder", 8), ask_id="x", decision="deny"))
+    everyone.apply(BUILDER, events.PermissionDecided(**header("builder", 8), ask_id="x", decision="deny"))
     row = everyone.get(BUILDER)
     assert row is not None and (row.state, row.asks) == ("running", ())
 
 
 def test_an_ask_that_beam_decides_at_once_is_none_for_a_person() -> None:
     everyone = seen()
-    everyone.take(BUILDER, events.PermissionAsked(**header("builder", 9), ask_id="x", tool="Bash"))
+    everyone.apply(BUILDER, events.PermissionAsked(**header("builder", 9), ask_id="x", tool="Bash"))
     row = everyone.get(BUILDER)
     assert row is not None and row.state == "running"
 
 
 def test_the_figures_of_a_running_turn_are_in_its_row() -> None:
     line = agent("now", "running", running=running(usage=Usage(output_tokens=50), cost_usd=0.5))
-    row = next(row for row in rows_of(look(line)) if row.name == "now")
+    row = next(row for row in rows_of(snapshot(line)) if row.name == "now")
     assert (row.tokens, row.cost_usd) == (1250, 0.75)
 
 
@@ -92,36 +92,36 @@ def test_a_row_is_as_wide_as_the_table_whatever_is_in_it(width: int) -> None:
     wide = "日本語" * 30
     for name in ("writer", HOSTILE, wide, "x" * 500):
         line = agent(name, "blocked", blocked=HOSTILE + wide, waiting=12)
-        row = next(row for row in rows_of(look(line)) if row.state == "blocked")
-        text = "".join(piece.text for piece in drawn(row, width, NOW_S, None))
+        row = next(row for row in rows_of(snapshot(line)) if row.state == "blocked")
+        text = "".join(piece.text for piece in draw_row(row, width, NOW_S, None))
         assert display_width(text) == width and "\x1b" not in text
-    assert display_width(head(width)[0].text) == width
+    assert display_width(header_line(width)[0].text) == width
 
 
 def test_a_row_says_since_when_and_what_runs() -> None:
     row = Row(key="k", name="builder", kind="agent", place="/p/x", state="running", tool="Bash make", waiting=2)
-    assert as_text(drawn(row, 80, NOW_S, NOW_S - 75)).split() == ["builder", "running", "+2", "1m", "Bash", "make"]
+    assert as_text(draw_row(row, 80, NOW_S, NOW_S - 75)).split() == ["builder", "running", "+2", "1m", "Bash", "make"]
 
 
 @pytest.mark.parametrize("known", [{"session_id": "5e55"}, {"pid": 42}, {"team": "docs"}])
 def test_the_session_of_a_teams_lead_or_member_is_no_second_row(known: dict[str, Any]) -> None:
     shown = team().shown
     shown = structs.replace(shown, team=structs.replace(shown.team, session_id="5e55", lead_pid=42))
-    (session,) = look().sessions
+    (session,) = snapshot().sessions
     other = structs.replace(session, pid=7)
     mine = structs.replace(other, **known)
-    assert [row.kind for row in rows_of(look(sessions=[mine], teams=[shown]))].count("session") == 0
-    assert [row.kind for row in rows_of(look(sessions=[mine], teams=[]))].count("session") == 1
-    assert [row.kind for row in rows_of(look(sessions=[other], teams=[shown]))].count("session") == 1
+    assert [row.kind for row in rows_of(snapshot(sessions=[mine], teams=[shown]))].count("session") == 0
+    assert [row.kind for row in rows_of(snapshot(sessions=[mine], teams=[]))].count("session") == 1
+    assert [row.kind for row in rows_of(snapshot(sessions=[other], teams=[shown]))].count("session") == 1
 
 
 def test_a_session_of_another_asks_until_it_is_answered_or_over() -> None:
     everyone = Everyone()
-    everyone.take_look(look())
+    everyone.replace(snapshot())
     (row,) = (each for each in everyone.rows() if each.kind == "session")
 
     def after(event: Any) -> str:
-        everyone.take(row.key, event)
+        everyone.apply(row.key, event)
         found = everyone.get(row.key)
         assert found is not None
         return found.state

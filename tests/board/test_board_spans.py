@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beam import events
-from beam.board.spans import Costs, Spans, bar, spark
+from beam.board.spans import Costs, Spans, bar, sparkline_of
 from beam.board.words import as_text
 from beam.model.outcome import Status, Usage
 from tests.board.made import head, ts
@@ -21,42 +21,42 @@ def finished(usd: float | None = None, model: str | None = None) -> events.TurnF
 
 def test_work_and_waiting_for_a_person_are_seen_as_they_were() -> None:
     spans = Spans()
-    spans.take("k", started(), 10)
-    spans.take("k", events.PermissionAsked(**head("a", 0), ask_id="x", tool="T", expires=ts(-9)), 20)
-    spans.take("k", events.PermissionDecided(**head("a", 0), ask_id="x", decision="allow"), 30)
-    spans.take("k", finished(), 40)
-    spans.take("k", started(), 90)
+    spans.apply("k", started(), 10)
+    spans.apply("k", events.PermissionAsked(**head("a", 0), ask_id="x", tool="T", expires=ts(-9)), 20)
+    spans.apply("k", events.PermissionDecided(**head("a", 0), ask_id="x", decision="allow"), 30)
+    spans.apply("k", finished(), 40)
+    spans.apply("k", started(), 90)
     assert as_text(bar(spans.by_key["k"], 0, 100, 20)) == "··██???██·········██"
 
 
 def test_a_turn_whose_beginning_was_not_seen_begins_when_its_status_says() -> None:
     spans = Spans()
-    spans.seen("k", "working", 5)
-    spans.seen("k", "working", 50)
-    spans.rests("k", 60)
-    spans.rests("k", 99)
+    spans.mark_busy("k", "working", 5)
+    spans.mark_busy("k", "working", 50)
+    spans.mark_idle("k", 60)
+    spans.mark_idle("k", 99)
     assert [(each.begin_s, each.end_s) for each in spans.by_key["k"]] == [(5, 60)]
 
 
 def test_what_was_before_or_is_after_the_window_is_not_drawn() -> None:
     spans = Spans()
-    spans.take("k", started(), 1)
-    spans.take("k", finished(), 2)
+    spans.apply("k", started(), 1)
+    spans.apply("k", finished(), 2)
     assert as_text(bar(spans.by_key["k"], 50, 100, 10)) == "·" * 10
 
 
 def test_spans_of_one_row_are_bounded() -> None:
     spans = Spans()
     for at in range(2_000):
-        spans.take("k", started(), at)
+        spans.apply("k", started(), at)
     assert len(spans.by_key["k"]) == 500
 
 
 def test_costs_are_summed_by_row_and_over_time() -> None:
     costs = Costs()
-    costs.take("a", finished(0.25), 10)
-    costs.take("a", finished(0.75), 90)
-    costs.take("b", finished(None, "claude-opus-4-8"), 95)
+    costs.apply("a", finished(0.25), 10)
+    costs.apply("a", finished(0.75), 90)
+    costs.apply("b", finished(None, "claude-opus-4-8"), 95)
     sums = costs.by_key(0)
     assert sums["a"] == (1.0, 2_000_000, False)
     assert sums["b"][0] > 0 and sums["b"][2]
@@ -66,4 +66,4 @@ def test_costs_are_summed_by_row_and_over_time() -> None:
 
 
 def test_nothing_is_no_bar() -> None:
-    assert spark([0.0, 0.0]) == "  " and Costs().sparkline(0, 1, 3) == ("   ", 0.0)
+    assert sparkline_of([0.0, 0.0]) == "  " and Costs().sparkline(0, 1, 3) == ("   ", 0.0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec import Raw
 
 from beam import events
-from beam.board.stream import Shown, Stream, drawn, parse_filter, shown_of, whole
+from beam.board.stream import Stream, StreamEvent, detail_lines, draw_event, parse_filter, stream_event
 from beam.board.words import as_text
 from tests.board.made import HOSTILE, head, story
 
 
-def lines() -> list[Shown]:
-    return [line for each in story() if (line := shown_of(each.event, each.key, each.name)) is not None]
+def lines() -> list[StreamEvent]:
+    return [line for each in story() if (line := stream_event(each.event, each.key, each.name)) is not None]
 
 
 def texts(stream: Stream) -> list[str]:
@@ -38,7 +38,7 @@ def test_each_event_for_people_is_a_line() -> None:
 
 
 def test_bookkeeping_is_no_line() -> None:
-    assert shown_of(events.TextDelta(**head("a", 1), text="x"), "k", "a") is None
+    assert stream_event(events.TextDelta(**head("a", 1), text="x"), "k", "a") is None
 
 
 def test_words_of_a_filter_must_all_be_there_in_any_case() -> None:
@@ -61,18 +61,18 @@ def test_a_filter_can_be_changed_for_what_is_kept() -> None:
 
 def test_only_the_last_lines_are_kept_and_the_others_are_counted() -> None:
     stream = filled(kept=4)
-    assert (len(stream), stream.gone) == (4, 2) and texts(stream)[0] == "A first look."
+    assert (len(stream), stream.dropped) == (4, 2) and texts(stream)[0] == "A first look."
 
 
 def test_a_whole_event_has_its_text_and_all_its_fields_and_nothing_to_obey() -> None:
     call = Raw(b'{"command":"printf \\u001b[2J"}')
     event = events.ToolReturned(**head("a", 1), call_id="c9", output=f"first\n{HOSTILE}\nlast", is_error=True)
-    text = "\n".join(whole(Shown(event, "k", "a", "✗", "")))
+    text = "\n".join(detail_lines(StreamEvent(event, "k", "a", "✗", "")))
     assert "first\n" in text and "\nlast" in text and '"call_id": "c9"' in text
     asked = events.PermissionAsked(**head("a", 1), ask_id="x", tool="Bash", input=call)
-    text += "\n".join(whole(Shown(asked, "k", "a", "?", "")))
+    text += "\n".join(detail_lines(StreamEvent(asked, "k", "a", "?", "")))
     assert "\x1b" not in text and "\u202e" not in text
 
 
 def test_a_line_says_when_who_and_what() -> None:
-    assert as_text(drawn(lines()[3], 80)).split()[1:] == ["builder", "⚙", "Bash", "pytest", "-q", "tests/parser"]
+    assert as_text(draw_event(lines()[3], 80)).split()[1:] == ["builder", "⚙", "Bash", "pytest", "-q", "tests/parser"]

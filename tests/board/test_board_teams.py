@@ -28,50 +28,50 @@ def test_a_team_has_members_waits_tasks_with_what_they_wait_for_and_mail() -> No
 
 
 def test_hostile_mail_and_tasks_are_drawn() -> None:
-    look = team()
-    look = structs.replace(
-        look,
-        tasks=[structs.replace(task, subject=HOSTILE, owner=HOSTILE) for task in look.tasks],
-        mail=[structs.replace(mail, sender=HOSTILE, summary=HOSTILE, at=HOSTILE) for mail in look.mail],
+    snapshot = team()
+    snapshot = structs.replace(
+        snapshot,
+        tasks=[structs.replace(task, subject=HOSTILE, owner=HOSTILE) for task in snapshot.tasks],
+        mail=[structs.replace(mail, sender=HOSTILE, summary=HOSTILE, at=HOSTILE) for mail in snapshot.mail],
     )
-    text = "\n".join(as_text(each.line) for each in entries(look, 60))
+    text = "\n".join(as_text(each.line) for each in entries(snapshot, 60))
     assert "\x1b" not in text and "\u202e" not in text and "\x9b" not in text
 
 
 def test_the_selected_task_stays_selected_when_its_line_moves_and_nothing_is_when_it_is_gone() -> None:
-    look, shown = team(), TeamLines()
-    shown.take(look, 80)
+    snapshot, shown = team(), TeamLines()
+    shown.show(snapshot, 80)
     at = next(at for at in range(len(shown)) if "Test the parser" in as_text(shown.line(at, 80)))
     shown.select(at)
-    shown.take(structs.replace(look, tasks=look.tasks[::-1]), 80)
+    shown.show(structs.replace(snapshot, tasks=snapshot.tasks[::-1]), 80)
     assert shown.place_of(at) == at - 1 and shown.task is not None and shown.task.id == "2"
-    shown.take(structs.replace(look, tasks=look.tasks[:1]), 80)
+    shown.show(structs.replace(snapshot, tasks=snapshot.tasks[:1]), 80)
     assert shown.place_of(at) == at and shown.task is None and shown.member == ""
 
 
 def test_a_line_of_mail_is_neither_a_task_nor_a_member() -> None:
     shown = TeamLines()
-    shown.take(team(), 80)
+    shown.show(team(), 80)
     kinds = []
     for at in range(len(shown)):
         shown.select(at)
         kinds.append((shown.member, shown.task.id if shown.task is not None else ""))
     assert [kind for kind in kinds if any(kind)] == [("alice", ""), ("bob", ""), ("", "1"), ("", "2")]
-    shown.take(None, 80)
+    shown.show(None, 80)
     assert len(shown) == 1 and shown.task is None
 
 
 def test_a_frame_of_the_protocol_is_shown_in_words() -> None:
-    look = team()
+    snapshot = team()
     frame = '{"type":"task_assignment","taskId":"1","subject":"Write it","assignedBy":"human"}'
-    mail = [structs.replace(each, kind="task_assignment", summary="", text=frame) for each in look.mail]
-    text = [as_text(each.line) for each in entries(structs.replace(look, mail=mail), 80)]
+    mail = [structs.replace(each, kind="task_assignment", summary="", text=frame) for each in snapshot.mail]
+    text = [as_text(each.line) for each in entries(structs.replace(snapshot, mail=mail), 80)]
     assert text[-1] == "  15:05:10 alice → bob: (unread) [task_assignment] #1 Write it"
 
 
 def test_a_task_that_waits_says_so_itself() -> None:
-    look = team()
-    (wait,) = look.shown.waits
-    shown = structs.replace(look.shown, waits=(structs.replace(wait, who="", on="#1", what="#2 Test the parser"),))
-    text = [as_text(each.line) for each in entries(structs.replace(look, shown=shown), 80)]
+    snapshot = team()
+    (wait,) = snapshot.shown.waits
+    shown = structs.replace(snapshot.shown, waits=(structs.replace(wait, who="", on="#1", what="#2 Test the parser"),))
+    text = [as_text(each.line) for each in entries(structs.replace(snapshot, shown=shown), 80)]
     assert "! #2 Test the parser waits for #1 (2m)" in text

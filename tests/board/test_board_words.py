@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.board.words import cell, count, elapsed, money, plain, wrapped
+from beam.board.words import cell, count, elapsed, money, plain, wrap
 from beam.cli.render.text import display_width
 from tests.board.made import HOSTILE
 
@@ -18,7 +18,7 @@ _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069
 @given(st.text(max_size=60))
 def test_no_text_has_a_character_that_a_terminal_or_the_eye_obeys(text: str) -> None:
     assert not _OBEYED.search(plain(text)) and "\n" not in plain(text)
-    assert not any(_OBEYED.search(line) for line in wrapped(text, 20))
+    assert not any(_OBEYED.search(line) for line in wrap(text, 20))
 
 
 def test_hostile_words_are_shown_by_name_and_markup_stays_text() -> None:
@@ -35,9 +35,9 @@ def test_a_cell_has_exactly_its_width_where_it_can(text: str, width: int) -> Non
 
 @given(st.text(st.characters(exclude_categories=["C", "M"], exclude_characters="\u2028\u2029"), max_size=60))
 def test_wrapping_leaves_nothing_out(text: str) -> None:
-    lines = wrapped(text, 7)
+    lines = wrap(text, 7)
     assert all(display_width(line) <= 7 for line in lines)
-    assert "".join(lines) == "".join(wrapped(text, 10_000))
+    assert "".join(lines) == "".join(wrap(text, 10_000))
 
 
 def test_a_very_long_text_is_cut_before_anyone_looks_at_all_of_it() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
-from beam.board.asking import Decision, ask_lines, offer
+from beam.board.decision import Decision, ask_lines, offer
 from tests.board.made import ASK, HOSTILE
 
 

@@ -1,7 +1,7 @@
-"""An ask as a person decides it: all that would run, and two keys for each answer, none of them the usual ones.
+"""How a person decides an ask: the board shows all that would run, and each answer takes two keys.
 
-Pure: `Decision` is a small machine of keys. A stray key never allows anything: allowing takes `a`, then `y`, and only
-after the end of what would run was seen.
+Pure: `Decision` is a state machine whose input is keys. No single key allows anything: a person presses `a`, then `y`,
+after seeing the end of what would run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from beam.board.words import plain, wrapped
+from beam.board.words import plain, wrap
 from beam.cli.render.asks import always_words
 
 if TYPE_CHECKING:
@@ -27,22 +27,22 @@ _QUESTIONS = {
 
 
 def ask_lines(ask: AskLine, width: int) -> list[str]:
-    """Return everything that would run, no part of it left out, in lines of at most that width."""
-    found = wrapped(f"{plain(ask.agent)} asks for {plain(ask.tool)}", width)
+    """Return everything that would run, in lines of at most that width."""
+    found = wrap(f"{plain(ask.agent)} asks for {plain(ask.tool)}", width)
     if ask.description:
-        found += ["", *wrapped(ask.description, width)]
+        found += ["", *wrap(ask.description, width)]
     found.append("")
     data = bytes(ask.input)
     try:
         value = json.loads(data)
     except ValueError:
-        return found + wrapped(data.decode("utf-8", "replace"), width)
+        return found + wrap(data.decode("utf-8", "replace"), width)
     if not isinstance(value, dict):
-        return found + wrapped("what it would get is not known" if value is None else json.dumps(value), width)
+        return found + wrap("what it would get is not known" if value is None else json.dumps(value), width)
     for name, part in value.items():
         text = part if isinstance(part, str) else json.dumps(part, indent=2, ensure_ascii=False)
-        found += wrapped(f"{plain(name)}:", width)
-        found += ["  " + line for line in wrapped(text, max(1, width - 2))]
+        found += wrap(f"{plain(name)}:", width)
+        found += ["  " + line for line in wrap(text, max(1, width - 2))]
     return found
 
 
@@ -52,7 +52,7 @@ def offer(ask: AskLine) -> str:
 
 
 class Decision(Struct):
-    """What was chosen so far, and the answer once it is confirmed. `is_read`: the end of what would run was seen."""
+    """What the person chose, and the answer once it is confirmed. `is_read`: the person saw the end of the text."""
 
     offer: str = ""
     is_read: bool = False
@@ -61,7 +61,7 @@ class Decision(Struct):
     note: str = ""
 
     def press(self, key: str) -> None:
-        """Take one key."""
+        """Handle one key."""
         self.note = ""
         if self.chosen:
             if key == "y":
@@ -78,7 +78,7 @@ class Decision(Struct):
 
     @property
     def line(self) -> str:
-        """Return what to do now."""
+        """Return the line that tells the person what to press."""
         if self.chosen:
             return _QUESTIONS[self.chosen].format(offer=self.offer)
         always = "  A allow always" if self.offer else ""
