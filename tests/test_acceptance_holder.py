@@ -177,7 +177,8 @@ def test_a_holder_that_is_killed_leaves_nothing_and_the_next_one_says_so(worker:
     assert held is not None
     os.kill(held["holder"], signal.SIGKILL)
     eventually(lambda: not processes_with(str(worker.base)))
-    assert kept(worker) is None and exits(worker) == []
+    eventually(lambda: kept(worker) is None)  # its lock goes a moment after its memory
+    assert exits(worker) == []
     assert send(worker, "two").out == "2 two small\n"
     first = exits(worker)[0]
     assert (first["pid"], first["turn"], first["stopped_by"]) == (held["pid"], None, "its holder went")

@@ -29,7 +29,7 @@ from beam.turns.request import face_of
 from beam.turns.stop import Stop
 
 _POLL_S = 0.2
-_SENDERS_S, _SENDERS_LOOK_S = 2.0, 0.1
+_SENDERS_S, _SENDERS_LOOK_S = 10.0, 0.1  # on a busy machine a worker needs seconds to start
 _LOOK_S = 1.0  # for what no notification tells: a root that is gone, a broker whose file was not seen
 
 

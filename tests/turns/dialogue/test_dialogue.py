@@ -253,6 +253,8 @@ def test_several_requests_wait_at_once_and_each_gets_its_own_answer(tmp_path: Pa
         first, second = await played.until_asked(2)
         played.handle.asks.decide(second.ask_id, Decision(decision="allow", by="ann"))
         played.handle.asks.decide(first.ask_id, Decision(decision="deny", by="bob"))
+        await played.until(lambda: {"Decide allow", "Decide deny"} <= set(played.face.heard))
+        played.handle.stop.ask("cancelled", by="ann")  # this agent ends its turn then only
 
     played, verdict = play(tmp_path, "asks", decide)
     assert sorted(verdict.reply.split(", ")) == ["1 deny ", "2 allow "]
