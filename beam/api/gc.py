@@ -18,6 +18,7 @@ from beam.base.errors import DiskError
 from beam.broker import launch, registry
 from beam.broker.context import RootContext
 from beam.model.state import CLOSED, DEAD, State
+from beam.process import owned
 from beam.root.paths import GONE, AgentPaths, RootPaths
 from beam.store import control, lanes
 from beam.store.lock import try_lock
@@ -165,7 +166,7 @@ def _candidate(
 
 def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
     for name in files.names(home.root):
-        if name.startswith(".") and name.endswith(".tmp"):
+        if name.startswith(".") and name.endswith(".tmp") and not owned.is_alive(home.root / name):
             yield _candidate(home, home.root / name, "left behind", now)
     for name in files.names(home.root / "agents"):
         if name.startswith(GONE):

@@ -9,7 +9,7 @@ from beam.api import find
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
-from beam.broker.follow import outcome_in
+from beam.broker.follow import is_just_sent, outcome_in
 from beam.model.outcome import Outcome
 from beam.root.paths import AgentPaths
 from beam.store import lanes
@@ -80,7 +80,8 @@ def state_of(
             from beam.broker.duty import ensure_running
 
             for lane in _own_and_lanes(paths):
-                if find.queue_of(lane).first("new") is not None:
+                entry = find.queue_of(lane).first("new")
+                if entry is not None and not is_just_sent(context, lane, entry):
                     ensure_running(context, lane)
         yield _POLL_S
 

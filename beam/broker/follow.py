@@ -13,13 +13,14 @@ from beam.model.events import AnyEvent, Event
 from beam.model.outcome import Outcome
 from beam.model.state import CLOSED, DEAD, MessageRecord, State, apply
 from beam.root.paths import AgentPaths
-from beam.store.queue import Queue
+from beam.store.queue import Entry, Queue
 from beam.store.reader import Reader
 from beam.store.segment import GONE, read_event, read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
 _LONGEST_PAUSE_S = 8.0
+_SENDERS_S = 5.0  # so long a worker is left to whoever sent the message: it runs in the environment of its starter
 _MOST_STARTS = 7  # with the growing pauses half a minute
 
 
@@ -69,13 +70,16 @@ def follow(
     is_wanted: Callable[[], bool] = lambda: True,
     after_seq: int | None = None,
     looks_only: bool = False,
+    is_sender: bool = True,
 ) -> Steps[Outcome | None]:
     """Wait for the message's outcome and return it; return None once `is_wanted` returns False. `seen` gets the
     message's events as they come.
 
     Unless `looks_only`, this process checks twice a second that the agent has a holder, and otherwise does the duty
-    itself. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers keep ending
-    without a result; nothing is stopped then. Raises NotFoundError if the agent was removed with the message.
+    itself. Who is not `is_sender` leaves a message that was sent a moment ago to the worker of its sender, which runs
+    it in the sender's environment. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its
+    workers keep ending without a result; nothing is stopped then. Raises NotFoundError if the agent was removed with
+    the message.
     """
     with gone_as_not_found(paths, message_id):
         return (
@@ -88,6 +92,7 @@ def follow(
                 is_wanted=is_wanted,
                 after_seq=after_seq,
                 looks_only=looks_only,
+                is_sender=is_sender,
             )
         )
 
@@ -102,6 +107,7 @@ def _follow(
     is_wanted: Callable[[], bool],
     after_seq: int | None,
     looks_only: bool,
+    is_sender: bool,
 ) -> Steps[Outcome | None]:
     state = read_state(paths.journal)
     if after_seq is None and (outcome := replay_outcome(paths, state, message_id, seen)) is not None:
@@ -130,7 +136,9 @@ def _follow(
             )
         if now - looked_at >= pause and not looks_only:
             looked_at = now
-            _check_is_there(paths, message_id, state.places.get(message_id))
+            entry = _check_is_there(paths, message_id, state.places.get(message_id))
+            if not is_sender and entry is not None and is_just_sent(context, paths, entry):
+                continue
             from beam.broker.duty import ensure_running  # what is over needs none of it
 
             if ensure_running(context, paths, message_id):
@@ -154,16 +162,29 @@ def _follow(
             yield _POLL_S
 
 
-def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = None) -> None:
-    """Raise NotFoundError if neither the queue nor the journal has the message any more."""
-    if Queue(paths.queue, paths.put_lock).find(message_id, position) is None:
+def is_just_sent(context: RootContext, paths: AgentPaths, entry: Entry) -> bool:
+    """Return whether the message waits, and came so short a while ago that the worker of its sender may still start."""
+    if entry.box != "new" or context.is_mailbox(paths.agent):
+        return False
+    try:
+        came_ns = Queue(paths.queue, paths.put_lock).path(entry).lstat().st_mtime_ns
+    except OSError:  # it was taken just now
+        return True
+    return 0 <= context.clock.now_ns() - came_ns < _SENDERS_S * 1e9
+
+
+def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = None) -> Entry | None:
+    """Return where the message is. Raise NotFoundError if neither the queue nor the journal has it any more."""
+    entry = Queue(paths.queue, paths.put_lock).find(message_id, position)
+    if entry is None:
         if message_id in read_state(paths.journal).known:
-            return
+            return None
         raise NotFoundError(
             f"{message_id} is gone: {paths.agent} was removed with all its messages",
             "nothing will answer it; if it was not begun, send it to another agent",
             subject=message_id,
         )
+    return entry
 
 
 @contextlib.contextmanager

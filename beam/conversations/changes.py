@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from beam.base import files
-from beam.base.errors import BeamError, UsageError
+from beam.base.errors import BeamError, DiskError, UsageError
 from beam.conversations.expect import Changes
 from beam.conversations.result import WorktreeResult
 from beam.conversations.scenario import Worktree
-from beam.model.events import Owner
-from beam.process import tree
+from beam.process import owned, tree
 from beam.root.user_dirs import user_home
 from beam.secrets.redact import redact
 from beam.trust import git_config, ledger
@@ -47,27 +46,8 @@ _SAFE = (
 
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--submodule=short")
 _USAGE = 129  # git's exit code for an option that it does not know
-_OWNED = "beam run"
-
-
-def _owned(owner: Owner) -> str:
-    """Return the reason of the lock on a run's work tree: whose it is."""
-    return f"{_OWNED} {owner.pid} {owner.start_ticks} {owner.boot_id or '-'} {owner.pid_namespace or '-'} {owner.host}"
-
-
-def _owner_in(reason: str) -> Owner | None:
-    """Return the process in such a reason; None for any other."""
-    words = reason.removeprefix(_OWNED).split()
-    if not reason.startswith(_OWNED) or len(words) != 5 or not all(word.isdecimal() for word in words[:2]):
-        return None
-    pid, start, boot, namespace, host = words
-    return Owner(
-        pid=int(pid),
-        start_ticks=int(start),
-        boot_id=boot.removeprefix("-"),
-        pid_namespace=namespace.removeprefix("-"),
-        host=host,
-    )
+_APART = ".run-"
+_FULL = (b"No space left on device", b"Disk quota exceeded")
 
 
 class Repository:
@@ -186,12 +166,12 @@ class Repository:
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.startswith("-"):
             raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
-        owned, what = _owned(tree.this_process()), ("-b", branch, str(path), start)
+        reason, what = owned.text_of(tree.this_process()), ("-b", branch, str(path), start)
         # Locked from the start: if this process is killed, git goes on, and the next run removes what it made.
-        made = self._git("worktree", "add", "-q", "--lock", "--reason", owned, *what)
+        made = self._git("worktree", "add", "-q", "--lock", "--reason", reason, *what)
         if made.returncode == _USAGE:  # git before 2.34
             self._said("worktree", "add", "-q", *what)
-            self._said("worktree", "lock", "--reason", owned, str(path))
+            self._said("worktree", "lock", "--reason", reason, str(path))
         else:
             self._check(made, "worktree")
         inside = self._said("rev-parse", "--show-prefix").rstrip("/")
@@ -234,10 +214,10 @@ class Repository:
         found = []
         for entry in self._git("worktree", "list", "--porcelain").stdout.decode("utf-8", "replace").split("\n\n"):
             given = dict(line.partition(" ")[::2] for line in entry.splitlines())
-            path, owner = Path(given.get("worktree", "")), _owner_in(given.get("locked", ""))
+            path, owner = Path(given.get("worktree", "")), owned.owner_in(given.get("locked", ""))
             if owner is None or path.parent != folder or tree.is_alive(owner) is not False or path.is_symlink():
                 continue
-            with contextlib.suppress(UsageError):
+            with contextlib.suppress(UsageError, DiskError):
                 if path.is_dir():
                     self._check_link(path)
                     Repository(path, self._given, store=self._store, project=self._project)._commit()
@@ -283,10 +263,13 @@ class Repository:
         objects, index, exclude = (self._path(name) for name in ("objects", "index", "info/exclude"))
         top = self._said("rev-parse", "--show-toplevel")
         files.make_directory(self._store)
-        own = Path(tempfile.mkdtemp(prefix=".run-", suffix=".tmp", dir=self._store))
-        self._apart = {"GIT_DIR": str(own)}  # from here on `close` removes it
-        for name in ("objects", "refs", "info"):
-            (own / name).mkdir()
+        self._remove_dead()
+        with files.disk("make a folder in", self._store):
+            own = Path(tempfile.mkdtemp(prefix=_APART, suffix=".tmp", dir=self._store))
+            self._apart = {"GIT_DIR": str(own)}  # from here on `close` removes it
+            owned.take(own)
+            for name in ("objects", "refs", "info"):
+                (own / name).mkdir()
         files.replace(own / "config", b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n")
         files.replace(own / "HEAD", b"ref: refs/heads/none\n")
         escaped = str(objects).replace("\\", "\\\\").replace('"', '\\"')
@@ -303,6 +286,12 @@ class Repository:
             (own / "index").unlink(missing_ok=True)
         self._watch_every_file(self._apart)
         return self._apart
+
+    def _remove_dead(self) -> None:
+        """Remove what killed runs left of their snapshots."""
+        for name in files.names(self._store):
+            if name.startswith(_APART) and owned.is_alive(self._store / name) is False:
+                shutil.rmtree(self._store / name, ignore_errors=True)
 
     def _path(self, name: str) -> Path:
         path = Path(self._said("rev-parse", "--git-path", name))
@@ -328,7 +317,17 @@ class Repository:
     def _check(self, done: subprocess.CompletedProcess[bytes], word: str) -> None:
         if done.returncode != 0:
             why = _last_line(done.stderr)
+            if any(sign in done.stderr for sign in _FULL) or self._is_full():
+                what = f"git {word} could not write: the disk is full, or a quota is used up ({why})"
+                raise DiskError(what, "free some space, then run it again", subject=str(self.folder))
             raise UsageError(f"git {word} failed: {why}", "look at it with git status", subject=str(self.folder))
+
+    def _is_full(self) -> bool:
+        """Return whether nothing can be written any more where git writes: it does not always say so."""
+        with contextlib.suppress(OSError):
+            found = [os.statvfs(place) for place in (self.folder, self._store)]
+            return any(each.f_blocks and not each.f_bavail and not each.f_flag & os.ST_RDONLY for each in found)
+        return False
 
     def _git(
         self, *words: str, env: Mapping[str, str] = {}, stdin: bytes | None = None

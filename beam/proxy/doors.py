@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
@@ -15,13 +16,15 @@ from urllib.parse import urlsplit
 
 from beam.proxy.http import RequestError
 
+# A fragment, which a server may cut off; a step upwards; a separator that only some servers know.
+_DOUBTFUL = re.compile(r"#|\\|^[^?]*(?:/\.{1,2}(?:[/?]|\Z)|%(?:2e|2f|5c|23|3f|3b|00)|;)", re.IGNORECASE)
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F")  # 127.0.0.1, and the same within IPv6
 
 
 def check(path: str, headers: Message[str, str]) -> None:
     """Raise RequestError for a request that comes from a web page, or may be read in two ways."""
-    if not path.startswith("/") or not path.isascii() or not path.isprintable():
+    if not path.startswith("/") or not path.isascii() or not path.isprintable() or _DOUBTFUL.search(path):
         raise RequestError(400, "a path of this server is needed")
     if any("\r" in value or "\n" in value for value in headers.values()):
         raise RequestError(400, "a header goes over several lines")

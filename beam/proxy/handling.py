@@ -29,6 +29,10 @@ OVER_STATUS = 403
 _WATCH_S = 0.5
 _BARE = (204, 304)  # statuses without a body
 _LOOK = re.compile(r"/|(?:/v1(?:beta)?)?/models(?:/[\w.:-]+)?")
+_CALL = re.compile(
+    r"(?:/v1(?:beta|alpha)?)?/"
+    r"(?:messages(?:/count_tokens)?|responses(?:/input_tokens)?|chat/completions|models/[\w.@-]+:\w+)"
+)
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -99,7 +103,7 @@ class _Handler(Handler):
         if why:
             self._refuse(proxy, call, 401, why)
             return
-        if options.token and call.kind == "other" and not self._is_look():
+        if options.token and not (self._is_look() if call.kind == "other" else self._is_plain_call()):
             self._refuse(proxy, call, 404, f"{self.command} {self.path.partition('?')[0][:200]} is no model call")
             return
         if is_ask and (why := proxy.spending.refusal(call.asked.model)):
@@ -146,6 +150,10 @@ class _Handler(Handler):
     def _is_look(self) -> bool:
         """Return whether the request asks only which models there are: what else lies behind the key is nobody's."""
         return self.command in ("GET", "HEAD") and _LOOK.fullmatch(self.path.partition("?")[0]) is not None
+
+    def _is_plain_call(self) -> bool:
+        """Return whether the path of a model call is the API's own: what only ends like one may be something else."""
+        return _CALL.fullmatch(self.path.partition("?")[0]) is not None
 
     def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
         step = "over" if over else "refused"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Generator
 from typing import Any
 
@@ -95,3 +96,24 @@ def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_giv
     assert pauses == sorted(pauses)
     assert 20 < started[-1] < 60
     assert root.boxes("worker") == {"new": [message.id]}
+
+
+def test_who_only_waits_leaves_what_was_just_sent_to_its_senders_worker_and_an_old_message_to_nobody(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.broker import duty
+
+    looked: list[str | None] = []
+    monkeypatch.setattr(duty, "ensure_running", lambda context, paths, message_id=None: looked.append(message_id))
+    message = root.put("claude", reply="wait")
+    (path,) = root.place("claude").queue.glob("new/*.json")
+    came_ns = root.clock.now_ns()
+    os.utime(path, ns=(came_ns, came_ns))
+    steps = follow(root.context, root.place("claude"), message.id, seen=lambda event: None, is_sender=False)
+    next(steps)
+    root.clock.sleep(4)
+    next(steps)
+    assert looked == []
+    root.clock.sleep(2)
+    next(steps)
+    assert looked == [message.id]

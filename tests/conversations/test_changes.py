@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 
 from beam.base.errors import DiskError
 from beam.conversations.changes import Repository
 from beam.conversations.scenario import Worktree
+from beam.process import owned, tree
 from tests.support.repository import make_hostile_repository, make_repository
 
 pytestmark = pytest.mark.slow
@@ -130,6 +133,34 @@ def test_of_a_snapshot_that_could_not_be_begun_nothing_is_left(
             repository.snapshot()
     repository.close()
     assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_what_a_killed_run_left_of_its_snapshots_goes_with_the_next_one_and_that_of_a_live_one_stays(
+    repository: Repository, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    for name, pid in (("dead", 2**22 + 1), ("alive", os.getpid())):
+        (store / f".run-{name}.tmp" / "objects").mkdir(parents=True)
+        owner = structs.replace(tree.this_process(), pid=pid)
+        (store / f".run-{name}.tmp" / "owner").write_text(owned.text_of(owner))
+    (store / ".run-nobodys.tmp").mkdir()
+    repository.snapshot()
+    repository.close()
+    assert {path.name for path in store.iterdir()} == {".run-alive.tmp", ".run-nobodys.tmp"}
+
+
+def test_a_disk_that_is_full_for_git_is_a_full_disk_and_no_mistake_of_the_caller(folder: Path, tmp_path: Path) -> None:
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    full = 'echo "error: file write error: No space left on device" >&2; echo "fatal: it failed" >&2; exit 128'
+    git.write_text(f'#!/bin/sh\ncase "$*" in *" write-tree"*) {full};; esac\nexec {shutil.which("git")} "$@"\n')
+    git.chmod(0o755)
+    environ = {**os.environ, "HOME": str(tmp_path / "home"), "PATH": f"{git.parent}:{os.environ['PATH']}"}
+    repository = Repository(folder, environ, store=tmp_path / "store")
+    with pytest.raises(DiskError, match="the disk is full") as error:
+        repository.snapshot()
+    assert error.value.exit_code == 74
+    repository.close()
 
 
 def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(

@@ -395,6 +395,8 @@ def test_a_shielding_proxy_takes_its_token_alone_and_sends_the_real_key(model: F
         for path in ("/v1/files", "/v1/messages/batches", "/v1/responses/resp_1", "/v1/organizations/api_keys"):
             assert send(proxy.url, path, method="GET", headers=good).status == 404
         assert send(proxy.url, "/v1/files", {"x": 1}, headers=good).status == 404
+        for path in ("/v1/threads/thread_1/messages", "/v1/files/v1/messages", "/v1/organizations//v1/messages"):
+            assert send(proxy.url, path, body("anthropic", "x"), headers=good).status == 404
     assert [seen[0]["x-api-key"], seen[1]["authorization"]] == ["k", "Bearer k"]
     assert len(seen) == 3
     assert token not in json.dumps(seen)

@@ -30,7 +30,13 @@ class FollowVerbs(OpenedRoot):
 
         paths, whole = self._find(message_id)
         outcome = yield from follow(
-            self.context, paths, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent
+            self.context,
+            paths,
+            whole,
+            seen=seen or ignore,
+            timeout=timeout,
+            looks_only=self.is_agent,
+            is_sender=False,
         )
         assert outcome is not None
         return outcome
@@ -63,7 +69,15 @@ class FollowVerbs(OpenedRoot):
 
         found = [self._find(each) for each in dict.fromkeys(message_ids)]
         waits = [
-            follow(self.context, paths, whole, seen=seen or ignore, timeout=timeout, looks_only=self.is_agent)
+            follow(
+                self.context,
+                paths,
+                whole,
+                seen=seen or ignore,
+                timeout=timeout,
+                looks_only=self.is_agent,
+                is_sender=False,
+            )
             for paths, whole in {whole: (paths, whole) for paths, whole in found}.values()
         ]
         yield from several(waits, only_first=only_first, ended=came)
