@@ -10,8 +10,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET, structs
 
-from beam.model.message import Message, Options, Payload, encode
+from beam import Beam, UnfinishedError
+from beam.model.message import Message, ModelCalls, Options, Payload, decode, encode
+from beam.model.rule_lists import RuleLists
 from tests.support.claims import refused
 from tests.support.cli import Cli, eventually, is_held
 from tests.support.terminal import Terminal
@@ -131,6 +134,34 @@ def test_adopt_shows_all_that_would_run_asks_and_then_copies_it(beam: Cli) -> No
     assert beam.box("echo", "new") == [f"{1:020d}-echo-planted1.json"]
     assert not old(beam).exists()
     assert ran(beam) == 0
+
+
+def test_adopt_shows_the_rules_and_the_recording_that_a_waiting_message_brings(beam: Cli) -> None:
+    beam.config(ECHO)
+    path = planted(old(beam), "echo", "Look at the README.", access="read")
+    message = decode(path.read_bytes())
+    rules = RuleLists(allow=("Bash(*)",))
+    options = structs.replace(message.options, rules=rules, model_calls=ModelCalls(replay="/tmp/theirs\x1b[8m"))
+    path.write_bytes(encode(structs.replace(message, options=options, original=UNSET)))
+    there = Terminal(beam, "doctor", "--adopt", columns=200)
+    there.until("[y/N] ")
+    assert '      rules: {"deny": [], "ask": [], "allow": ["Bash(*)"]}' in there.seen, there.seen
+    assert '"replay": "/tmp/theirs' in there.seen and "\x1b[8m" not in there.seen
+    there.type("n\n")
+    assert there.end() == 2
+
+
+def test_a_message_that_changed_since_it_was_shown_is_not_adopted(beam: Cli) -> None:
+    beam.config(ECHO)
+    path = planted(old(beam), "echo", "Look at the README.", access="read")
+    with Beam(cwd=beam.project, environ=beam.env) as there:
+        (candidate,) = there.adoptable()
+        message = decode(path.read_bytes())
+        options = structs.replace(message.options, rules=RuleLists(allow=("Bash(*)",)))
+        path.write_bytes(encode(structs.replace(message, options=options, original=UNSET)))
+        with pytest.raises(UnfinishedError, match="was changed since it was shown"):
+            there.adopt(candidate)
+    assert beam.box("echo", "new") == [] and path.exists()
 
 
 def test_adopt_without_a_terminal_does_nothing_but_with_yes(beam: Cli) -> None:

@@ -12,15 +12,16 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from beam.api.root import hold, is_replaced, old_root, take_away, text
 from beam.base import files
 from beam.base.errors import BeamError, CorruptError, DiskError, UnfinishedError
 from beam.config.file import read_bytes
 from beam.config.resolve import AGENT_JSON
-from beam.model.message import decode
+from beam.model.message import Message, Options, decode
 from beam.root import directories, discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
 from beam.store.queue import MESSAGE_BYTES, Queue
@@ -34,12 +35,16 @@ _LEFT_OUT = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve"
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """A message that would run: who sent it, what it says, the access that it asks for, the files that it attaches."""
+    """A message that would run: who sent it, what it says, the access that it asks for, the files that it attaches.
+    `more` are its other fields that aren't the usual ones, such as the rules that it brings; `digest` is of its file.
+    """
 
     sender: str
     text: str
     access: str | None
     attach: tuple[str, ...]
+    more: dict[str, Any] = {}
+    digest: str = ""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -196,13 +201,29 @@ def _waiting(paths: AgentPaths) -> Iterator[Waiting]:
     queue = Queue(paths.queue, paths.put_lock)
     for entry in (*queue.entries("new"), *queue.entries("cur")):
         try:
-            message = decode(files.read(queue.path(entry), MESSAGE_BYTES))
+            data = files.read(queue.path(entry), MESSAGE_BYTES)
+            message = decode(data)
         except CorruptError as error:  # given up on as soon as it is claimed
             yield Waiting(sender="?", text=f"no message: {error.message}", access=None, attach=())
             continue
         yield Waiting(
-            sender=message.sender, text=message.text, access=message.options.access, attach=message.payload.attach
+            sender=message.sender,
+            text=message.text,
+            access=message.options.access,
+            attach=message.payload.attach,
+            more=_more(message),
+            digest=_digest(data),
         )
+
+
+def _more(message: Message) -> dict[str, Any]:
+    """Return what else the message asks for: its options, and where its answer goes."""
+    usual = to_builtins(Options())
+    found = {name: value for name, value in to_builtins(message.options).items() if value != usual.get(name)}
+    found.pop("access", None)
+    given = {"type": message.type, "reply": message.reply, "reply_to": message.reply_to, "actor": message.actor}
+    shown = {"type": "message", "reply": "none", "reply_to": None, "actor": None}
+    return found | {name: value for name, value in given.items() if value != shown[name]}
 
 
 # -- copying -----------------------------------------------------------------------------------------------------------

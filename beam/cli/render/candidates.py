@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ def _agent(found: Finding) -> Iterator[str]:
         yield f"    goes on in the session {collapse_to_line(found.session)}"
     for message in found.waiting:
         yield f"    {_head(message)}:"
+        for name, value in message.more.items():
+            yield f"      {collapse_to_line(name)}: {collapse_to_line(json.dumps(value, ensure_ascii=False))}"
         for line in _lines(message.text):
             yield f"      | {line}"
 
