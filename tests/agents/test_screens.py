@@ -263,3 +263,15 @@ def test_codex_with_edit_has_its_folder_for_temporary_files_which_its_sandbox_op
     module: Any = getattr(registry.adapter("codex"), face)
     for access, env in (("edit", {"TMPDIR": "/s"}), ("read", {}), ("full", {})):
         assert module.launch(turn(access=access, scratch="/s"), Host(home="/h")).env == env
+
+
+def test_claudes_row_of_a_turn_that_is_over_is_known() -> None:
+    import re
+
+    from beam.agents.claude.screen import profile
+
+    def is_done(row: str) -> bool:
+        return any(re.search(each, row) for each in profile.done_rows)
+
+    assert all(is_done(row) for row in ("✻ Baked for 12s", "✢ Cooked for 1m 2s"))
+    assert not any(is_done(row) for row in ("✻ Baking…", "  ✻ Baked for 12s", "Baked for 12s"))

@@ -174,3 +174,13 @@ def test_a_line_of_claude_that_its_cli_wrote_in_a_persons_place_is_no_prompt() -
 def test_a_subagent_of_claude_names_the_session_that_it_works_for() -> None:
     reader = registry.sessions_of("claude").reader("p/lead-id/subagents/agent-a1.jsonl")
     assert (reader.session.id, reader.session.root_id) == ("agent-a1", "lead-id")
+
+
+def test_the_files_of_vibes_sessions_are_the_journals_of_its_folders() -> None:
+    import re
+
+    from beam.agents.vibe.sessions import files
+
+    assert re.fullmatch(files.name, "20260101_abc/journal/17.jsonl")
+    for other in ("journal/17.jsonl", "a/journal/17.jsonlX", "a/b/journal/17.jsonl", "a/journal/x.jsonl"):
+        assert not re.fullmatch(files.name, other), other

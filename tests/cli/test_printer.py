@@ -120,3 +120,11 @@ def test_how_to_answer_is_said_only_of_what_a_person_may_decide(capsys: pytest.C
     expires = "2030-01-01T00:00:00Z"
     printer.event(events.PermissionAsked(agent="a", ask_id="a-0abc4k2xyz", tool="Bash", expires=expires))
     assert "beam approve 4k2xyz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("redacted", [0, 2])
+def test_removed_secrets_are_counted_only_where_there_were_any(
+    redacted: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, err = printed(outcome(Status.COMPLETED, reply="done", redacted=redacted), capsys)
+    assert ("2 secret(s) were removed" in err, "secret" in err) == (bool(redacted), bool(redacted))

@@ -141,3 +141,10 @@ def test_a_thousand_steps_are_read_in_little_time() -> None:
     began = time.process_time()
     assert len(read(data).steps) == 1000
     assert time.process_time() - began < 1.5  # `make bench` measures it; this is against a square
+
+
+@pytest.mark.parametrize("value", [True, [], {}])
+def test_a_duration_is_a_number_or_a_text(value: object) -> None:
+    text = yaml.safe_dump({"beam": 1, "steps": [{"send": "a", "prompt": "hi", "timeout": value}]})
+    with pytest.raises(ConfigError, match="expected a duration"):
+        parse(text.encode(), Path("a.yaml"), {}, name="a.yaml")

@@ -414,3 +414,28 @@ def test_the_counters_of_several_journals_add_up() -> None:
         totals_of(*turn_of(events.ToolCalled(call_id="1", name="Bash"), events.ToolCalled(call_id="2", name="R")))
     )
     assert {name: tool.calls for name, tool in both.by_tool.items()} == {"Bash": 2, "R": 1}
+
+
+def after(*happened: AnyEvent) -> State:
+    return fold(State(), happened)
+
+
+def named(seq: int) -> dict[str, object]:
+    return {"seq": seq, "ts": rfc3339(seq), "agent": "a"}
+
+
+def test_a_queue_is_paused_until_it_is_resumed() -> None:
+    paused = events.QueuePaused(**named(1))  # type: ignore[arg-type]
+    resumed = events.QueueResumed(**named(2))  # type: ignore[arg-type]
+    assert after(paused).paused is True and after(paused, resumed).paused is False
+
+
+def test_a_session_keeps_the_adapter_of_the_turn_that_began_it() -> None:
+    began = events.TurnStarted(**named(1), owner=OWNER, turn_key="k", adapter="claude", via="exec")  # type: ignore[arg-type]
+    first = events.SessionStarted(**named(2), session_id="s1")  # type: ignore[arg-type]
+    other = events.SessionResumed(**named(3), session_id="s2")  # type: ignore[arg-type]
+    state = after(began, first)
+    assert state.session is not None and state.session.adapter == "claude"
+    state.open_turn = None
+    apply(state, other)
+    assert state.session is not None and (state.session.session_id, state.session.adapter) == ("s2", "claude")

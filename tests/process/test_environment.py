@@ -66,3 +66,35 @@ def test_a_fingerprint_is_of_what_an_agent_gets_and_of_one_message() -> None:
 def test_a_fingerprint_takes_any_bytes_and_keeps_names_and_values_apart() -> None:
     assert fingerprint({"A": "\udcff"}, "m") != fingerprint({"A": "\udcfe"}, "m")
     assert fingerprint({"A": "b", "C": "d"}, "m") != fingerprint({"A": "bC=d"}, "m")
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        [
+            "_",
+            "COLUMNS",
+            "GPG_TTY",
+            "ITERM_SESSION_ID",
+            "KITTY_WINDOW_ID",
+            "LINES",
+            "OLDPWD",
+            "PWD",
+            "SHELL_SESSION_ID",
+            "SHLVL",
+            "SSH_CLIENT",
+            "SSH_CONNECTION",
+            "SSH_TTY",
+            "STY",
+            "TERM_SESSION_ID",
+            "TMUX_PANE",
+            "WEZTERM_PANE",
+            "WINDOW",
+            "WINDOWID",
+            "XDG_SESSION_ID",
+        ]
+    ),
+)
+def test_where_a_command_was_typed_is_not_in_the_fingerprint(name: str) -> None:
+    assert fingerprint({name: "here"}, "m-1") == fingerprint({name: "there"}, "m-1") == fingerprint({}, "m-1")
+    assert fingerprint({f"{name}X": "here"}, "m-1") != fingerprint({}, "m-1")

@@ -80,3 +80,8 @@ def test_a_sign_like_the_bar_that_is_not_in_the_last_column_stays() -> None:
     box = ["  > draw", "  ✦ ╭──╮", "    │  │", f"    {'x' * 55}│", rule, ">   Type", rule]
     shown = answer.of_conversation(QWEN, [Line(row) for row in box], "draw", columns=60)
     assert shown == f"╭──╮\n│  │\n{'x' * 55}"
+
+
+def test_a_program_that_does_not_show_the_prompt_again_has_no_echo() -> None:
+    assert answer._after_echo(Profile(name="any"), ["> hello", "world"], "hello") is None
+    assert answer._after_echo(CLAUDE, ["❯ hello", "world"], "hello") == 1

@@ -232,3 +232,10 @@ def test_the_meanings_that_are_kept_are_bounded() -> None:
     for number in range(3 * _ACTIONS):
         screen.feed(b"\x1b[%d;%dH" % (number % 100 + 1, number // 100 + 1))
     assert len(screen._actions) <= _ACTIONS + 1
+
+
+@pytest.mark.parametrize(("save", "restore"), [(b"\x1b[?1048h", b"\x1b[?1048l"), (b"\x1b7", b"\x1b8")])
+def test_a_saved_cursor_comes_back_to_its_place(save: bytes, restore: bytes) -> None:
+    screen = Screen(20, 5)
+    screen.feed(b"\x1b[3;4H" + save + b"\x1b[H" + restore + b"x")
+    assert [line.text.rstrip() for line in screen.lines()][2] == "   x"

@@ -1,0 +1,47 @@
+"""A holder that waits for the first of several things."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from beam.broker.holding import Holder
+
+
+def test_what_comes_later_than_the_first_is_no_longer_waited_for() -> None:
+    ended: list[str] = []
+
+    async def soon() -> None:
+        ended.append("soon")
+
+    async def never() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    asyncio.run(asyncio.wait_for(Holder._first(cast(Any, None), soon(), never()), 5))
+    assert ended == ["soon", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("is_root_there", "is_served", "why"),
+    [
+        (True, False, ""),
+        (False, False, "the root is gone"),
+        (True, True, "a broker serves the agent from now on"),
+    ],
+)
+def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
+    monkeypatch: pytest.MonkeyPatch, is_root_there: bool, is_served: bool, why: str
+) -> None:
+    from types import SimpleNamespace
+
+    from beam.broker import holding
+
+    monkeypatch.setattr(holding.registry, "serves_here", lambda _: is_served)
+    lease = SimpleNamespace(is_still=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
+    assert Holder._why_let_go(cast(Any, SimpleNamespace(_lease=lease))) == why
