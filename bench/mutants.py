@@ -112,7 +112,8 @@ class Tests:
             target = self._copy / "traced.json"
             target.unlink(missing_ok=True)
             files = [str(path) for path in _directory(self._copy, package)]
-            run(self._copy, ["--unit", *files], {"BEAM_TRACE": str(target)}, limit=600)
+            if run(self._copy, ["--unit", *files], {"BEAM_TRACE": str(target)}, limit=600) not in {0, 1}:
+                raise SystemExit(f"the tests of {package or 'beam'} don't run:\n{(self._copy / 'said').read_text()}")
             self._traced[package] = json.loads(target.read_text())
         return self._traced[package]
 
