@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.support import acp_agent
 from tests.support.asking import first_ask
 from tests.support.cli import Cli, Ended, eventually, processes_with
+from tests.support.painter import PAINTER
 
 pytestmark = pytest.mark.acceptance
 
@@ -193,3 +195,20 @@ def test_an_agent_that_waits_for_a_login_is_one_that_is_not_logged_in(place: Cli
     place.config(f"agents:\n  mine: {{command: {command}, protocol: acp, access: ask}}\n")
     outcome = send(place, "hi").json
     assert (outcome["class"], outcome.get("login_url")) == ("auth", "https://a.example/oauth")
+
+
+@pytest.mark.parametrize("words", [(), ("--once",)])
+def test_an_image_is_a_file_that_the_outcome_and_the_log_name(place: Cli, words: tuple[str, ...]) -> None:
+    command = json.dumps([sys.executable, "-c", PAINTER])
+    place.config(f"agents:\n  mine: {{command: {command}, protocol: acp, access: ask}}\n")
+    ended = send(place, "paint", *words)
+    outcome = ended.json
+    assert "images" in outcome, (ended, place("log", "mine", "--json", *words).out)
+    (path,) = outcome["images"]
+    assert Path(path).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert path in place("log", "mine", *words).out.replace("\n", "") or words
+    seen = [json.loads(line) for line in place("log", "mine", "--json", *words).out.splitlines()]
+    (image,) = [event for event in seen if event["type"] == "image"]
+    assert path.endswith(f"/agents/mine/{image['path']}") and image["media_type"] == "image/png"
+    assert "AAAA" not in json.dumps(seen)
+    assert place("show", outcome["message_id"], "--json").json["images"] == [path]

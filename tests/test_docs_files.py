@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tests.support import asking
 from tests.support.cli import Cli, eventually
 from tests.support.markdown import rows
+from tests.support.painter import PAINTER
 from tests.support.repository import make_repository
 from tests.test_acceptance_diff import CLAUDE
 
@@ -38,6 +40,7 @@ PLACEHOLDERS = {
     "slug": r"[a-z0-9_-]+",
     "digest": r"[0-9a-f]{16}",
     "thread": r"[a-z0-9][a-z0-9_@-]*",
+    "suffix": r"png|jpg|gif|webp",
     "xx": r"[0-9a-f]{2}",
     "object": r"(?:[0-9a-f]{38}|tmp_obj_\w+)",
 }
@@ -48,6 +51,7 @@ agents:
   fresh: {{adapter: scripted}}
   shell: {{adapter: bash, record: true}}
   editor: {{adapter: claude, executable: {editor}, access: edit}}
+  painter: {{command: [{python}, {painter}], protocol: acp, access: ask}}
   newer: {{adapter: qwen, executable: {newer}}}
 """
 
@@ -110,8 +114,11 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     newer = beam.base / "newer"
     newer.write_text("#!/bin/sh\necho 99.0.0\nexit 1\n")
     newer.chmod(0o755)
+    painter = beam.base / "painter.py"
+    painter.write_text(PAINTER)
     beam.config(
-        AGENTS.format(editor=editor, newer=newer) + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2]
+        AGENTS.format(editor=editor, newer=newer, python=sys.executable, painter=painter)
+        + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2]
     )
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
     own = beam.base / "home" / ".config" / "beam" / "config.yaml"
@@ -153,6 +160,7 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     assert beam("send", "newer", "x", "--keep", "1s").code == 1
     look()
 
+    assert beam("send", "painter", "a picture").code == 0
     assert beam("send", "shell", "true").code == 0
     assert beam("send", "failing", "x").code == 1
     (dead,) = [line["id"] for line in beam("queue", "list", "failing", "--json").lines]

@@ -1,21 +1,32 @@
-"""Images among what an agent says and does: what each is, without its content.
+"""Images among what an agent says and does: what each is, and its content as a `data:` link in `path`.
 
-Reads the blocks of all protocols: the Messages API's, the Model Context Protocol's (as ACP), and the Responses API's.
-Does not decode an image.
+A turn writes that content to a file before it records the event (`beam.turns.images`); everybody else drops it with
+`named`. Reads the blocks of all protocols: the Messages API's, the Model Context Protocol's (as ACP), and the Responses
+API's. Does not decode an image.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from msgspec import structs
 
 from beam.agents.fields import Object, obj, object_of, string
-from beam.model.events import ImageSeen
+from beam.model.events import Event, ImageSeen, Unknown
 
 _TYPE = re.compile(r"image/[\w.+-]{1,64}\Z")
 _DATA_URL = re.compile(r"data:([\w/.+-]{0,80})[^,]{0,80},")
 _CONTENT = re.compile(r"[A-Za-z0-9+/]{512,}={0,2}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
+_PICTURE = re.compile(  # the first bytes of a PNG, a JPEG, a GIF or a WebP, as base64
+    r'(?<=[",])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/]{512,}={0,2}(?=")'
+)
 _LONGEST = 2000
+_LONG = 600  # characters of a line that may contain a picture
+CONTENT = "data:"  # what `path` begins with while it is the content
+E = TypeVar("E", bound=Event)
 
 
 def images_in(blocks: Iterable[object], *, call_id: str | None = None, parent: str | None = None) -> list[ImageSeen]:
@@ -56,9 +67,36 @@ def image(
         media_type=media_type if _TYPE.match(media_type) else "",
         bytes=size_of(data) if data else None,
         at=at if len(at) <= _LONGEST else "",
+        path=f"{CONTENT}{media_type if _TYPE.match(media_type) else ''};base64,{data}" if data else "",
         call_id=call_id,
         parent=parent,
     )
+
+
+def content_of(image: ImageSeen) -> str:
+    """Return the image's content as base64; "" if the event has none."""
+    return image.path.partition(",")[2] if image.path.startswith(CONTENT) else ""
+
+
+def named(event: E) -> E:
+    """Return the event without an image's content, where nobody keeps it."""
+    if isinstance(event, ImageSeen) and event.path.startswith(CONTENT):
+        return structs.replace(event, path="")
+    return event
+
+
+def cut(line: str, emitted: Sequence[object]) -> str:
+    """Return the CLI's own line without the content of the images among its events, and of any other picture.
+
+    It stays JSON. A line of unknown meaning stays whole, because nothing else has what it says.
+    """
+    for image in emitted:
+        data = content_of(image) if isinstance(image, ImageSeen) else ""
+        if data and _BASE64.match(data):
+            line = line.replace(f'{data}"', f'[{size_of(data)} bytes]"')
+    if len(line) > _LONG and not isinstance(emitted[0], Unknown):
+        line = _PICTURE.sub(lambda found: f"[{size_of(found[0])} bytes]", line)
+    return line
 
 
 def size_of(data: str) -> int:

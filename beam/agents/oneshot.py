@@ -14,6 +14,7 @@ from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_objec
 from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
 from beam.agents.figures import Work, sum_by_model
+from beam.agents.images import cut
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -88,15 +89,16 @@ def no_json(line: bytes) -> Sequence[Event]:
     return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
 
 
-def with_line(emitted: list[Event], line: bytes) -> list[Event]:
-    """Return the events of this line; the first one carries the line, unless it is a delta."""
+def with_line(emitted: list[Event], line: bytes, *, images: Sequence[events.ImageSeen] = ()) -> list[Event]:
+    """Return the events of this line; the first one carries the line without the content of images (those among the
+    events, and `images`), unless it is a delta."""
     if not emitted or type(emitted[0]) is events.TextDelta:
         return emitted
     try:
         raw = line.decode()
     except UnicodeDecodeError:
         raw = line.decode("utf-8", "replace")
-    _set(emitted[0], "raw", raw)
+    _set(emitted[0], "raw", cut(raw, (*emitted, *images)))
     return emitted
 
 

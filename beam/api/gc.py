@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from beam.store.segment import read_state, segments
 from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
+_IMAGE = re.compile(rb'images/([0-9a-f]{32}\.[a-z]{3,4})"')
 _MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
 What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"]
 
@@ -211,11 +213,18 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
     if dead and not control.waiting(paths.control):
         for name in files.names(paths.queue / "dead"):
             yield _candidate(home, paths.queue / "dead" / name, "dead letter", now)
-    age = float("inf")
+    age, named_in = float("inf"), _images_by_segment(paths)
     for name in _old_segments(paths, state):
         segment = _candidate(home, paths.journal / name, "segment", now)
         age = min(age, segment.found.age_s)  # none goes before the one before it
-        yield structs.replace(segment, found=structs.replace(segment.found, age_s=age))
+        size, remove = segment.found.bytes, segment.remove
+        if images := [paths.images / image for image, last in named_in.items() if last == name]:
+            size += sum(map(_size, images))
+            remove = partial(_remove_with, (paths.journal / name, *images))
+        yield _Candidate(structs.replace(segment.found, age_s=age, bytes=size), remove)
+    for name, last in named_in.items():
+        if not last:
+            yield _candidate(home, paths.images / name, "left behind", now)
     if paths.log.exists():
         yield _candidate(home, paths.log, "log", now)
     for name in files.names(paths.dir / "casts"):
@@ -227,9 +236,30 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
     yield from _left_behind(home, paths, now)
 
 
+def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
+    """Return the last segment that names each image's file; "" for a file that none names."""
+    found = dict.fromkeys((name for name in files.names(paths.images) if not name.startswith(".")), "")
+    for segment in segments(paths.journal) if found else ():
+        rest = b""
+        for data in files.pieces(paths.journal / segment):
+            *_, rest = (text := rest + data).rpartition(b"\n")
+            for image in _IMAGE.findall(text):
+                name = image.decode()
+                if name in found:
+                    found[name] = segment
+    return found
+
+
+def _remove_with(paths: tuple[Path, ...]) -> bool:
+    """Remove the first file, then the others, so that nothing names what is gone."""
+    for path in paths:
+        files.remove(path)
+    return True
+
+
 def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Candidate]:
     """Yield the temporary files of writers that died. A writer has an hour to publish one."""
-    for folder in (paths.dir, paths.journal):
+    for folder in (paths.dir, paths.journal, paths.images):
         for name in files.names(folder):
             if name.startswith(".") and name.endswith(".tmp"):
                 path = folder / name

@@ -29,7 +29,7 @@ def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | No
     known = state.known.get(message_id)
     if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
         return None
-    return events.outcome_of(_outcome_event(paths, known, message_id))
+    return events.outcome_of(_outcome_event(paths, known, message_id), str(paths.agent_dir))
 
 
 def _outcome_event(

@@ -49,7 +49,9 @@ async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> 
     failure.judge_circuit(log, finished)
     closing.close(log, entry, message, finished)
     known = log.state.known.get(message.id)
-    return None if known is not None and known.phase == QUEUED else events.outcome_of(finished)
+    return (
+        None if known is not None and known.phase == QUEUED else events.outcome_of(finished, str(log.paths.agent_dir))
+    )
 
 
 def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError) -> None:

@@ -75,7 +75,7 @@ def log(
         fitting, last = iter(deque(fitting, last)), None
     tail = None if last is None else _Tail(sys.stdout, last)
     out = sys.stdout if tail is None else cast("TextIO", tail)
-    stream = Stream(out, as_json=as_json, verbose=call.verbose)
+    stream = Stream(out, as_json=as_json, verbose=call.verbose, agents=call.beam.home.root / "agents")
     count = 0
     for line in fitting:
         count += 1

@@ -158,7 +158,8 @@ class Printer:
             case events.ImageSeen():
                 from beam.cli.render.event_text import image_text
 
-                self._aside(f"· {image_text(event)}")
+                place = self._call.beam.home.root / "agents" / event.agent
+                self._aside(f"· {image_text(event, place)}")
             case events.StatusChanged(state="mode"):
                 self._aside(f"· mode {event.detail}")
             case events.StatusChanged(state="retrying"):

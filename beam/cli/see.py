@@ -66,7 +66,8 @@ def watch(
     if until_idle and (every or now or event is not None):
         other = "--all" if every else "--now" if now else "--event"
         raise UsageError(f"--until-idle and {other} don't go together", "beam watch --until-idle [AGENT]...")
-    stream = Stream(sys.stdout, as_json=as_json, plain=plain, verbose=call.verbose)
+    agents = call.beam.home.root / "agents"
+    stream = Stream(sys.stdout, as_json=as_json, plain=plain, verbose=call.verbose, agents=agents)
     codes, was_idle = ExitCodes(), False
     cursor = open_cursor(after, call.environ) if after is not None else None
     seconds = durations.parse(since) if since is not None else None

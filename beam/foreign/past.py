@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.agents.base import raw_json
+from beam.agents.images import named
 from beam.agents.session_files import Session
 from beam.foreign import database
 from beam.foreign.places import Place, places
@@ -81,7 +82,7 @@ def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, st
         for event in found:
             is_found = True
             if isinstance(event, _KINDS):
-                event, _ = redact_event(structs.replace(event, imported=event.ts, ts=""))
+                event, _ = redact_event(named(structs.replace(event, imported=event.ts, ts="")))
                 kept.add(event)
     return kept.past if is_found else None
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
+from beam.agents.images import named
 from beam.agents.session_files import Session
 from beam.base.clock import rfc3339
 from beam.foreign.places import RUNNING, Place, place, places, session_path
@@ -104,7 +105,7 @@ class Foreign:
             event = structs.replace(event, ts=event.ts or tail.written)
             if event.ts < self._since:
                 continue
-            event, _ = redact_event(event)
+            event, _ = redact_event(named(event))
             found.append(ForeignEvent(event, tail.place.adapter, session, tail.path))
         return found
 

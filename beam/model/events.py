@@ -314,7 +314,7 @@ class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     """The outcome (docs/exit-codes.md), on disk before anyone is told. `why`: as in `turn.started`, unless its protocol
     failed and it ran headless. `login_url`: where a person can log in, if nobody is and its CLI named a link.
-    `at_most`, `rules`: as in `turn.started`.
+    `images`: the files of the turn's images, as in `image`. `at_most`, `rules`: as in `turn.started`.
     """
 
     attempt: int = 1
@@ -322,6 +322,7 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     class_: Class | None = field(name="class", default=None)
     reason: str | None = None
     login_url: str | UnsetType = UNSET
+    images: tuple[str, ...] | UnsetType = UNSET
     reply: str | None = None
     session_id: str | None = None
     session: SessionNote | None = None
@@ -472,15 +473,19 @@ class FileChanged(_Native, frozen=True, kw_only=True, tag="file.changed"):
 
 
 class ImageSeen(_Native, frozen=True, kw_only=True, tag="image"):
-    """An image that the agent made, looks at or was given by a tool, without its content.
+    """An image that the agent made, looks at or was given by a tool.
 
-    `media_type` and `bytes` are its type and size ("" and null: unknown), `at` is the file or link where it lies ("":
-    the CLI names none, and only `raw` has it). `call_id` is the call that returned it, if one did.
+    `media_type` and `bytes` are its type and size ("" and null: unknown). If the CLI sent its content, beam wrote that
+    to the file `path` below the agent's directory in the root, named by its SHA-256; `unkept` says why if it did not.
+    `at` is the file or link that the CLI itself names, "" if it names none. `call_id` is the call that returned it, if
+    one did.
     """
 
     media_type: str = ""
     bytes: int | None = None
     at: str = ""
+    path: str = ""
+    unkept: str = ""
     call_id: str | None = None
     parent: str | None = None
 
@@ -1010,8 +1015,9 @@ def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinish
     return TurnFinished(attempt=attempt, **{**fields, **known})
 
 
-def outcome_of(event: TurnFinished | MessageDead) -> Outcome:
-    """Return the outcome that this event put on disk."""
+def outcome_of(event: TurnFinished | MessageDead, files: str = "") -> Outcome:
+    """Return the outcome that this event put on disk; `files` is the agent's directory in the root, where the images
+    lie."""
     from beam.model.outcome import exit_code
 
     if isinstance(event, MessageDead):
@@ -1028,4 +1034,6 @@ def outcome_of(event: TurnFinished | MessageDead) -> Outcome:
     fields: dict[str, Any] = {
         name: getattr(event, name) for name in Outcome.__struct_fields__ if name not in ("v", "message_id")
     }
+    if files and not isinstance(event.images, UnsetType):
+        fields["images"] = tuple(f"{files}/{name}" for name in event.images)
     return Outcome(message_id=event.message_id or "", **fields)

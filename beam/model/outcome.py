@@ -251,9 +251,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to the terminal
     (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if nothing did.
     `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what the answer leaves
-    undone. `login_url` is the link by which a person can log in, of a turn of class `auth` whose CLI named one. `point`
-    is where the turn lies in its session, by the CLI's own ids. `model_calls` is there where a proxy stood between
-    agent and model. Times: seconds.
+    undone. `login_url` is the link by which a person can log in, of a turn of class `auth` whose CLI named one.
+    `images` are the files of the images that the agent sent, absent if there are none. `point` is where the turn lies
+    in its session, by the CLI's own ids. `model_calls` is there where a proxy stood between agent and
+    model. Times: seconds.
     """
 
     v: int = 1
@@ -265,6 +266,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     class_: Class | None = msgspec.field(name="class", default=None)
     reason: str | None = None
     login_url: str | msgspec.UnsetType = msgspec.UNSET
+    images: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     reply: str | None = None
     session_id: str | None = None
     session: SessionNote | None = None

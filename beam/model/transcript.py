@@ -204,7 +204,7 @@ def _read(event: AnyEvent) -> Item | None:
             return Item(
                 kind="file",
                 name="image",
-                text=" ".join(filter(None, (event.media_type, size, event.at))) or "an image",
+                text=" ".join(filter(None, (event.media_type, size, event.at, event.path))) or "an image",
                 parent=event.parent,
             )
         case events.PlanUpdated():

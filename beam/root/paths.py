@@ -45,6 +45,16 @@ class AgentPaths(Struct, frozen=True, dict=True):
         return self.dir / "control"
 
     @cached_property
+    def images(self) -> Path:
+        """Return the directory of the images that the agent sent."""
+        return self.dir / "images"
+
+    @property
+    def agent_dir(self) -> Path:
+        """Return the agent's directory; a lane is in its agent's."""
+        return self.dir if self.lane is None else self.dir.parent.parent
+
+    @cached_property
     def asks(self) -> Path:
         return self.dir / "asks"
 
@@ -70,7 +80,7 @@ class AgentPaths(Struct, frozen=True, dict=True):
     @cached_property
     def reserve(self) -> Path:
         """Return the file whose room an outcome takes on a full disk; lanes share their agent's."""
-        return (self.dir if self.lane is None else self.dir.parent.parent) / "reserve"
+        return self.agent_dir / "reserve"
 
     @cached_property
     def log(self) -> Path:

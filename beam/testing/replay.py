@@ -8,6 +8,7 @@ import msgspec
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
+from beam.agents.images import named
 from beam.base.errors import UnsupportedError
 from beam.model.events import Event, stamp, turn_finished
 
@@ -26,7 +27,7 @@ def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, 
     decoder = face.decoder(turn)
     seq = 0
     for line in lines:
-        for event in decoder.line(line.removesuffix(b"\n")):
+        for event in map(named, decoder.line(line.removesuffix(b"\n"))):
             yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
     events, verdict = decoder.end(exit)
     finished = turn_finished(verdict, attempt=1, via="exec")

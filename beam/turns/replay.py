@@ -71,10 +71,15 @@ def replay_turn(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict
     record(events.PromptSent(bytes=0))
     for event in turn.events:
         if isinstance(event, SHOWN_AGAIN):
-            record(event)
+            record(without_file(event))
     finished = turn.finished
     fields = {name: getattr(finished, name) for name in Verdict.__struct_fields__ if hasattr(finished, name)}
     return Verdict(**{**fields, "denials": finished.denials or (), "lossy": UNSET})
+
+
+def without_file(event: Event) -> Event:
+    """Return an image's event without the file that another agent has."""
+    return msgspec.structs.replace(event, path="") if isinstance(event, events.ImageSeen) else event
 
 
 def without_source(event: Event) -> Event:

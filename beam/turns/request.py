@@ -46,7 +46,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     version that keeps it from them (0: none; null: as this system has it); `untrusted` says why the folder must be
     trusted first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI
     is kept from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the
-    agent never was; `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
+    agent never was; `images` is where images are kept that the agent sends, in its own directory `agent_dir` in the
+    root (null: nowhere); `at_most` lowers what the settings and the message give, null does not; `fork`: the turn
     continues in a copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all;
     `carried` is the CLI's own running total of tokens before the turn, where it keeps one; `told` the digest of the
     system prompt that is in the session as a part of a message, null if none is; `rules` say what is
@@ -74,6 +75,8 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     snapshots: Path | None = None
     landlock: int | None = None
     unstarted: Path | None = None
+    images: Path | None = None
+    agent_dir: Path | None = None
     untrusted: str | None = None
     folder_trusted: bool = False
     left_out: tuple[str, ...] = ()

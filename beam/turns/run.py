@@ -78,7 +78,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     clock, stop = services.clock, handle.stop
     began = clock.monotonic()
     face, why = None, None
-    record = pieces = Pieces(services.record, clock)
+    record = pieces = Pieces(_with_images(order, services.record), clock)
 
     def poll() -> None:
         pieces.look()
@@ -139,6 +139,14 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began
     return _finish(order, record, verdict, stop, face, took, why=why, heard=sent.heard.texts)
+
+
+def _with_images(order: TurnRequest, record: Record) -> Record:
+    if order.images is None or order.agent_dir is None:
+        return record
+    from beam.turns.images import ImageFiles
+
+    return ImageFiles(order.images, order.agent_dir, record)
 
 
 class _Sent:

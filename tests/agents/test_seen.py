@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
+from beam.agents.images import content_of, named
 from beam.agents.link import Say, Step
 from beam.model import events
 from tests.agents.acp.test_acp_frames import PATHS as ACP
@@ -21,7 +21,7 @@ from tests.agents.codex.test_codex_frames import Played as PlayedCodex
 from tests.support import acp_dialogue, claude_dialogue, codex_dialogue
 from tests.support.dialogue import whole
 
-PNG = base64.b64encode(b"\x89PNG" + bytes(2000)).decode()
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(1996)).decode()
 PARENT = "call-of-the-subagent"
 
 
@@ -152,7 +152,7 @@ def test_an_image_that_a_tool_returned_is_named_by_its_type_its_size_and_its_cal
     (call,) = of(steps, events.ToolReturned)
     assert (image.media_type, image.bytes, image.at) == ("image/png", 2004, "")
     assert image.call_id == call.call_id
-    assert PNG not in "".join(repr(structs.replace(event, raw="")) for event in said(steps) if hasattr(event, "raw"))
+    assert content_of(image) == PNG and PNG not in repr([named(event) for event in said(steps)])
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -9,8 +9,10 @@ import pytest
 
 from beam.api import gc
 from beam.api.gc import Collected, collect
+from beam.base import files
 from beam.broker import closing, mailbox
 from beam.broker.lease import AgentLease
+from beam.model import events
 from beam.root import directories
 from beam.root.paths import AgentPaths
 from beam.store import control, lanes
@@ -235,3 +237,40 @@ def test_what_was_published_while_gc_looked_is_no_trouble(root: Root, monkeypatc
     monkeypatch.setattr(gc.files, "names", before)
     assert [one.what for one in collect(root.context).removed if "published-since" in one.path] == []
     assert message in read_state(root.place("box").journal).known
+
+
+def with_image(root: Root, name: str) -> str:
+    """An image that an event of the agent names: its event, and its file."""
+    path = f"images/{name * 32}.png"
+    lease = AgentLease.acquire(root.context, root.place("box"))
+    assert lease is not None
+    lease.log.record(events.ImageSeen(path=path))
+    lease.close()
+    files.make_directory(root.place("box").images)
+    (root.place("box").dir / path).write_bytes(b"png")
+    return path
+
+
+def test_an_image_goes_with_the_last_segment_that_names_it_and_no_sooner(root: Root) -> None:
+    answered(root)
+    old = with_image(root, "a")
+    answered(root)
+    new = with_image(root, "b")
+    box = root.place("box").dir
+    aged(root)
+    collect(root.context)
+    left = set(segments(box / "journal"))
+    named = {path for path in (old, new) if any(path in (box / "journal" / name).read_text() for name in left)}
+    assert new in named and old not in named
+    assert {path for path in (old, new) if (box / path).exists()} == named
+
+
+def test_an_image_that_no_event_names_is_left_behind_by_a_crash(root: Root) -> None:
+    answered(root)
+    kept = with_image(root, "a")
+    orphan = root.place("box").images / f"{'c' * 32}.png"
+    orphan.write_bytes(b"png")
+    aged(root, days=1)
+    found = collect(root.context)
+    assert not orphan.exists() and (root.place("box").dir / kept).exists()
+    assert [one.what for one in found.removed if "images" in one.path] == ["left behind"]

@@ -14,7 +14,7 @@ from beam.model.outcome import Class, Outcome, Status, Usage, Verdict
 
 PACKAGE = Path(beam.__file__).parent
 OF_THE_MESSAGE = {"v", "message_id", "agent", "turn", "attempt"}
-OF_BEAM = {"via", "why", "duration_s", "exit_code", "redacted", "login_url"}  # the adapter can't know these
+OF_BEAM = {"via", "why", "duration_s", "exit_code", "redacted", "login_url", "images"}  # the adapter can't know these
 
 
 def fields(kind: type[msgspec.Struct]) -> dict[str, tuple[str, object]]:

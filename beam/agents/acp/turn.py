@@ -96,7 +96,9 @@ class TurnReader:
             return ended
         if kind in ("tool_call", "tool_call_update"):
             ended = self._end_words() if parent is None else self._subagents.end(parent)
-            return [*ended, *oneshot.with_line(self._call(update, now), line)]
+            told = self._call(update, now)
+            call = self._calls.get(update.tool_call_id)
+            return [*ended, *oneshot.with_line(told, line, images=() if call is None else call.images)]
         if kind == "session_info_update":
             self._take_status(update.meta)
         if kind in QUIET:

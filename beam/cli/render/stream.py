@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from beam import AnyEvent, NotFoundError, durations, events
 from beam.cli.render import calls, team
 from beam.cli.render.calls import Calls
-from beam.cli.render.event_text import is_internal, sign_and_text
+from beam.cli.render.event_text import image_text, is_internal, sign_and_text
 from beam.cli.render.long_turns import LongTurns
 from beam.cli.render.text import (
     ascii_only,
@@ -52,6 +52,7 @@ class RenderedLine(Struct, frozen=True):
     text: str
     time: str = ""
     result: str = ""
+    is_whole: bool = False  # never cut: its end is what counts
 
 
 class Line(Struct, frozen=True):
@@ -116,10 +117,18 @@ class Stream:
     """Prints events to a stream: aligned and coloured for a person, complete as JSON.
 
     A line that was cut ends with the id of its event (`short_id`). With `verbose` it prints internal events too, and
-    what a CLI says of a failure before the failure itself.
+    what a CLI says of a failure before the failure itself. `agents` is where the agents' files are.
     """
 
-    def __init__(self, stream: TextIO, *, as_json: bool, plain: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        as_json: bool,
+        plain: bool = False,
+        verbose: bool = False,
+        agents: Path | None = None,
+    ) -> None:
         self._stream = stream
         self._ascii = plain or "utf" not in (getattr(stream, "encoding", None) or "utf-8").lower()
         self._json = as_json
@@ -127,6 +136,7 @@ class Stream:
         self._colourful = is_colourful(stream) and not plain
         self._colours: dict[str, int] = {}
         self._verbose = verbose
+        self._agents = agents
         self._calls = Calls()
         self._trouble = Trouble()
         self._long = LongTurns()
@@ -148,7 +158,14 @@ class Stream:
             if self._json:
                 write(self._stream, safe_json(line.encoded().decode(), self._stream) + "\n")
             else:
-                self.event(line.shown)
+                self.event(self._with_place(line))
+
+    def _with_place(self, line: Line) -> AnyEvent:
+        """Return the event to show; an image with the whole path of its file."""
+        shown, agents = line.shown, self._agents if line.root is None else line.root / "agents"
+        if isinstance(shown, events.ImageSeen) and shown.path and agents is not None:
+            return replace(shown, path=str(agents / line.event.agent / shown.path))
+        return shown
 
     def standing(self, shown: TeamShown, now: str) -> None:
         """Print the state of a team at that time (RFC 3339): who does what, who is stuck."""
@@ -263,7 +280,7 @@ class Stream:
         room = max(20, columns - len(when) - display_width(name) - len(indent) - display_width(mark) - 2)
         text, tail = fit(fold(line.text)), fit(f" ({collapse_to_line(line.time)})") if line.time else ""
         result = fit(f" → {fold(line.result)}") if line.result.strip() else ""
-        if display_width(text) + display_width(result) + len(tail) > room:
+        if not line.is_whole and display_width(text) + display_width(result) + len(tail) > room:
             tail += f" {short_id(event)}"
             left = max(8, room - len(tail))
             text = _cut(text, max(left - display_width(result), left // 2 if result else left), fit)
@@ -317,6 +334,8 @@ class Stream:
                 return None  # its failure says so already
             case events.TurnFinished():
                 return self._finished(event)
+            case events.ImageSeen() if event.path:
+                return RenderedLine("·", image_text(event), is_whole=True)
         line = sign_and_text(event)
         return RenderedLine(*line) if line is not None else None
 

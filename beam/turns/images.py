@@ -1,0 +1,92 @@
+"""Writes the images that an agent sends into files of their own, before their events are recorded.
+
+A file is named by its content, and its suffix follows from its first bytes, never from what the agent says. What can't
+be kept is told in its event, and the turn goes on. Does not depend on which CLI the image comes from.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from pathlib import Path
+
+from msgspec import structs
+
+from beam.agents.images import CONTENT, content_of, size_of
+from beam.base import files
+from beam.base.digest import sha256
+from beam.base.errors import DiskError
+from beam.model import events
+from beam.model.events import Event, ImageSeen
+from beam.secrets.redact import found_in
+from beam.turns.attached import image_of
+from beam.turns.request import Record
+
+SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+MOST_BYTES = 16 * 1024 * 1024  # of one image
+TURN_BYTES = 64 * 1024 * 1024  # of all images of a turn
+_DIGITS = 32  # of the SHA-256
+_WORDS = re.compile(rb"[\x20-\x7e\n\t]{16,}")  # text in an image, such as its comments
+
+
+class ImageFiles:
+    """Records events; an image's content goes to a file in `folder`, which lies in the agent's directory."""
+
+    def __init__(self, folder: Path, agent_dir: Path, record: Record) -> None:
+        self._folder = folder
+        self._agent_dir = agent_dir
+        self._record = record
+        self._files: dict[str, None] = {}
+        self._bytes = 0
+
+    def __call__(self, body: Event, *, sync: bool = False) -> Event:
+        """Return the event as it was recorded."""
+        if isinstance(body, ImageSeen) and body.path.startswith(CONTENT):
+            body = self._kept(body)
+        elif isinstance(body, events.TurnFinished) and self._files:
+            body = structs.replace(body, images=tuple(self._files))
+        return self._record(body, sync=sync)
+
+    def _kept(self, image: ImageSeen) -> ImageSeen:
+        """Return the event with the file of its content, or with the reason why there is none."""
+        encoded = content_of(image)
+        image = structs.replace(image, path="")
+        if size_of(encoded) > MOST_BYTES:
+            return structs.replace(image, unkept=f"it is larger than {_mib(MOST_BYTES)}")
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            return structs.replace(image, unkept="its content is damaged")
+        media_type = image_of(data)
+        image = structs.replace(image, bytes=len(data), media_type=media_type or image.media_type)
+        if not media_type:
+            return structs.replace(image, unkept="it is no PNG, JPEG, GIF or WebP")
+        if found_in("\n".join(words.decode() for words in _WORDS.findall(data))):
+            return structs.replace(image, unkept="a secret is written in it")
+        path = self._folder / f"{sha256(data).hexdigest()[:_DIGITS]}.{SUFFIXES[media_type]}"
+        name = str(path.relative_to(self._agent_dir))
+        if name not in self._files:
+            if self._bytes + len(data) > TURN_BYTES:
+                return structs.replace(image, unkept=f"the turn's images are larger than {_mib(TURN_BYTES)} together")
+            try:
+                _write(path, data)
+            except DiskError as error:
+                return structs.replace(image, unkept=error.message)
+            self._files[name] = None
+            self._bytes += len(data)
+        return structs.replace(image, path=name)
+
+
+def _mib(size: int) -> str:
+    return f"{size >> 20} MiB"
+
+
+def _write(path: Path, data: bytes) -> None:
+    files.make_directory(path.parent)
+    with files.disk("open", path.parent):
+        os.close(files.open_directory(path.parent, follow=False))
+        if path.is_file() and not path.is_symlink() and path.stat().st_size == len(data):
+            return
+    files.replace(path, data)
