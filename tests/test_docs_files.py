@@ -116,10 +116,8 @@ def test_every_file_of_real_runs_is_named_and_every_name_has_a_file(beam: Cli) -
     newer.chmod(0o755)
     painter = beam.base / "painter.py"
     painter.write_text(PAINTER)
-    beam.config(
-        AGENTS.format(editor=editor, newer=newer, python=sys.executable, painter=painter)
-        + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2]
-    )
+    agents = AGENTS.format(editor=editor, newer=newer, python=sys.executable, painter=painter)
+    beam.config(agents + (beam.project / "beam.yaml").read_text().partition("agents:\n")[2])
     (beam.project / "stuck.yaml").write_text("replies: [[{hang: true}]]\n")
     own = beam.base / "home" / ".config" / "beam" / "config.yaml"
     own.parent.mkdir(parents=True)
