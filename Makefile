@@ -31,11 +31,13 @@ agents: $(VENV)/.ready ## install the pinned real agent CLIs into the cache
 demo: $(VENV)/.ready ## two scripted agents talk; their journal and the activity are shown
 	@PATH="$(CURDIR)/$(BIN):$$PATH" examples/demo.sh
 
-# Each worker collects all tests. Their bytecode is made once before, while the agent CLIs are fetched.
+# The unit tests run before, for each worker collects all tests that it is given. The bytecode is made while the agent
+# CLIs are fetched.
 test: $(VENV)/.ready ## the tests, with the real agent CLIs where npm is (docs/tests.md)
 	@if [ ! -d .pytest_cache ]; then $(PYTEST) -q --collect-only >/dev/null 2>&1 & fi; \
 	$(BIN)/python -m tests.real.install; installed=$$?; wait; exit $$installed
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not soak and not conformance'
+	@$(MAKE) --no-print-directory unit; unit=$$?; \
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --beyond-unit -m 'not soak and not conformance' && exit $$unit
 
 unit: $(VENV)/.ready ## the quick tests, in some seconds
 	@$(UNIT) $(UNIT_1) & first=$$!; $(UNIT) $(UNIT_2) & second=$$!; \

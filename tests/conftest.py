@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from beam.process import table, tree
 from tests.real.install import bin_directories, bin_directory
 from tests.support.cli import Cli, processes_with
 from tests.support.repository import make_repository
-from tests.support.unit import Unit
+from tests.support.unit import BeyondUnit, Unit
 
 if TYPE_CHECKING:
     from tests.support.context import Root
@@ -39,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak-seed", type=int, default=0, help="seed of the soak tests; 0: a new one, printed")
     parser.addoption("--fuzz-seconds", type=float, default=1800, help="how long `make soak` feeds the readers")
     parser.addoption("--unit", action="store_true", help="only what needs no other program and little time")
+    parser.addoption("--beyond-unit", action="store_true", help="all but that")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -66,6 +68,10 @@ def pytest_configure(config: pytest.Config) -> None:
     tree.become_subreaper()
     if config.getoption("--unit"):
         config.pluginmanager.register(Unit())
+    if config.getoption("--beyond-unit"):
+        config.pluginmanager.register(BeyondUnit())
+    settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])  # a busy one is slow
+    settings.load_profile("any machine")
 
 
 def pytest_runtest_logfinish() -> None:

@@ -195,7 +195,7 @@ def test_a_refused_connection_ends_by_beams_own_cap(codex: Cli, model: FakeModel
 
 
 def test_a_stream_that_stalls_is_stopped_after_the_idle_time(codex: Cli) -> None:
-    codex.config("agents:\n  codex:\n    idle_timeout: 2s\n")
+    codex.config("agents:\n  codex:\n    idle_timeout: 5s\n")  # it has begun its session by then
     done = codex("send", "codex", "!stall-mid", "--json")
     assert (done.code, done.json["status"], done.json["class"]) == (3, "timeout", "stalled")
     assert codex("send", "codex", "go on", "--json").json["session"] == "resumed"

@@ -1,4 +1,7 @@
-"""`pytest --unit`: the tests that need no other program and little time, and none of them starts a process."""
+"""`pytest --unit`: the tests that need no other program and little time, and none of them starts a process.
+
+`pytest --beyond-unit`: all others. Both together are all tests.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 
 _LONGER = ("slow", "acceptance", "real", "soak", "conformance")
 _WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(_LONGER)})\b", re.MULTILINE)
+_ANY = re.compile(rf"\b({'|'.join(_LONGER)})\b")
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
 
 
@@ -40,9 +44,11 @@ class Unit:
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leaves out the parameters, and the tests of modules, with one of the marks of longer tests."""
-        left_out = {item for item in items if any(item.get_closest_marker(mark) for mark in _LONGER)}
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+        left_out = [item for item in items if _is_longer(item)]
+        for path in {item.path for item in left_out}:
+            if not _has_longer(path):
+                raise pytest.UsageError(f"{path} has a longer test and names no mark of one: nobody would run it")
+        _leave_out(config, items, left_out)
 
     def pytest_runtest_logstart(self) -> None:
         """What was started until now belongs to no test."""
@@ -55,3 +61,33 @@ class Unit:
         started, self._started = self._started, []
         if started:
             pytest.fail(f"a unit test starts no process ({', '.join(sorted(set(started)))}): mark it `slow`")
+
+
+class BeyondUnit:
+    """What `--beyond-unit` changes: the tests of `--unit` are left out."""
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Does not even import a file that has unit tests only."""
+        if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+            return None
+        return None if _has_longer(collection_path) else True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leaves out the unit tests of the other files."""
+        _leave_out(config, items, [item for item in items if not _is_longer(item)])
+
+
+def _is_longer(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(mark) for mark in _LONGER)
+
+
+def _has_longer(path: Path) -> bool:
+    """Whether the file names a mark of longer tests, as it must to have one."""
+    return _ANY.search(path.read_text()) is not None
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
