@@ -30,9 +30,9 @@ def title(rows: Sequence[Row], clock: str, width: int) -> StyledLine:
     return (Piece(left, "bar"), Piece(asked, "bar"), Piece(space + right, "bar"))
 
 
-def tabs(shown: int, only: str) -> StyledLine:
-    """Return the names of the panes, and the filter of the stream. `only` is the filter, "" without one."""
-    pieces = [Piece(f" {at + 1} {name} ", "bar" if at == shown else "dim") for at, name in enumerate(PANES)]
+def tabs(pane: int, only: str) -> StyledLine:
+    """Return the names of the panes, `pane` marked, and the filter `only` of the stream ("": none)."""
+    pieces = [Piece(f" {at + 1} {name} ", "bar" if at == pane else "dim") for at, name in enumerate(PANES)]
     return (*pieces, Piece(f"  only {only}, esc shows all" if only else "", "ask"))
 
 

@@ -214,7 +214,7 @@ class Guard:
             self.end(min(self.grace, HOLDER_GRACE))
 
     def end(self, grace: float) -> None:
-        """Ask everything to end, once; kill what is left after `grace` seconds. A later call may shorten them."""
+        """Ask everything to end, once; kill what is left after `grace` seconds. A later call may shorten that time."""
         self.hear_report(EXEC_SECONDS)
         if not self.went:  # nothing runs that could use it
             grace = 0.0

@@ -1,6 +1,6 @@
 """A full-text index over journals, in one SQLite file: a cache that can be deleted at any time.
 
-It is caught up with the journals before each search, by one process at a time. The id of an entry is the time when its
+Before each search, one process at a time adds what is new in the journals. The id of an entry is the time when its
 event happened, so the newest are found first and a span of time is a span of ids. Does not depend on agents or roots.
 """
 

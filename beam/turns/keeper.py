@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from beam.turns.process import AgentProcess
 
 
-class Note(Protocol):
+class RecordEvent(Protocol):
     """Record an event that belongs to no turn."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
@@ -83,7 +83,7 @@ class ProcessKeeper:
     """The keeper of one agent's process. `directory` is the agent's; `note` records events between turns; `keeps`: a
     process may stay after its turn."""
 
-    def __init__(self, directory: Path, note: Note, clock: Clock, *, keeps: bool = False) -> None:
+    def __init__(self, directory: Path, note: RecordEvent, clock: Clock, *, keeps: bool = False) -> None:
         self.directory = directory
         self.keeps = keeps
         self.clock = clock

@@ -1,4 +1,4 @@
-"""Descriptors that senders of this process lent for a key, until their turns take them."""
+"""The file descriptors from which turns of this process read a key. A sender lends one; its turn takes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the wire formats have in common as values: what a request asks, and a reply before it has a vendor's form.
+"""The values that all wire formats share: the content of a request, and a reply that is not yet in a vendor's form.
 
 Does not depend on any vendor's wire format, sockets or clocks.
 """

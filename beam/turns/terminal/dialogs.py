@@ -297,8 +297,8 @@ class Dialogs:
             return row.search(self._port.view().text) is not None
 
         # Something else may have changed on the screen first, so the row itself is waited for.
-        has_keys = bool(dialog.amend) and await self._take(dialog.amend)
-        return has_keys and await self._port.until(is_shown, _CHANGES_S) and await self._take((_typed(message),))
+        has_keys = bool(dialog.amend) and await self._press_keys(dialog.amend)
+        return has_keys and await self._port.until(is_shown, _CHANGES_S) and await self._press_keys((_typed(message),))
 
     async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
         """Press the keys of an answer; return whether its dialog then disappeared.
@@ -306,7 +306,7 @@ class Dialogs:
         If a key had no effect the rest is not pressed: other parts of the screen may have moved, and a key too many
         would reach what follows.
         """
-        if not await self._take(keys[:-1]):
+        if not await self._press_keys(keys[:-1]):
             return False
         for key in keys[-1:]:
             await self._port.press(key)
@@ -316,7 +316,7 @@ class Dialogs:
         self._end.on_answered(self._port.now(), None if is_bound else block)
         return True
 
-    async def _take(self, keys: tuple[str, ...]) -> bool:
+    async def _press_keys(self, keys: tuple[str, ...]) -> bool:
         """Press keys one by one; return False at the first without effect.
 
         The next key might mean something else then.
