@@ -111,7 +111,7 @@ def agent_shown(context: RootContext, name: str) -> AgentShown:
         face=mode.face,
         why=mode.why,
         installed=line.installed,
-        untrusted=standing.stands(context, resolved).refusal,
+        untrusted=standing.check_folder(context, resolved).refusal,
         status=status,
         environment="that of the process that runs the turn, minus the deny list, plus env:",
         cwd=folder_of(context, resolved.settings),

@@ -112,7 +112,7 @@ def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
         return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
-    why = standing.stands(context, resolved).refusal
+    why = standing.check_folder(context, resolved).refusal
     if why is not None:
         return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:

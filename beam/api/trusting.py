@@ -31,7 +31,7 @@ def look(context: RootContext) -> FolderReview:
     """Return all files in the folder that any agent, declared or only known to beam, would obey with any access."""
     found = tuple(standing.everything(context))
     environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
-    return FolderReview(found=found, standing=ledger.stands(context.home.project, found, environ))
+    return FolderReview(found=found, standing=ledger.standing_of(context.home.project, found, environ))
 
 
 def trust(context: RootContext, review: FolderReview) -> None:

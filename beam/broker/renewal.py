@@ -44,7 +44,7 @@ class Renewal:
         context = self._log.context
         resolved = context.config.resolve(self._order.message.to)
         found, _ = standing.found_for(context, resolved, "ask")
-        changes = ledger.stands(context.home.project, found, context.environ).changes
+        changes = ledger.standing_of(context.home.project, found, context.environ).changes
         for one, before in self._before.items():
             name = scan.named(self._cwd / one.path, context.home.project.resolve())
             if [change.found.name for change in changes] != [name]:

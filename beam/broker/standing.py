@@ -46,7 +46,7 @@ class FolderStanding(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def stands(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
+def check_folder(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
     """Check the folder now, for a turn of this agent with that access (default: what its settings give)."""
     access = access or resolved.settings.access or "read"
     found, git = found_for(context, resolved, access)
@@ -56,7 +56,7 @@ def stands(context: RootContext, resolved: Resolved, access: Access | None = Non
             refusal=f"{planted[0].name}, and the root lies where agents may write",
             hint="to write it yourself: beam agent set",
         )
-    standing = ledger.stands(context.home.project, found, context.environ)
+    standing = ledger.standing_of(context.home.project, found, context.environ)
     if standing.trusted:
         return FolderStanding(trusted=True, by_variable=standing.by_variable)
     needed = [each for each in found if not each.ignored]
@@ -93,13 +93,13 @@ def look(context: RootContext, message: Message, *, before: Look | None = None) 
         return before
     context = context.at_once()
     resolved = context.config.resolve(message.to)
-    found = stands(context, resolved, context.access_for(resolved, message))
+    found = check_folder(context, resolved, context.access_for(resolved, message))
     return Look(message=message, context=context, resolved=resolved, standing=found, at=now)
 
 
 def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
     """Check the folder now. Raises UntrustedError where the agent may not run before `beam trust`."""
-    found = stands(context, resolved, access)
+    found = check_folder(context, resolved, access)
     if found.refusal is not None:
         raise UntrustedError(found.refusal, found.hint, subject=str(context.home.project))
     return found

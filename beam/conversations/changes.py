@@ -305,7 +305,7 @@ class Repository:
         and was so before."""
         now = self._look()
         is_as_before = {(each.name, each.digest) for each in now.found} <= self._at_first
-        if is_as_before and ledger.stands(self._project, now.found, self._given).trusted:
+        if is_as_before and ledger.standing_of(self._project, now.found, self._given).trusted:
             return {}
         return git_config.variables(now.off, self._environ)
 

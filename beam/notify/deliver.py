@@ -56,7 +56,7 @@ class Targets:
 
     def __init__(self, home: RootPaths, environ: Mapping[str, str]) -> None:
         config = load(home, environ=environ, adapters=registry.NAMES)
-        standing = ledger.stands(home.project, of_notify(config), environ)
+        standing = ledger.standing_of(home.project, of_notify(config), environ)
         self.found: dict[str, tuple[NotifyTarget, bool]] = {}
         self.untrusted: set[str] = set()
         for origin, file in config.files:

@@ -78,7 +78,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     by_variable: bool = False
 
 
-def stands(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> Standing:
+def standing_of(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> Standing:
     """Compare what was found in the folder with what was trusted; `BEAM_TRUST=1` trusts anything."""
     standing = _stands(base, tuple(found), environ)
     if environ.get(VARIABLE) == "1" and not standing.trusted:

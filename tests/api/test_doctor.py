@@ -78,7 +78,7 @@ def test_only_the_versions_are_asked_for_in_threads(root: Root, monkeypatch: pyt
     """In two threads at once msgspec crashes over a type that it has not used before."""
     looked: set[threading.Thread] = set()
     asked: set[threading.Thread] = set()
-    stands = standing.stands
+    stands = standing.check_folder
 
     def look(*args: object) -> object:
         looked.add(threading.current_thread())
@@ -89,7 +89,7 @@ def test_only_the_versions_are_asked_for_in_threads(root: Root, monkeypatch: pyt
         return "1.0"
 
     (root.base / "beam.yaml").write_text("agents: {mine: {adapter: claude, executable: /bin/true}}\n")
-    monkeypatch.setattr(standing, "stands", look)
+    monkeypatch.setattr(standing, "check_folder", look)
     monkeypatch.setattr(doctor, "_version", ask)
     assert list(checks(root.reload()))
     assert looked == {threading.current_thread()} and asked and threading.current_thread() not in asked

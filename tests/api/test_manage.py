@@ -30,9 +30,9 @@ def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
     assert path == root.context.home.root / "agents/mine/agent.json"
     resolved = root.reload().config.resolve("mine")
     assert resolved.settings.command == ("cat", "-n")
-    assert standing.stands(root.context, resolved).refusal is None
+    assert standing.check_folder(root.context, resolved).refusal is None
     path.write_text(path.read_text().replace("-n", "-e"))
-    assert standing.stands(root.context, root.reload().config.resolve("mine")).refusal is not None
+    assert standing.check_folder(root.context, root.reload().config.resolve("mine")).refusal is not None
 
 
 def test_an_agent_that_would_not_resolve_is_not_kept(root: Root) -> None:

@@ -79,13 +79,13 @@ def test_the_folder_is_looked_at_by_the_sender_and_before_the_turn_and_again_whe
 ) -> None:
     beam = Beam(cwd=tmp_path, environ={"HOME": str(tmp_path), "PATH": os.environ["PATH"]})
     looked: list[str] = []
-    stands = standing.stands
+    stands = standing.check_folder
 
     def how(*args: Any) -> standing.FolderStanding:
         looked.append("the folder")
         return stands(*args)
 
-    monkeypatch.setattr(standing, "stands", how)
+    monkeypatch.setattr(standing, "check_folder", how)
     monkeypatch.setattr(standing, "_MOMENT_S", 0.0)  # as if the turn began long after its message was claimed
     message = beam.message("scripted", "hi")
     beam._receivers[message.id] = structs.replace(

@@ -356,7 +356,7 @@ def test_whether_a_message_may_run_is_looked_at_before_the_claim_and_again_if_it
     moment_s: float, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    is_exposed, stands = discovery.exposed, standing.stands
+    is_exposed, stands = discovery.exposed, standing.check_folder
 
     def where(*args: Any) -> Path | None:
         looked.append("the root's place")
@@ -367,7 +367,7 @@ def test_whether_a_message_may_run_is_looked_at_before_the_claim_and_again_if_it
         return stands(*args)
 
     monkeypatch.setattr(discovery, "exposed", where)
-    monkeypatch.setattr(standing, "stands", how)
+    monkeypatch.setattr(standing, "check_folder", how)
     monkeypatch.setattr(standing, "_MOMENT_S", moment_s)
     root = Root(tmp_path)
     root.put("worker")

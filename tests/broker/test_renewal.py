@@ -75,7 +75,7 @@ def renewal(root: Root, lease: AgentLease) -> Renewal:
 
 
 def is_trusted(root: Root) -> bool:
-    return standing.stands(root.context, root.context.config.resolve("claude"), "ask").trusted
+    return standing.check_folder(root.context, root.context.config.resolve("claude"), "ask").trusted
 
 
 def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLease) -> None:

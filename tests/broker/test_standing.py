@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Root:
 
 def stands(root: Root, agent: str, access: Access = "read") -> FolderStanding:
     context = root.reload()
-    return standing.stands(context, context.config.resolve(agent), access)
+    return standing.check_folder(context, context.config.resolve(agent), access)
 
 
 def give(root: Root) -> None:

@@ -405,7 +405,7 @@ def _user_files(base: Path) -> list[Reader]:
 
     def trusted(data: bytes) -> int:
         stored.write_bytes(data)
-        for change in ledger.stands(folder, [obeyed], environ).changes:
+        for change in ledger.standing_of(folder, [obeyed], environ).changes:
             ledger.new_lines(change)
         ledger.is_remembered(folder / "agent.json", "0" * 64, environ)
         return len(ledger.trusted(environ))

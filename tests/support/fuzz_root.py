@@ -351,7 +351,7 @@ def folders(base: Path) -> list[Reader]:
         git_config.variables(found.off, {"GIT_CONFIG_COUNT": "1"})
         seen = [*found.found, *scan.look(project, cwd, obeyed, access="edit", by="x", home=made)]
         ledger.trust(project, seen, environ)
-        assert ledger.stands(project, seen, environ).trusted or any(not each.digest for each in seen)
+        assert ledger.standing_of(project, seen, environ).trusted or any(not each.digest for each in seen)
         return " ".join(sorted({str(each.says) for each in seen}))
 
     def configured(data: bytes) -> str:

@@ -143,7 +143,7 @@ def test_a_name_that_is_no_utf8_can_be_trusted_and_is_switched_off_as_it_stands_
     git_found = at(work)
     environ = {"HOME": str(work.parent)}
     ledger.trust(work, git_found.found, environ)
-    assert ledger.stands(work, git_found.found, environ).trusted
+    assert ledger.standing_of(work, git_found.found, environ).trusted
     assert "filter.\\udce1.clean" in git_found.found[0].name
     assert [os.fsencode(key) for key in git_found.off] == [b"filter.\xe1.clean"]
 

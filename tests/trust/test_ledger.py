@@ -32,7 +32,7 @@ def store(environ: dict[str, str]) -> Path:
 
 
 def is_trusted(folder: Path, environ: dict[str, str], *found: Finding) -> bool:
-    return ledger.stands(folder, found, environ).trusted
+    return ledger.standing_of(folder, found, environ).trusted
 
 
 def test_a_folder_is_trusted_until_it_is_not(folder: Path, environ: dict[str, str]) -> None:
@@ -50,7 +50,7 @@ def test_only_what_was_there_is_trusted(folder: Path, environ: dict[str, str]) -
     ledger.trust(folder, [ENV], environ)
     assert is_trusted(folder, environ, ENV)
     assert is_trusted(folder, environ)
-    standing = ledger.stands(folder, [ENV, SETTINGS], environ)
+    standing = ledger.standing_of(folder, [ENV, SETTINGS], environ)
     assert (standing.trusted, standing.once) == (False, True)
     assert [(change.found.name, change.before) for change in standing.changes] == [(".cli/settings.json", None)]
 
@@ -58,7 +58,7 @@ def test_only_what_was_there_is_trusted(folder: Path, environ: dict[str, str]) -
 def test_what_was_changed_is_not_trusted_and_its_new_lines_are_told(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV], environ)
     changed = Finding(name=".env", digest="cc", text="B=2\nC=3\n")
-    (change,) = ledger.stands(folder, [changed], environ).changes
+    (change,) = ledger.standing_of(folder, [changed], environ).changes
     assert ledger.new_lines(change) == (["C=3"], 1)
     assert "A=1" not in store(environ).read_text()
     ledger.trust(folder, [changed], environ)
@@ -94,7 +94,7 @@ def test_what_version_1_trusted_must_be_confirmed_once(folder: Path, environ: di
     }
     store(environ).parent.mkdir(parents=True)
     store(environ).write_text(json.dumps(old))
-    standing = ledger.stands(folder, [ENV], environ)
+    standing = ledger.standing_of(folder, [ENV], environ)
     assert (standing.trusted, standing.once, standing.unseen) == (False, True, True)
     ledger.trust(folder, [ENV], environ)
     assert is_trusted(folder, environ, ENV)
@@ -133,7 +133,7 @@ def test_another_folder_in_its_place_is_not_trusted(folder: Path, environ: dict[
     folder.rename(folder.parent / "moved")
     assert ledger.trusted(environ) == []
     folder.mkdir()
-    assert ledger.stands(folder, [ENV], environ).another
+    assert ledger.standing_of(folder, [ENV], environ).another
     assert not is_trusted(folder.parent / "moved", environ, ENV)
 
 
@@ -148,15 +148,15 @@ def test_another_folder_that_got_the_inode_and_the_content_is_not_trusted(
     folder.mkdir()
     if folder.stat().st_ino != inode:
         pytest.skip("this file system gives inodes but once")
-    assert ledger.stands(folder, [ENV], environ).another
+    assert ledger.standing_of(folder, [ENV], environ).another
 
 
 def test_the_variable_trusts_any_folder_only_when_it_is_1(folder: Path, environ: dict[str, str]) -> None:
-    standing = ledger.stands(folder, [ENV], {**environ, "BEAM_TRUST": "1"})
+    standing = ledger.standing_of(folder, [ENV], {**environ, "BEAM_TRUST": "1"})
     assert (standing.trusted, standing.by_variable) == (True, True)
     assert not is_trusted(folder, {**environ, "BEAM_TRUST": "0"}, ENV)
     ledger.trust(folder, [ENV], environ)
-    assert not ledger.stands(folder, [ENV], {**environ, "BEAM_TRUST": "1"}).by_variable
+    assert not ledger.standing_of(folder, [ENV], {**environ, "BEAM_TRUST": "1"}).by_variable
 
 
 def test_a_folder_that_is_not_there_can_not_be_trusted(folder: Path, environ: dict[str, str]) -> None:
@@ -168,7 +168,7 @@ def test_a_folder_that_is_not_there_can_not_be_trusted(folder: Path, environ: di
 def test_a_corrupt_store_is_named_not_guessed_at(folder: Path, environ: dict[str, str], junk: bytes) -> None:
     ledger.trust(folder, [], environ)
     store(environ).write_bytes(junk)
-    for use in (ledger.stands, ledger.trust):
+    for use in (ledger.standing_of, ledger.trust):
         with pytest.raises(CorruptError, match=r"trust\.json"):
             use(folder, [], environ)
     assert store(environ).read_bytes() == junk
@@ -178,7 +178,7 @@ def test_a_store_that_others_may_write_is_refused(folder: Path, environ: dict[st
     ledger.trust(folder, [], environ)
     store(environ).chmod(0o666)
     with pytest.raises(DiskError, match="other users"):
-        ledger.stands(folder, [], environ)
+        ledger.standing_of(folder, [], environ)
 
 
 def test_a_file_is_vouched_for_while_it_is_unchanged(folder: Path, environ: dict[str, str]) -> None:
