@@ -16,6 +16,7 @@ from beam import (
     Allow,
     AskLine,
     Beam,
+    BeamError,
     Conversation,
     Deny,
     NotFoundError,
@@ -263,3 +264,22 @@ def test_what_agents_of_a_conversation_ask_is_decided_by_its_function(place: Cli
     assert asked
     assert asked[0].startswith("mine@chat make made")
     assert result.turns == 2
+
+
+def test_what_several_agents_ask_is_decided_by_one_function(place: Cli, python: Beam) -> None:
+    asked: list[str] = []
+
+    def decide(ask: AskLine) -> bool:
+        asked.append(ask.agent)
+        return ask.agent == "mine"
+
+    mine, second = place.base / "mine", place.base / "second"
+    shutil.copytree(mine, second)
+    config = (place.project / "beam.yaml").read_text()
+    line = next(line for line in config.splitlines() if line.startswith("  mine:"))
+    (place.project / "beam.yaml").write_text(config + line.replace("mine", "second") + "\n")
+    messages = [python.message("mine", "!make one"), python.message("second", "!make two")]
+    outcomes = python.deliver_several(messages, on_ask=decide)
+    assert not any(isinstance(outcome, BeamError) for outcome in outcomes), outcomes
+    assert sorted(asked) == ["mine", "second"]
+    assert [(place.project / name).exists() for name in ("one", "two")] == [True, False]

@@ -153,7 +153,7 @@ class ForeignStatus(Struct, frozen=True, kw_only=True):
     asking (it waits for a permission), unknown (it has no file yet, or none that says so). `since` is when the process
     began, `state_since` when the state did; `doing` is what it does or did last. `tokens` and `cost_usd` are those of
     its last turn; `is_estimate`: the cost is list prices times tokens. `is_asking` is null if the CLI's files never
-    say that. `team` is the Claude team that it belongs to."""
+    say that. `team` is the Claude team that it leads or is in."""
 
     cli: str
     session_id: str
@@ -177,7 +177,9 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
     from beam.foreign.standing import standing
 
     found = []
-    for one in standing(environ):
+    living = standing(environ)
+    led = teams_led(environ) if living else {}
+    for one in living:
         if (one.adapter, one.session_id) in own:
             continue
         found.append(
@@ -196,7 +198,14 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
                 tokens=one.tokens,
                 cost_usd=one.cost_usd,
                 is_estimate=one.is_estimate,
-                team=one.team or None,
+                team=one.team or led.get(one.session_id),
             )
         )
     return found
+
+
+def teams_led(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the Claude teams by the sessions that lead them."""
+    from beam.api.teams import TeamsHere
+
+    return {line.session_id: line.team for line in TeamsHere(environ).teams() if line.session_id}

@@ -49,16 +49,24 @@ def approve(
 ) -> int:
     """Allow what an agent asks for.
 
-    Fails if the request is no longer open; the decision is never applied to another one.
+    At a terminal it first prints all that would run, if `beam asks` shows only the beginning of it. Fails if the
+    request is no longer open; the decision is never applied to another one.
     """
+    import sys
+
     from beam.cli import prompt
-    from beam.cli.render.asks import always_words
+    from beam.cli.render.asks import always_words, whole
+    from beam.cli.streams import is_interactive
 
     given = prompt.json_object(changed, call) if changed is not None else None
-    if always:
-        for line in call.beam.asks():
-            if line.id.endswith(ask) and (scope := always_words(bytes(line.suggestions))):
-                call.note(f"{ask}: always: {scope}")
+    is_shown = is_interactive(sys.stderr) and not call.quiet
+    for line in call.beam.asks() if always or is_shown else ():
+        if not line.id.endswith(ask):
+            continue
+        for text in whole(line) if is_shown else ():
+            call.note(text)
+        if always and (scope := always_words(bytes(line.suggestions))):
+            call.note(f"{ask}: always: {scope}")
     call.note(f"{ask}: {call.beam.approve(ask, always=always, input=given, rule=rule)}")
     return 0
 

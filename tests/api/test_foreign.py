@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from beam.agents.session_files import Session
-from beam.api.foreign import OwnTurns
+from beam.api.foreign import OwnTurns, teams_led
 from beam.model.events import Owner, SessionStarted, TurnFinished, TurnStarted
 from beam.model.outcome import Status
 
@@ -47,3 +48,14 @@ def test_a_journal_that_is_not_there_says_nothing(tmp_path: Path) -> None:
     own = OwnTurns()
     own.begin("a", tmp_path / "none")
     assert own.is_own("claude", SESSION, DURING) is False
+
+
+def test_the_session_that_leads_a_team_is_known_by_its_configuration(tmp_path: Path) -> None:
+    assert teams_led({"HOME": str(tmp_path)}) == {}
+    for name, session in (("crew", "s-1"), ("half", "")):
+        folder = tmp_path / ".claude" / "teams" / name
+        folder.mkdir(parents=True)
+        lead = {"name": "team-lead", "agentId": f"team-lead@{name}"}
+        team = {"name": name, "leadAgentId": lead["agentId"], "leadSessionId": session, "members": [lead]}
+        (folder / "config.json").write_text(json.dumps(team))
+    assert teams_led({"HOME": str(tmp_path)}) == {"s-1": "crew"}

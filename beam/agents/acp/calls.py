@@ -100,9 +100,7 @@ class Call:
             except ValueError:
                 pass
         if self.diffs:
-            return {
-                "changes": [{name: diff.get(name) for name in ("path", "oldText", "newText")} for diff in self.diffs]
-            }
+            return {"changes": [_shown(diff) for diff in self.diffs]}
         if self.places:
             return {"paths": list(self.places)}
         return {"title": self.title} if self.title else None
@@ -152,8 +150,14 @@ class Call:
         kind = _CHANGES.get(self.kind)
         if self.diffs:
             return [
-                (string(diff, "path"), "update" if diff.get("oldText") else "add")
+                (string(diff, "path"), string(diff, "operation") or ("update" if diff.get("oldText") else "add"))
                 for diff in self.diffs
                 if string(diff, "path")
             ]
         return [] if kind is None else [(path, kind) for path in self.places]
+
+
+def _shown(diff: Object) -> Object:
+    """Return what a diff says: both texts, or the operation and the patch."""
+    names = ("path", "operation", "patch") if "operation" in diff else ("path", "oldText", "newText")
+    return {name: diff.get(name) for name in names}

@@ -23,6 +23,8 @@ VERSION = 2
 _BASELINE = ("list", "resume", "close")  # which every agent of this version has, and none announces
 _UNTOLD = ("user_message", "terminal_update", "agent_message", "agent_thought")  # chunks and calls tell it as well
 
+_OPERATIONS = {"add": "add", "copy": "add", "move": "add", "delete": "delete"}  # and else `update`
+
 
 class Version2:
     """A link of version 1 for a process that speaks version 2."""
@@ -123,6 +125,14 @@ class Version2:
                 return self._state(update, now)
             case kind if kind in _UNTOLD:
                 return []
+            case "plan_update":
+                plan = obj(update, "plan")
+                if string(plan, "type") != "items":
+                    return self._sent(self.link.line(line, now))
+                update = {"sessionUpdate": "plan", "entries": plan.get("entries"), "_meta": update.get("_meta")}
+                return self._heard({**frame, "params": {**params, "update": update}}, now)
+            case "tool_call_update" if _is_call_of_2(update):
+                return self._heard({**frame, "params": {**params, "update": _call_in_1(update)}}, now)
             case "config_option_update":
                 return self._heard({**frame, "params": {**params, "update": _with_options(update)}}, now)
         return self._sent(self.link.line(line, now))
@@ -156,13 +166,46 @@ def _with_options(found: Object) -> Object:
     return {**found, "configOptions": options}
 
 
+def _is_call_of_2(call: Object) -> bool:
+    """Return whether version 1 has other words for something in the call."""
+    diffs = (part for part in objects_of(call.get("content")) if string(part, "type") == "diff")
+    return string(call, "status") == "cancelled" or any(isinstance(diff.get("changes"), list) for diff in diffs)
+
+
+def _call_in_1(call: Object) -> Object:
+    """Return a call with a diff for each changed file, and one that was cancelled as one that failed."""
+    if string(call, "status") == "cancelled":
+        call = {**call, "status": "failed"}
+    if not isinstance(call.get("content"), list):
+        return call
+    parts: list[object] = []
+    for part in objects_of(call["content"]):
+        parts += _diffs_in_1(part) if string(part, "type") == "diff" else [part]
+    return {**call, "content": parts}
+
+
+def _diffs_in_1(diff: Object) -> list[Object]:
+    """Return one diff for each file. `operation` says what happens to it, `patch` is that of all, with the first."""
+    changes = objects_of(diff.get("changes"))
+    if not changes:
+        return [diff]
+    found: list[Object] = []
+    for change in changes:
+        operation, path = string(change, "operation"), string(change, "path")
+        if operation == "move":
+            found.append({"type": "diff", "path": string(change, "oldPath"), "operation": "delete"})
+        found.append({"type": "diff", "path": path, "operation": _OPERATIONS.get(operation, "update")})
+    patch = string(obj(diff, "patch"), "text")
+    return [{**found[0], "patch": patch}, *found[1:]] if patch else found
+
+
 def _asked_in_1(frame: Object) -> Object:
     """Return the parameters of a request for permission as version 1 has them."""
     params = obj(frame, "params")
     subject = obj(params, "subject")
     call: Object = {"toolCallId": f"request-{frame['id']}"}
     if string(subject, "type") == "tool_call":
-        call = object_of(subject.get("toolCall"))
+        call = _call_in_1(object_of(subject.get("toolCall")))
     elif string(subject, "type") == "command":
         given = {"command": string(subject, "command"), "cwd": string(subject, "cwd")}
         call = {**call, "kind": "execute", "rawInput": given}

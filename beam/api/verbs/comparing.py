@@ -15,6 +15,7 @@ from beam.model.message import Access, Message
 from beam.model.outcome import ANSWERS, Outcome, Status
 
 if TYPE_CHECKING:
+    from beam.api.deciding import OnAsk
     from beam.conversations.comparing import Comparison
     from beam.model.events import Event
 
@@ -29,19 +30,21 @@ class CompareVerbs(SendVerbs):
         *,
         seen: Callable[[Event], None] | None = None,
         ended: Callable[[Message, Outcome | BeamError], None] | None = None,
+        on_ask: OnAsk | None = None,
     ) -> list[Outcome | BeamError]:
         """Send messages that `message` made, to different agents, at the same time; return in their order what each
         came to: its outcome, or the error with which it was not sent.
 
         `ended` gets each message with its result, in the order of `messages`: as soon as it and all before it are over.
-        Raises SignalledError after a signal, once all are over.
+        `on_ask` decides what the agents ask for, as in `send`: of each agent one ask after the other, so it may run for
+        several agents at the same time. Raises SignalledError after a signal, once all are over.
         """
         import asyncio
 
         doubled = [one.to for at, one in enumerate(messages) if one.to in {other.to for other in messages[:at]}]
         if doubled:
             raise UsageError(f"{doubled[0]} is named twice", "name each agent once", subject=doubled[0])
-        tasks = [asyncio.ensure_future(self.deliver.aio(message, seen)) for message in messages]
+        tasks = [asyncio.ensure_future(self.deliver.aio(message, seen, on_ask=on_ask)) for message in messages]
         found: list[Outcome | BeamError] = []
         signalled: SignalledError | None = None
         try:

@@ -100,11 +100,21 @@ def rest(asked: events.PermissionAsked) -> list[str]:
 
     A person allows what they saw: what an agent puts behind the first words may be what matters.
     """
-    said = what(asked.description, bytes(asked.input))
+    return _rest(asked.description, bytes(asked.input))
+
+
+def whole(ask: AskLine) -> list[str]:
+    """Return who asks for what, and `rest` of it, in lines; nothing where one line is all."""
+    lines = _rest(ask.description, bytes(ask.input))
+    return [f"{ask.agent} asks for {collapse_to_line(ask.tool)}:", *lines] if lines else []
+
+
+def _rest(description: str, input: bytes) -> list[str]:
+    said = what(description, input)
     if one_line(said, _WIDTH) == said:
         return []
-    lines = escape_controls(asked.description).split("\n") if asked.description else []
-    lines += [line for line in _fields(bytes(asked.input)) if line.strip() not in {each.strip() for each in lines}]
+    lines = escape_controls(description).split("\n") if description else []
+    lines += [line for line in _fields(input) if line.strip() not in {each.strip() for each in lines}]
     text = "\n".join(lines)
     if len(text) > _MOST:
         lines = [*text[:_MOST].split("\n"), f"… and {len(text) - _MOST} more characters, which are not shown"]

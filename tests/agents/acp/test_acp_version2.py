@@ -11,7 +11,8 @@ from msgspec import structs
 from beam.agents.acp.conversation import AcpLink
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.version2 import Version2
-from beam.agents.link import Asked, Broken, Decide, Interrupt, Over, Prompt, Step, Stirred
+from beam.agents.link import Asked, Broken, Decide, Interrupt, Over, Prompt, Say, Step, Stirred
+from beam.model import events
 from beam.model.outcome import Class, Status
 from tests.support.acp_dialogue import CHOICES, DIALECT, SESSION, turn
 from tests.support.dialogue import Conversation, kinds
@@ -158,3 +159,85 @@ def test_a_frame_that_is_wrong_changes_nothing(frame: bytes) -> None:
     talk.text("hello")
     talk.say("state_update", state="idle", stopReason="end_turn")
     assert over(talk).verdict.reply == "hello"
+
+
+def said(talk: Talk, *kinds: type[events.Event]) -> list[Any]:
+    return [step.event for step in talk.steps if isinstance(step, Say) and isinstance(step.event, kinds)]
+
+
+def working() -> Talk:
+    talk = Talk()
+    talk.begin()
+    talk.prompt()
+    talk.reply("session/prompt", messageId="m-0")
+    return talk
+
+
+def test_a_plan_is_the_same_event_as_in_version_1() -> None:
+    talk = working()
+    entries = [{"content": "look", "priority": "high", "status": "completed"}, {"content": "act", "status": "pending"}]
+    talk.say("plan_update", plan={"type": "items", "planId": "p", "entries": entries})
+    (plan,) = said(talk, events.PlanUpdated)
+    assert [(step.text, step.status) for step in plan.steps] == [("look", "completed"), ("act", "pending")]
+    assert said(talk, events.Unknown) == []
+
+
+def test_a_plan_of_another_kind_is_kept_as_unknown() -> None:
+    talk = working()
+    talk.say("plan_update", plan={"type": "_tree", "planId": "p"})
+    assert [event.what for event in said(talk, events.Unknown)] == ["plan_update"]
+
+
+CHANGES = [
+    {"operation": "add", "path": "/p/a"},
+    {"operation": "modify", "path": "/p/b"},
+    {"operation": "delete", "path": "/p/c"},
+    {"operation": "move", "oldPath": "/p/d", "path": "/p/e"},
+    {"operation": "_other", "path": "/p/f"},
+]
+DIFF = {"type": "diff", "changes": CHANGES, "patch": {"format": "git_patch", "text": "--- a\n+++ b\n"}}
+
+
+def test_each_file_of_a_diff_is_told_with_what_happened_to_it_and_the_call_has_the_patch() -> None:
+    talk = working()
+    talk.say("tool_call_update", toolCallId="c-1", title="edit", kind="edit", status="completed", content=[DIFF])
+    assert [(event.kind, event.path) for event in said(talk, events.FileChanged)] == [
+        ("add", "/p/a"),
+        ("update", "/p/b"),
+        ("delete", "/p/c"),
+        ("delete", "/p/d"),
+        ("add", "/p/e"),
+        ("update", "/p/f"),
+    ]
+    (called,) = said(talk, events.ToolCalled)
+    assert "--- a" in json.loads(bytes(called.input))["changes"][0]["patch"]
+
+
+def test_rules_see_every_file_of_a_diff_that_is_asked_about() -> None:
+    talk = working()
+    call = {"toolCallId": "c-1", "kind": "edit", "title": "edit", "content": [DIFF]}
+    params = {"sessionId": SESSION, "title": "Edit?", "subject": {"type": "tool_call", "toolCall": call}}
+    talk.hear(
+        {
+            "jsonrpc": "2.0",
+            "id": 7,
+            "method": "session/request_permission",
+            "params": {**params, "options": CHOICES},
+        }
+    )
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert asked.call is not None and asked.call.paths == tuple(f"/p/{name}" for name in "abcdef")
+
+
+def test_a_call_that_was_cancelled_is_over_and_changed_nothing() -> None:
+    talk = working()
+    talk.say("tool_call_update", toolCallId="c-1", title="edit", kind="edit", status="cancelled", content=[DIFF])
+    assert [event.is_error for event in said(talk, events.ToolReturned)] == [True]
+    assert said(talk, events.FileChanged) == []
+
+
+@pytest.mark.parametrize("content", [[{"type": "diff", "changes": [7, None]}], "x", [{"type": "diff", "changes": {}}]])
+def test_a_diff_that_is_wrong_changes_nothing(content: object) -> None:
+    talk = working()
+    talk.say("tool_call_update", toolCallId="c-1", title="edit", kind="edit", status="completed", content=content)
+    assert said(talk, events.FileChanged) == []
