@@ -76,6 +76,19 @@ def test_hostile_words_reach_the_terminal_as_pictures(beam: Cli) -> None:
     assert terminal.end() == 0
 
 
+def test_what_is_pasted_presses_no_key_whatever_is_in_it(beam: Cli) -> None:
+    assert beam("send", "scripted", "hi").code == 0
+    terminal = opened(beam, "--since", "1h")
+    terminal.until("completed")
+    terminal.type("m")
+    terminal.until("Send to scripted")
+    terminal.type("\x1b[200~pasted\x1b[2J\rq\x1b[201~")
+    terminal.until("pasted␛")
+    terminal.process.send_signal(signal.SIGTERM)
+    terminal.end()
+    assert "pasted" not in beam("log", "scripted").out
+
+
 def test_only_sixteen_colours_are_used_and_none_with_no_color(beam: Cli) -> None:
     assert beam("send", "scripted", "hi").code == 0
     for env, has_colour in (({}, True), ({"NO_COLOR": "1"}, False)):

@@ -47,7 +47,9 @@ def board(
     from beam.board.actions import Actions
     from beam.board.app import Board
     from beam.board.feed import Feed
+    from beam.board.pasted import keep_as_text
 
+    keep_as_text()
     actions = Actions(call.beam, claude_homes=claude_home or ())
     shown = Board(Feed(call.beam, actions.beam_of, claude_homes=claude_home or (), since=begin), actions)
     shown.run()

@@ -1,0 +1,73 @@
+"""Keeps pasted text a text: what stands in it is never taken for keys.
+
+A terminal sends a paste between two marks. Textual's parser leaves the paste at any escape character between them, and
+takes what follows for keys: a line break for enter, `y` for yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual._xterm_parser import XTermParser
+    from textual.message import Message
+
+_ESCAPE, _PICTURE = "\x1b", "\u241b"
+_START, _END = "\x1b[200~", "\x1b[201~"
+
+
+class Pastes:
+    """The input of a terminal, piece by piece, with a picture for each escape character inside a paste."""
+
+    def __init__(self) -> None:
+        self._is_paste = False
+        self._last = ""  # the last characters outside of a paste: a mark may come in two pieces
+        self._held = ""  # what may be the beginning of a paste's end
+
+    def of(self, data: str) -> str:
+        """Return the next piece as it may be parsed."""
+        if not self._is_paste and _ESCAPE not in data and _ESCAPE not in self._last:
+            return data
+        return "".join(self._parts(data))
+
+    def _parts(self, data: str) -> Iterable[str]:
+        for at, char in enumerate(data, start=1):
+            if not self._is_paste:
+                self._last = (self._last + char)[-len(_START) :]
+                self._is_paste = self._last == _START
+                yield char
+                continue
+            self._held += char
+            if self._held == _END and not _has_other_end(data[at:]):
+                self._is_paste, self._held, self._last = False, "", ""
+                yield _END
+            while self._held and (self._held == _END or not _END.startswith(self._held)):
+                yield self._held[0].replace(_ESCAPE, _PICTURE)
+                self._held = self._held[1:]
+
+
+def _has_other_end(rest: str) -> bool:
+    """Return whether the paste ends once more behind this end, which then came with the text."""
+    return _END in rest and _START not in rest[: rest.index(_END)]
+
+
+def parser_class() -> type[XTermParser]:
+    """Return Textual's parser, reading its input so."""
+    from textual._xterm_parser import XTermParser
+
+    class Parser(XTermParser):
+        _pastes: Pastes | None = None
+
+        def feed(self, data: str) -> Iterable[Message]:
+            self._pastes = self._pastes or Pastes()
+            return super().feed(self._pastes.of(data) if data else data)
+
+    return Parser
+
+
+def keep_as_text() -> None:
+    """Have Textual's driver of terminals use that parser: it has no option for it."""
+    from textual.drivers import linux_driver
+
+    vars(linux_driver)["XTermParser"] = parser_class()

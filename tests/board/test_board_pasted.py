@@ -1,0 +1,43 @@
+"""A paste with escape characters in it presses no key."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+pytest.importorskip("textual")
+
+from textual import events
+
+from beam.board.pasted import Pastes, parser_class
+
+START, END = "\x1b[200~", "\x1b[201~"
+
+
+def told(*pieces: str) -> list[tuple[str, str]]:
+    """What the parser tells the board of these pieces of input."""
+    parser = parser_class()()
+    found = [event for piece in pieces for event in parser.feed(piece)]
+    return [
+        ("paste", event.text) if isinstance(event, events.Paste) else ("key", event.key)
+        for event in found
+        if isinstance(event, events.Paste | events.Key)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["a\x1b[2Jq\r\ny", "a\x1b\ry", "\x1b[31mred\x1b[m\r", f"a{END}y\rq", "\x1b[I\x1b[", "\x1bOA"]
+)
+def test_what_is_pasted_presses_no_key(text: str) -> None:
+    shown = text.replace("\x1b", "\u241b")
+    assert told(f"{START}{text}{END}", "x") == [("paste", shown), ("key", "x")]
+
+
+def test_a_paste_may_be_cut_anywhere_and_keys_stay_keys() -> None:
+    whole = f"k{START}a\x1b[20\x1b[201b\r{END}"
+    for one, two in itertools.combinations(range(1, len(whole)), 2):
+        pastes = Pastes()
+        parts = [pastes.of(part) for part in (whole[:one], whole[one:two], whole[two:])]
+        assert "".join(parts) == f"k{START}a\u241b[20\u241b[201b\r{END}"
+    assert told("\x1b[A", "q", "\r") == [("key", "up"), ("key", "q"), ("key", "enter")]
