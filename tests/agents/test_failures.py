@@ -91,3 +91,27 @@ def test_what_a_content_filter_stopped_is_a_refusal(text: str) -> None:
 )
 def test_another_failure_is_none(text: str) -> None:
     assert not is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "class_"),
+    [
+        (
+            "context window, context size limit, context length, context overflow, maximum context",
+            Class.CONTEXT_OVERFLOW,
+        ),
+        ("rate limit, rate-limit, ratelimit, quota, usage limit, too many requests", Class.RATE_LIMIT),
+        ("authentication, unauthorized, invalid api key, not logged in, permission_error, forbidden", Class.AUTH),
+        ("overloaded, internal server error, service unavailable, bad gateway, server_error", Class.OVERLOADED),
+        ("timed out, time out, timedout, timeout", Class.STALLED),
+        ("econnreset, enotfound, socket hang up, apiconnection, premature close, terminated", Class.NETWORK),
+        ("connection error, connect refused, unable to connect, cannot connect, fetch failed", Class.NETWORK),
+        ("connection was closed, connection lost, unexpected eof, incomplete chunked read", Class.NETWORK),
+        ("server disconnected, name or service not known, no route to host", Class.NETWORK),
+        ("model x not found, model does not exist, model unknown, bad request, not found", Class.BAD_REQUEST),
+    ],
+)
+def test_each_of_these_words_decides_alone(words: str, class_: Class) -> None:
+    assert {word: class_of(None, f"it said {word} again") for word in words.split(", ")} == dict.fromkeys(
+        words.split(", "), class_
+    )

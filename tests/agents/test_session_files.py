@@ -184,3 +184,22 @@ def test_the_files_of_vibes_sessions_are_the_journals_of_its_folders() -> None:
     assert re.fullmatch(files.name, "20260101_abc/journal/17.jsonl")
     for other in ("journal/17.jsonl", "a/journal/17.jsonlX", "a/b/journal/17.jsonl", "a/journal/x.jsonl"):
         assert not re.fullmatch(files.name, other), other
+
+
+@pytest.mark.parametrize(
+    ("cli", "variable"),
+    [
+        ("claude", "CLAUDE_CONFIG_DIR"),
+        ("cline", "CLINE_DATA_DIR"),
+        ("cn", "CONTINUE_GLOBAL_DIR"),
+        ("codex", "CODEX_HOME"),
+        ("copilot", "COPILOT_HOME"),
+        ("gemini", "GEMINI_CLI_HOME"),
+        ("pi", "PI_CODING_AGENT_DIR"),
+        ("vibe", "VIBE_HOME"),
+    ],
+)
+def test_a_clis_own_variable_moves_the_folder_of_its_sessions(cli: str, variable: str) -> None:
+    from importlib import import_module
+
+    assert import_module(f"beam.agents.{cli}.sessions").files.moved_by == variable
