@@ -36,6 +36,8 @@ def test_the_apis_status_decides_and_so_does_one_in_the_text(http_status: int, c
         ("rate limit reached", Class.RATE_LIMIT),
         ("litellm.AuthenticationError: no", Class.AUTH),
         ("No authentication information found.", Class.AUTH),
+        ("✗ You must be logged in to send messages. Please run /login", Class.AUTH),
+        ("Not logged in · Please run /login", Class.AUTH),
         ("connect ECONNREFUSED 127.0.0.1:1", Class.NETWORK),
         ("Connection error.", Class.NETWORK),
         ("All connection attempts failed", Class.NETWORK),

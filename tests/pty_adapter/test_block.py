@@ -51,6 +51,18 @@ def quoting(screen: str, profile: Profile, quote: str, margin: str) -> str:
     return "\n".join((*rows[:at], *(f"{margin}{row}" for row in quote.split("\n")), *rows[at:]))
 
 
+@pytest.mark.parametrize(
+    ("name", "screen"),
+    [
+        ("qwen", "╭───╮\n│ Connect a Provider   │\n│                      │\n│ › Alibaba ModelStudio │\n╰───╯"),
+        ("aider", "no API keys were provided.\nLogin to OpenRouter or create a free account? (Y)es/(N)o [Yes]: "),
+    ],
+)
+def test_a_cli_that_nobody_logged_in_to_shows_a_login_dialog(name: str, screen: str) -> None:
+    dialog = profiles.read(PROFILES[name], view_of(screen)).dialog
+    assert dialog is not None and dialog.kind == "login"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("margin", ["", "  ", "  │ "])
 @pytest.mark.parametrize("quote", QUOTES)

@@ -23,6 +23,11 @@ profile = Profile(
     bracketed=True,
     dialogs=(
         Dialog(
+            name="login",
+            kind="login",
+            match=r"^Login to OpenRouter or create a free account\? \(Y\)es/\(N\)o[^\n]*\]: *\Z",
+        ),
+        Dialog(
             name="git",
             kind="setup",
             match=r"^No git repo found[^\n]*\(Y\)es/\(N\)o[^\n]*\]: *\Z",

@@ -35,7 +35,7 @@ profile = Profile(
         Dialog(
             name="login",
             kind="login",
-            match=r"(?:Get started|Select Authentication Method|How would you like to authenticate)[\s\S]*1\. ",
+            match=r"^ *│ Connect a Provider\b[\s\S]*^ *│ › |(?:Get started|Select Authentication Method|How would you like to authenticate)[\s\S]*1\. ",
         ),
         Dialog(
             name="trust",

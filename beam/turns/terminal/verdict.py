@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct, structs
 
 from beam.agents.base import Verdict
+from beam.agents.failures import class_of
 from beam.model.outcome import SCREEN, Class, Denial, Evidence, Status
 from beam.process.spawn import Ended
 from beam.pty_adapter.screen import View
@@ -61,7 +62,7 @@ def _answered(seen: TurnEvidence) -> Verdict:
         verdict = structs.replace(known, reply=seen.reply, lossy=True)
         if seen.end.state is State.ERROR:
             verdict = structs.replace(
-                verdict, status=Status.FAILED, class_=Class.UNKNOWN, reason=seen.end.reason, reply=None
+                verdict, status=Status.FAILED, class_=_class(seen.end.reason), reason=seen.end.reason, reply=None
             )
         elif not seen.reply and not seen.end.profile.at_cursor and not seen.command:
             verdict = structs.replace(
@@ -72,6 +73,13 @@ def _answered(seen: TurnEvidence) -> Verdict:
                 reply=None,
             )
     return verdict
+
+
+def _class(reason: str) -> Class:
+    """Return the class of a failure that only the screen tells. Its words may be the model's, so none is returned for
+    which `retry` would run the message again."""
+    found = class_of(None, reason)
+    return found if found is Class.AUTH else Class.UNKNOWN
 
 
 def evidence(end: TurnEnd) -> Evidence | None:

@@ -7,7 +7,8 @@ import pytest
 from beam.agents.base import Verdict
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.python import profile as PYTHON
-from beam.model.outcome import Denial, Evidence, Status
+from beam.model.outcome import Class, Denial, Evidence, Status
+from beam.model.policy import Policy
 from beam.model.screen_profile import Profile
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
@@ -62,3 +63,22 @@ def test_a_denial_is_an_answer_or_the_outcome_and_a_stop_is_a_stop(
         stopped=stopped,
     )
     assert (verdict_of(seen).status, verdict_of(seen).denials) == (status, (denial,))
+
+
+@pytest.mark.parametrize(
+    ("error", "class_"),
+    [
+        ("✗ You must be logged in to send messages. Please run /login", Class.AUTH),
+        ("401 scripted error", Class.AUTH),
+        ("429 Too many requests", Class.UNKNOWN),
+        ("", Class.UNKNOWN),
+    ],
+)
+def test_a_failure_that_only_the_screen_tells_is_known_where_nobody_is_logged_in_and_never_run_again(
+    error: str, class_: Class
+) -> None:
+    end = ended("screen")
+    end.state, end.reason = State.ERROR, error
+    verdict = verdict_of(TurnEvidence(end=end, view=View(()), reply="so far"))
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, class_, None)
+    assert class_ not in Policy().retry
