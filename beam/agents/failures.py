@@ -23,7 +23,10 @@ _BY_HTTP = {
 _BY_WORDS = (
     (r"context.{0,20}(length|window|limit|overflow)|prompt is too long|maximum context", Class.CONTEXT_OVERFLOW),
     (r"rate.?limit|quota|usage limit|too many requests", Class.RATE_LIMIT),
-    (r"authenticat|unauthorized|invalid api key|api key|(not|must be) logged in|permission_error|forbidden", Class.AUTH),
+    (
+        r"authenticat|unauthorized|invalid api key|api key|(not|must be) logged in|permission_error|forbidden",
+        Class.AUTH,
+    ),
     # Before the next: a client library may call a server that it never reached an internal server error.
     (r"connection (error|refused)|econnrefused|connection attempts failed", Class.NETWORK),
     (r"overloaded|internal ?server ?error|service ?unavailable|bad gateway|server_error", Class.OVERLOADED),

@@ -32,6 +32,10 @@ FAILS: dict[tuple[str, str], str] = {
         "cn",
     ): "Continue prints what it had of the broken answer and the whole second one as one text; "
     "nothing in its output tells them apart",
+    (
+        "screen_model",
+        "opencode-terminal",
+    ): "a session that goes on keeps its model, whatever `--model` says; a new session takes it",
     **attempts.FAILS,
 }
 """(case, id of the column) -> why the cell fails: what the CLI does, or what beam lacks."""

@@ -10,7 +10,8 @@ import pytest
 
 pytest.register_assert_rewrite("beam.testing.conformance")
 
-from tests.conformance import written  # noqa: E402
+from tests.conformance import screens, written  # noqa: E402
+from tests.conformance.adapters import COLUMNS  # noqa: E402
 from tests.conformance.subject import Subject, place  # noqa: E402
 
 
@@ -19,7 +20,8 @@ def subject(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, agents_path: str
 ) -> Iterator[Subject]:
     """The CLI that the cell is for, in a place that is the same for all its cells of one module."""
-    yield from place(request.param, tmp_path_factory.mktemp(request.param), agents_path)
+    made = screens.place if COLUMNS[request.param].face == "terminal" else place
+    yield from made(request.param, tmp_path_factory.mktemp(request.param), agents_path)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

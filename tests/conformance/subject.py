@@ -54,7 +54,13 @@ class Subject(shared.Subject):
 
 
 def place(
-    column: str, directory: Path, path: str, model: FakeModel | None = None, *, is_repository: bool = True
+    column: str,
+    directory: Path,
+    path: str,
+    model: FakeModel | None = None,
+    *,
+    is_repository: bool = True,
+    kind: type[Subject] = Subject,
 ) -> Iterator[Subject]:
     """The CLI of the column with this id, in a git repository in this directory, and its model. Afterwards nothing of
     it may be running. `is_repository`: false where the test is of a folder that is in none."""
@@ -65,7 +71,7 @@ def place(
     if is_repository:
         make_repository(beam.project, directory / "home")
     with model or FakeModel(SCRIPT) as model:
-        yield Subject(chosen, beam, path, model)
+        yield kind(chosen, beam, path, model)
     for pid in processes_with(str(directory)):
         try:
             os.kill(pid, 9)

@@ -16,7 +16,7 @@ from tests.conformance import cases
 from tests.conformance.adapters import columns, pinned
 
 FILE = Path(__file__).parents[2] / "beam" / "agents" / "conformance.json"
-MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops", "reach")
+MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops", "reach", "screen", "screen_acts")
 _EVIDENCE_CHARACTERS = 160
 
 

@@ -18,7 +18,7 @@ MAIN_CLIS = {
         "access": "agents.test_claude_real::test_access_edit_changes_files_in_the_folder_only",
         "an interrupt": "real.test_claude_dialogue::test_an_interrupt_ends_the_command_that_runs",
         "a timeout": "real.test_claude_turns::test_a_turn_over_its_time_is_stopped_and_keeps_its_session",
-        "an ask": "real.test_terminal_asks::test_what_claude_asks_for_does_not_run_once_it_is_denied",
+        "an ask": "conformance.test_cells_screen_acts::test_screen_deny[claude-terminal]",
         "its screen": "real.test_terminal_turns::test_claude_turns_in_a_row_keep_their_context_and_answer_verbatim",
     },
     "codex": {
@@ -27,7 +27,7 @@ MAIN_CLIS = {
         "access": "real.test_codex_turns::test_access_read_holds_against_the_persons_own_rules",
         "an interrupt": "real.test_codex_dialogue::test_an_interrupt_ends_the_command_that_runs",
         "a timeout": "real.test_codex_turns::test_a_turn_that_runs_out_of_time_is_stopped_with_all_that_it_started",
-        "an ask": "real.test_terminal_asks::test_what_codex_asks_for_does_not_run_once_it_is_denied",
+        "an ask": "conformance.test_cells_screen_acts::test_screen_deny[codex-terminal]",
         "its screen": "real.test_terminal_turns::test_codex_tells_its_end_itself_and_leaves_no_server",
     },
     "gemini": {
@@ -61,8 +61,14 @@ def test_make_test_has_what_a_turn_can_come_to_with_the_main_clis(cli: str) -> N
 def _marks(module: str, name: str) -> list[pytest.Mark]:
     found = importlib.import_module(module)
     assert "soak" not in {mark.name for mark in _listed(getattr(found, "pytestmark", []))}
-    return _listed(getattr(getattr(found, name), "pytestmark", []))
+    name, _, column = name.removesuffix("]").partition("[")
+    marks = _listed(getattr(getattr(found, name), "pytestmark", []))
+    if not column:
+        return marks
+    (columns,) = [mark for mark in marks if mark.args[1:]]
+    (param,) = [param for param in columns.args[1] if param.values[0] == column]
+    return [*marks, *_listed(param.marks)]
 
 
 def _listed(marks: object) -> list[pytest.Mark]:
-    return [getattr(mark, "mark", mark) for mark in (marks if isinstance(marks, list) else [marks])]
+    return [getattr(mark, "mark", mark) for mark in (marks if isinstance(marks, (list, tuple)) else [marks])]

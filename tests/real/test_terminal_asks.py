@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,35 +52,6 @@ def asked(beam: Cli, agent: str, prompt: str, *answer: str) -> tuple[dict[str, A
     return ask, json.loads(out)
 
 
-WANTS = {  # how the scripted model makes each want to write a file, or run a command that does
-    "gemini": f"!tool run_shell_command {json.dumps({'command': 'touch made', 'description': 'Make a file'})}",
-    "opencode": f"!tool bash {json.dumps({'command': 'touch made', 'description': 'Make a file'})}",
-    "aider": "WRITE made",
-}
-
-
-@pytest.fixture
-def other(request: pytest.FixtureRequest, beam: Cli, agents_path: str) -> Iterator[Cli]:
-    """One of those, in a trusted place."""
-    name: str = request.param
-    if shutil.which(name, path=agents_path) is None:
-        pytest.skip(f"left out: {name} does not install here")
-    rules = [{"match": "WRITE", "text": "made\n```\nnew\n```\n"}]
-    with FakeModel({"rules": rules, "directives": True}) as model:
-        yield beam.with_env({"PATH": agents_path, "BEAM_TRUST": "1", **model.env(name, beam.base / "home")})
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("answer", ["approve", "deny"])
-@pytest.mark.parametrize(("other", "name"), [(name, name) for name in WANTS], indirect=["other"])
-def test_what_others_ask_for_happens_only_once_it_is_approved(other: Cli, name: str, answer: str) -> None:
-    ask, outcome = asked(other, name, WANTS[name], answer)
-    assert "made" in ask["description"]
-    assert (other.project / "made").exists() == (answer == "approve"), outcome
-    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
-    assert [denial["by"] for denial in outcome["denials"]] == ([] if answer == "approve" else ["human"])
-
-
 QUOTES = Path(__file__).parents[1] / "recordings" / "screens" / "quotes.txt"
 CALLS = {
     "claude": {"name": "Bash", "input": TOUCH},
@@ -128,14 +98,6 @@ def test_what_claude_asks_for_runs_once_it_is_approved(claude: Cli) -> None:
     assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, []), outcome
     assert outcome["reply"].startswith("RESULT[") and outcome["evidence"] == "history"
     assert (claude.project / "made").exists()
-
-
-def test_what_claude_asks_for_does_not_run_once_it_is_denied(claude: Cli) -> None:
-    ask, outcome = asked(claude, "claude", bash(), "deny")
-    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
-    assert outcome["denials"] == [{"tool": "Bash", "call_id": ask["call_id"], "input": TOUCH, "by": "human"}]
-    assert not (claude.project / "made").exists()
-    assert claude("send", "claude", "--via", "terminal", "--access", "read", "again").out == "ECHO[again] turns=2\n"
 
 
 @pytest.mark.soak
@@ -204,13 +166,6 @@ def test_what_codex_asks_for_runs_once_it_is_approved(codex: Cli) -> None:
     assert "$ touch made" in ask["description"] and "Reason: May I?" in ask["description"]
     assert (outcome["status"], outcome["denials"]) == ("completed", []), outcome
     assert (codex.project / "made").exists()
-
-
-def test_what_codex_asks_for_does_not_run_once_it_is_denied(codex: Cli) -> None:
-    _, outcome = asked(codex, "codex", f"!tool exec_command {json.dumps(ESCALATED)}", "deny")
-    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0)
-    assert [denial["by"] for denial in outcome["denials"]] == ["human"]
-    assert not (codex.project / "made").exists()
 
 
 @pytest.mark.soak
