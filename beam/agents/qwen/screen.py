@@ -35,7 +35,8 @@ profile = Profile(
         Dialog(
             name="login",
             kind="login",
-            match=r"^ *│ Connect a Provider\b[\s\S]*^ *│ › |(?:Get started|Select Authentication Method|How would you like to authenticate)[\s\S]*1\. ",
+            match=r"^ *│ Connect a Provider\b[\s\S]*^ *│ › |"
+            r"(?:Get started|Select Authentication Method|How would you like to authenticate)[\s\S]*1\. ",
         ),
         Dialog(
             name="trust",
