@@ -179,6 +179,22 @@ def test_a_budget_ends_a_turn_that_goes_on(place: Cli, words: tuple[str, str], s
     assert result["steps"][0]["turns"][0]["outcome"]["status"] == "cancelled"
 
 
+@pytest.mark.parametrize("limit", ["cost_usd: 0.4", "tokens: 90"])
+@pytest.mark.parametrize("who", ["chat: [b, a]", "chat: [b, a], order: moderator, moderator: c"])
+def test_a_limit_of_a_chat_ends_its_turn_in_the_middle_and_the_next_step_is_taken(
+    place: Cli, who: str, limit: str
+) -> None:
+    place.config("agents:\n" + "".join(f"  {n}: {{adapter: scripted, script: script.yaml}}\n" for n in "abc"))
+    scenario(place, f"- {{{who}, prompt: burn, until: {{{limit}}}}}\n- {{send: a, prompt: idle}}\n")
+    ended = run(place, "--json")
+    result = ended.json
+    assert "steps" in result, ended
+    chat, after = result["steps"]
+    assert (chat["verdict"], after["verdict"], result["exit_code"]) == ("passed", "passed", 0), result
+    assert [turn["outcome"]["status"] for turn in chat["turns"]] == ["cancelled"]
+    assert chat["why"] in ("ended: it cost $0.4", "ended: it used 90 tokens")
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "-1"])
 def test_a_budget_that_would_limit_nothing_is_refused(place: Cli, number: str) -> None:
     scenario(place, one("spend"))

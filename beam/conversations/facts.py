@@ -54,6 +54,7 @@ class TurnFacts:
         self._called: list[events.ModelCalled] = []  # those that cost something
         self.replayed = ""  # exact, minor or major, if the turn was answered from a recording
         self.outcome: Outcome | None = None
+        self.cut = ""  # which limit of its step ended it in the middle; "" for none
 
     def take(self, event: Event) -> None:
         """Take one event of the turn."""

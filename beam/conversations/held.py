@@ -95,8 +95,8 @@ class HeldAgents:
         """Return why no turn is run any more; "" while turns are."""
         return self._why_stopped[0] if self._why_stopped is not None else ""
 
-    async def say(self, agent: str, text: str, options: Options, seen: Seen) -> Outcome:
-        """Send a text to the agent, run its turn here and return the outcome; its events go to `seen`.
+    async def say(self, agent: str, text: str, options: Options, seen: Seen, stop: Stop | None = None) -> Outcome:
+        """Send a text to the agent, run its turn here and return the outcome; its events go to `seen`. `stop` ends it.
 
         Raises what a message may be refused with: NotFoundError, UntrustedError, LimitError, UsageError; DiskError.
         """
@@ -115,7 +115,7 @@ class HeldAgents:
                 options=msgspec.structs.replace(options, new=is_new),
             )
             message = msgspec.structs.replace(message, environment=fingerprint(context.environ, message.id))
-            return await self._run(held, message, seen)
+            return await self._run(held, message, seen, stop)
 
     async def deliver(self, message: Message, paths: AgentPaths, seen: Seen) -> Outcome:
         """Send a message that is made already, run its turn here and return the outcome."""
@@ -182,8 +182,8 @@ class HeldAgents:
             raise UnfinishedError(f"{paths.agent} is blocked: {why}", f"beam agent unblock {paths.agent}")
         return lease
 
-    async def _run(self, held: HeldAgent, message: Message, seen: Seen) -> Outcome:
-        lease, stop = held.lease, Stop()
+    async def _run(self, held: HeldAgent, message: Message, seen: Seen, stop: Stop | None = None) -> Outcome:
+        lease, stop = held.lease, stop or Stop()
         self._stops.add(stop)
         if self._why_stopped is not None:
             stop.ask("cancelled", by=self._why_stopped[0])

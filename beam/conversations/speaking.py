@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from beam.agents import registry
@@ -19,6 +21,7 @@ from beam.model.events import Event
 from beam.model.message import Options
 from beam.model.outcome import Outcome, Status
 from beam.turns.request import face_of
+from beam.turns.stop import Stop
 
 
 class Speaking:
@@ -33,13 +36,18 @@ class Speaking:
         self._models = models
         self._told: dict[str, list[Event]] = {agent: [] for agent in scenario.handed_over()}
 
-    async def say(self, step: str, turn: TurnFacts, options: Options) -> Outcome:
-        """Run a turn of a step; what it does goes into `turn`. Return its outcome."""
+    async def say(
+        self, step: str, turn: TurnFacts, options: Options, *, limit: Callable[[], str] = lambda: ""
+    ) -> Outcome:
+        """Run a turn of a step; what it does goes into `turn`. Return its outcome.
+
+        The turn is ended once `limit` returns a reason, which is then `turn.cut`.
+        """
         if self._recorder is not None:
             self._recorder.check()  # no turn is begun that could not be recorded
         self._meter.add(turn)
 
-        told = self._told.get(turn.agent)
+        told, stop = self._told.get(turn.agent), Stop()
 
         def seen(event: Event) -> None:
             turn.take(event)
@@ -47,10 +55,14 @@ class Speaking:
                 told.append(event)
             with_recorder(self._recorder, event)
             self._meter.look()
+            if stop.reason is None and (why := limit()):
+                stop.ask("cancelled", by=why)
 
         options = self._fitting(turn.agent, options)
         options = msgspec.structs.replace(options, model_calls=self._models.next(step, turn.agent))
-        turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen)
+        turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen, stop)
+        if turn.outcome.status is Status.CANCELLED and stop.reason is not None and not self._agents.stopped_by:
+            turn.cut = limit()
         self._meter.look()
         if self._recorder is not None:
             self._recorder.check()

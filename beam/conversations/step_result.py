@@ -15,7 +15,7 @@ _ALLOWED_STATUS: Mapping[str, Status] = {"denied": Status.DENIED, "truncated": S
 def is_failure(turn: TurnFacts, step: Step) -> bool:
     """Return whether the turn makes its step fail: it had no success, and the step says nothing of how it may end."""
     outcome = turn.outcome
-    if outcome is None or not outcome.exit_code:
+    if outcome is None or not outcome.exit_code or turn.cut:
         return False
     if any(_ALLOWED_STATUS.get(word) is outcome.status for word in step.allow):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -146,7 +147,12 @@ class StepRunner:
                 break
             turn = TurnFacts(speaker, floor.prompt(speaker))
             facts.append(turn)
-            outcome = await self._speaking.say(step.id, turn, options)
+            outcome = await self._speaking.say(
+                step.id, turn, options, limit=partial(chats.budget_reached, until, facts)
+            )
+            if turn.cut:
+                why = turn.cut
+                break
             if outcome.exit_code or not turn.reply.strip():
                 why = "" if outcome.exit_code else f"{speaker} fell silent"
                 break
@@ -166,7 +172,10 @@ class StepRunner:
         assert step.moderator is not None
         turn = TurnFacts(step.moderator, floor.question())
         facts.append(turn)
-        outcome = await self._speaking.say(step.id, turn, options_of(step.options, None))
+        limit = partial(chats.budget_reached, step.until, facts)
+        outcome = await self._speaking.say(step.id, turn, options_of(step.options, None), limit=limit)
+        if turn.cut:
+            return None, turn.cut
         if outcome.exit_code:
             return None, f"{step.moderator} failed"
         named = chats.chosen(turn.reply, step.agents)
