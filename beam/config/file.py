@@ -5,7 +5,7 @@ Does not depend on the precedence of files, or on the effect of a setting.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +30,8 @@ from beam.model.policy import Policy
 if TYPE_CHECKING:
     from beam.model.notification import NotifyTarget
 
-_KEYS = ("defaults", "agents", "limits", "policy", "notify", "env_profiles", "disable", "allow_fs")
-
-
+_KEYS = ("defaults", "agents", "limits", "policy", "notify", "env_profiles", "disable", "allow_fs")  # of every file
 ENV_PROFILES = "env_profiles"
-_USER_KEYS = ("state_dir",)  # the user's own configuration only
-
-
 _LARGEST_FILE = 1 << 20
 
 
@@ -86,40 +81,47 @@ def parse(data: bytes, path: Path, *, adapters: Collection[str], parsed: ParsedF
     source = Source(str(path), lines)
     top = mapping(values, (), source)
     for key in top:
-        if key not in (*_KEYS, *_USER_KEYS):
+        if key not in _SECTIONS:
             raise source.error((key,), "unknown key", nearest(key, _KEYS))
+    written = {key: _SECTIONS[key](given, source, adapters) for key, given in top.items() if given is not None}
+    return ConfigFile(path=path, **written)  # type: ignore[arg-type]
+
+
+# -- its sections: only those that are written are read ----------------------------------------------------------------
+
+
+def _agents(given: object, source: Source, adapters: Collection[str]) -> dict[str, Fields]:
     agents: dict[str, Fields] = {}
-    for name, given in mapping(top.get("agents"), ("agents",), source).items():
+    for name, settings in mapping(given, ("agents",), source).items():
         if not NAME.match(name):
             raise source.error(("agents", name), "not an agent's name", NAME_RULE)
-        agents[name] = settings_fields(given, ("agents", name), source)
+        agents[name] = settings_fields(settings, ("agents", name), source)
         check_session(name, agents[name], ("agents", name), source)
         check_adapter(name, agents[name], ("agents", name), source=source, adapters=adapters)
-    defaults = settings_fields(top.get("defaults"), ("defaults",), source)
+    return agents
+
+
+def _defaults(given: object, source: Source, adapters: Collection[str]) -> Fields:
+    defaults = settings_fields(given, ("defaults",), source)
     check_adapter_exists(defaults, ("defaults",), source, adapters)
-    return ConfigFile(
-        path=path,
-        defaults=defaults,
-        agents=agents,
-        limits=fields_of(top.get("limits"), Limits, ("limits",), source),
-        policy=fields_of(top.get("policy"), Policy, ("policy",), source),
-        notify=_notify(top.get("notify"), source),
-        env_profiles=_env_profiles(top.get("env_profiles"), source),
-        disable=disabled(top.get("disable"), ("disable",), source, adapters),
-        allow_fs=_allow_fs(top.get("allow_fs"), source),
-        state_dir=_state_dir(top.get("state_dir"), source),
-    )
+    return defaults
 
 
-def _notify(given: object, source: Source) -> tuple[NotifyTarget, ...]:
-    if given is None:
-        return ()
+def _limits(given: object, source: Source, adapters: Collection[str]) -> Fields:
+    return fields_of(given, Limits, ("limits",), source)
+
+
+def _policy(given: object, source: Source, adapters: Collection[str]) -> Fields:
+    return fields_of(given, Policy, ("policy",), source)
+
+
+def _notify(given: object, source: Source, adapters: Collection[str]) -> tuple[NotifyTarget, ...]:
     from beam.config.notify import targets
 
     return targets(given, source)
 
 
-def _env_profiles(given: object, source: Source) -> dict[str, Mapping[str, str]]:
+def _env_profiles(given: object, source: Source, adapters: Collection[str]) -> dict[str, Mapping[str, str]]:
     """Return the named environments, each checked as an agent's `env` is."""
     profiles: dict[str, Mapping[str, str]] = {}
     for name, variables in mapping(given, (ENV_PROFILES,), source).items():
@@ -137,24 +139,25 @@ def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
 
     values, lines = parse_yaml(data, path)
     source = Source(str(path), lines)
-    folder = _state_dir(mapping(values, (), source).get("state_dir"), source)
+    given = mapping(values, (), source).get("state_dir")
+    folder = None if given is None else _state_dir(given, source, ())
     if folder is None:
         return None
     return home / folder[2:] if folder.startswith("~/") else Path(folder)
 
 
-def _state_dir(given: object, source: Source) -> str | None:
-    if given is None:
-        return None
+def _state_dir(given: object, source: Source, adapters: Collection[str]) -> str:
     if not isinstance(given, str) or not given.startswith(("/", "~/")) or "\0" in given:
         raise source.error(("state_dir",), "expected an absolute path", "write it like /srv/beam or ~/beam-state")
     return given
 
 
+def _disabled(given: object, source: Source, adapters: Collection[str]) -> tuple[str, ...]:
+    return disabled(given, ("disable",), source, adapters)
+
+
 def disabled(given: object, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> tuple[str, ...]:
     """Return the names of adapters that are switched off. Raises ConfigError for a name that is none."""
-    if given is None:
-        return ()
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise source.error(at, "expected a list of adapters", "write it like [gemini, codex]")
     for name in given:
@@ -163,9 +166,20 @@ def disabled(given: object, at: tuple[str, ...], source: Source, adapters: Colle
     return tuple(given)
 
 
-def _allow_fs(given: object, source: Source) -> tuple[str, ...]:
-    if given is None:
-        return ()
+def _allow_fs(given: object, source: Source, adapters: Collection[str]) -> tuple[str, ...]:
     if not isinstance(given, list) or not all(isinstance(kind, str) for kind in given):
         raise source.error(("allow_fs",), "expected a list of file system types", "write it like [nfs4]")
     return tuple(given)
+
+
+_SECTIONS: dict[str, Callable[[object, Source, Collection[str]], object]] = {
+    "defaults": _defaults,
+    "agents": _agents,
+    "limits": _limits,
+    "policy": _policy,
+    "notify": _notify,
+    "env_profiles": _env_profiles,
+    "disable": _disabled,
+    "allow_fs": _allow_fs,
+    "state_dir": _state_dir,
+}

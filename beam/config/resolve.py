@@ -208,9 +208,8 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     def _with_adapter(
         self, name: str, fields: dict[str, object], origin: Mapping[str, str], declared_by: str
     ) -> Fields:
-        places = {AGENT_JSON: str(_agent_json(self.home, name)), **{who: str(file.path) for who, file in self.files}}
-        source = Source(places.get(origin.get("adapter", declared_by), declared_by))
         adapter = adapter_of(name, fields, self.adapters)
+        source = Source(self._place_of(name, origin.get("adapter", declared_by)))
         if not adapter:
             known = list(self.adapters)
             some = ", ".join(known[:5]) + (", …" if len(known) > 5 else "")
@@ -222,6 +221,12 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             hint = f"to use it again, take it out of {who if who == DISABLE else f'`disable:` in your {who}'}"
             raise ConfigError(f"{adapter} is switched off by {who}", hint, subject=name, kind="switched_off")
         return {**fields, "adapter": adapter}
+
+    def _place_of(self, name: str, origin: str) -> str:
+        """Return the path of the file with that origin, of this agent; the origin itself if it is no file."""
+        if origin == AGENT_JSON:
+            return str(_agent_json(self.home, name))
+        return next((str(file.path) for who, file in self.files if who == origin), origin)
 
     def _add_profile(self, fields: dict[str, object], origin: dict[str, str]) -> None:
         """Add the variables of the agent's `env_profile` below those of its own `env`."""
