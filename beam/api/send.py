@@ -110,14 +110,9 @@ async def _acquired(
     """Return the agent's lease, once a holder that only keeps a process has released it; None if another process will
     run the message, or if `stop` was asked for.
     """
-
-    def watch(event: Event) -> None:
-        if event.message_id == message.id:
-            seen(event)
-
-    lease = AgentLease.acquire(context, paths, watch, fold)
+    lease = AgentLease.acquire(context, paths, seen, fold, watched=message.id)
     if lease is None and await sleeping(until_let_go(context, paths, message)) and stop.reason is None:
-        lease = AgentLease.acquire(context, paths, watch, fold)
+        lease = AgentLease.acquire(context, paths, seen, fold, watched=message.id)
     return lease
 
 

@@ -49,12 +49,18 @@ class AgentLease:
 
     @classmethod
     def acquire(
-        cls, context: RootContext, paths: AgentPaths, watcher: Watcher = ignore, fold: Fold | None = None
+        cls,
+        context: RootContext,
+        paths: AgentPaths,
+        watcher: Watcher = ignore,
+        fold: Fold | None = None,
+        *,
+        watched: str | None = None,
     ) -> AgentLease | None:
         """Take the agent's lock and recover from the last lease; return None if another process has the lock.
 
-        `watcher` gets the journal's events from now on. `fold`: the part of the journal that the caller has read
-        already. Raises DiskError, CorruptError.
+        `watcher` gets the journal's events from now on, only those of the message `watched` if that is given. `fold`:
+        the part of the journal that the caller has read already. Raises DiskError, CorruptError.
         """
         directories.check_paths(context.home, paths)
         lock = try_lock(paths.lock)
@@ -67,7 +73,7 @@ class AgentLease:
         except BaseException:
             lock.release()
             raise
-        lease = cls(AgentLog(context, paths, journal, watcher), lock)
+        lease = cls(AgentLog(context, paths, journal, watcher, watched), lock)
         try:
             lease.blocked = recovery.recover(lease.log)
         except BaseException:

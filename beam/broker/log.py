@@ -26,15 +26,26 @@ def ignore(event: Event) -> None:
 
 
 class AgentLog:
-    """An agent's journal and queue. `context` is replaced when the configuration is read again."""
+    """An agent's journal and queue. `context` is replaced when the configuration is read again.
 
-    def __init__(self, context: RootContext, paths: AgentPaths, journal: Journal, watcher: Watcher = ignore) -> None:
+    `watched`: the message whose events alone the watcher is shown; None for all events.
+    """
+
+    def __init__(
+        self,
+        context: RootContext,
+        paths: AgentPaths,
+        journal: Journal,
+        watcher: Watcher = ignore,
+        watched: str | None = None,
+    ) -> None:
         self.context = context
         self.paths = paths
         self.journal = journal
         self.queue = Queue(paths.queue, paths.put_lock)
         self.state = journal.state  # what the journal comes to
         self.watcher = watcher
+        self.watched = watched
         self._checked: set[tuple[str, int]] = set()
 
     def record(
@@ -49,7 +60,8 @@ class AgentLog:
             asks.follow(self.paths.asks, event)
             if isinstance(event, events.PermissionAsked):
                 notifying.ask(self.context, event)
-        self.watcher(event)
+        if self.watched is None or event.message_id == self.watched:
+            self.watcher(event)
         return event
 
     def is_mailbox(self) -> bool:

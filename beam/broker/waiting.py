@@ -54,10 +54,11 @@ class Waiting:
             return f"the file of {entry.id} holds {message.id} to {message.to}"
         if entry.position > LAST_POSITION:
             return f"its position {entry.position} is larger than any"
-        try:
-            parse_rfc3339("2000-01-01" if message.deadline is None else message.deadline)
-        except ValueError as error:
-            return f"its deadline is no time: {error}"
+        if message.deadline is not None:
+            try:
+                parse_rfc3339(message.deadline)
+            except ValueError as error:
+                return f"its deadline is no time: {error}"
         return None
 
     def _dead_letter_unread(self, entry: Entry, why: str) -> None:
