@@ -24,6 +24,7 @@ from beam.base.errors import CorruptError, NotFoundError, UsageError
 from beam.model.limits import MIB
 from beam.model.outcome import Usage
 from beam.proxy.packing import Packer, Unpacker, encode, name_of
+from beam.proxy.place import Place
 
 VERSION = 1
 End = Literal["complete", "cut", "failed", "dropped"]
@@ -195,9 +196,9 @@ class Recorder:
         """Open the recording. Raises DiskError, CorruptError; UsageError if another process writes it."""
         self.directory = directory
         self._mutex = threading.Lock()
-        for path in (directory, directory / "answers", directory / "blobs"):
-            with files.disk("create", path):
-                path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._top = Place(directory)
+        self._answers = Place(directory / "answers", within=self._top)
+        self._blobs = Place(directory / "blobs", within=self._top)
         index = directory / "exchanges.jsonl"
         with files.disk("open", index):
             self._index = files.open_to_write(index, os.O_RDWR | os.O_CREAT | os.O_APPEND)
@@ -219,7 +220,7 @@ class Recorder:
                 self._packer.remember(exchange.request.n, exchange.body)
                 self._next = max(self._next, exchange.request.n + 1)
         else:
-            files.write_new(directory / "recording.json", msgspec.json.format(encode(about), indent=2) + b"\n")
+            self._top.put("recording.json", msgspec.json.format(encode(about), indent=2) + b"\n")
 
     def begin(self, request: RequestLine) -> int:
         """Store a request and return its number."""
@@ -232,7 +233,7 @@ class Recorder:
 
     def answer(self, number: int, suffix: str) -> AnswerFile:
         """Return the file of that request's answer, open for its bytes."""
-        return AnswerFile(self.directory / "answers" / f"{number:06d}.{suffix}")
+        return AnswerFile(self._answers, f"{number:06d}.{suffix}")
 
     def end(self, answer: AnswerLine) -> None:
         """Store how a request was answered."""
@@ -242,6 +243,8 @@ class Recorder:
     def close(self) -> None:
         """Let others write the recording."""
         os.close(self._index)
+        for place in (self._blobs, self._answers, self._top):
+            place.close()
 
     def _append(self, line: Line) -> None:
         with files.disk("write", self.directory / "exchanges.jsonl"):
@@ -249,28 +252,20 @@ class Recorder:
 
     def _put(self, data: bytes, is_text: bool) -> str:
         name = name_of(data, is_text=is_text)
-        path = self.directory / "blobs" / name[:2] / f"{name}{'.txt' if is_text else '.json'}"
-        if path.exists():
-            return name
-        with files.disk("write", path):
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}.tmp")
-            handle = files.open_to_write(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
-                files.write_all(handle, data)
-            finally:
-                os.close(handle)
-            temporary.rename(path)
+        file = f"{name}{'.txt' if is_text else '.json'}"
+        with Place(self._blobs.path / name[:2], within=self._blobs) as place:
+            if not place.has(file):
+                place.put(file, data)
         return name
 
 
 class AnswerFile:
     """One answer on its way to disk."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with files.disk("write", path):
-            self._handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    def __init__(self, place: Place, name: str) -> None:
+        self.path = place.path / name
+        self._place = place
+        self._handle = place.new(name)
 
     def add(self, data: bytes) -> None:
         """Append bytes."""
@@ -283,4 +278,4 @@ class AnswerFile:
         """Close the file; `instead` replaces all that was written."""
         os.close(self._handle)
         if instead is not None:
-            files.replace(self.path, instead)
+            self._place.put(self.path.name, instead)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -485,3 +486,25 @@ def test_a_link_in_a_recording_is_not_followed(model: FakeModel, directory: Path
     answer.symlink_to(secret)
     with pytest.raises(CorruptError):
         player(directory)
+
+
+@pytest.mark.parametrize("what", ["answers", "blobs", "blobs/*", "answers/000002.sse"])
+def test_a_link_that_an_agent_puts_into_a_recording_meanwhile_leads_no_write_elsewhere(
+    model: FakeModel, directory: Path, tmp_path: Path, what: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_text("as it was")
+    with recorder(model.url, directory) as proxy:
+        ask(proxy.url, "long " * 200)
+        for path in [directory / "answers" / "000002.sse"] if what.endswith(".sse") else [*directory.glob(what)]:
+            if path.exists():
+                path.rename(directory / f"{path.name}-aside")
+            path.symlink_to(elsewhere / "file" if what.endswith(".sse") else elsewhere)
+        if what == "blobs/*":
+            for name in (f"{number:02x}" for number in range(256)):
+                with contextlib.suppress(FileExistsError):
+                    (directory / "blobs" / name).symlink_to(elsewhere)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            ask(proxy.url, "other " * 200)
+    assert {path.name: path.read_text() for path in elsewhere.iterdir()} == {"file": "as it was"}
