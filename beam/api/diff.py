@@ -38,7 +38,7 @@ async def diff(
     """Return what changed since the message's turn began, since that turn, since the session's first turn, or else
     since the agent's last turn.
 
-    Raises NotFoundError where nothing was recorded then, UsageError for a folder that is gone, SnapshotError.
+    Raises NotFoundError where nothing was recorded then, UsageError for a folder that is gone, GitError.
     """
     if message_id is not None and (turn is not None or session):
         raise UsageError("a message's id says which turn is meant", "leave out --turn and --session")

@@ -11,7 +11,8 @@ from beam.agents.options import check as check_options
 from beam.base.errors import BeamError, UnsupportedError, UsageError
 from beam.broker.context import RootContext
 from beam.config.fields import check_adapter
-from beam.conversations.changes import Repository
+from beam.conversations.changes import FolderChanges
+from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import (
     At,
     Chat,
@@ -133,17 +134,18 @@ def _check_proxied(context: RootContext, name: str) -> None:
 def _check_git(scenario: Scenario, context: RootContext) -> None:
     if scenario.worktree is None:
         return
-    repository = Repository(context.home.project, context.environ, store=context.home.root)
-    if not repository.is_there():
+    place = (context.home.project, context.environ)
+    if not FolderChanges(*place, store=context.home.root).is_there():
         raise scenario.source.error(
             ("worktree",),
             f"{context.home.project} is no git repository with a commit",
             "git init, then commit something",
         )
-    if not repository.has(scenario.worktree.start):
+    worktrees = RunWorktrees(*place, store=context.home.root)
+    if not worktrees.has(scenario.worktree.start):
         start = scenario.worktree.start
         raise scenario.source.error(("worktree", "from"), f"there is no commit {start!r}", "git log shows them")
-    if scenario.worktree.branch and repository.has(f"refs/heads/{scenario.worktree.branch}"):
+    if scenario.worktree.branch and worktrees.has(f"refs/heads/{scenario.worktree.branch}"):
         branch = scenario.worktree.branch
         raise scenario.source.error(
             ("worktree", "branch"), f"there is a branch {branch} already", "give it another name"

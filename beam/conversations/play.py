@@ -14,7 +14,7 @@ from beam.base.errors import BeamError, ExitCode, SignalledError
 from beam.broker import notifying
 from beam.broker.context import RootContext
 from beam.conversations.budget import Meter
-from beam.conversations.changes import Repository
+from beam.conversations.changes import FolderChanges
 from beam.conversations.held import HeldAgents, StopAll
 from beam.conversations.model_calls import ModelFolders, RunModelCalls, counted
 from beam.conversations.recording import Recorder, Replay, ReplayMode
@@ -27,6 +27,7 @@ from beam.conversations.result import (
     code_of,
     total,
 )
+from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, Worktree, checks_of
 from beam.conversations.steps import StepRunner
 from beam.root.user_dirs import data_dir
@@ -214,21 +215,23 @@ class _Run:
             folder = record / str(number) if times > 1 else record
             recorder = Recorder(folder, adds=replay is not None)
         context = msgspec.structs.replace(self.context, recordings=replay)
-        project = Repository(context.home.project, context.environ, store=context.home.root)
-        tree = await self._worktree(project, number, times)
-        folder = tree.repository.folder if tree is not None else context.home.project
-        repository = tree.repository if tree is not None else project
+        tree = await self._worktree(number, times)
+        if tree is not None:
+            changes = tree.changes
+        else:
+            changes = FolderChanges(context.home.project, context.environ, store=context.home.root)
+        folder = changes.folder
         context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
         self.agents = HeldAgents(context, self.scenario.name, returning=self.scenario.returning())
         folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
         own = [path for path in folders if path is not None]
-        repository.leave_out(own)
+        changes.leave_out(own)
         runner = StepRunner(
             self.scenario,
             self.agents,
             self.meter,
             folder=folder,
-            repository=repository,
+            changes=changes,
             recorder=recorder,
             replay=replay,
             models=ModelFolders(self.options.model_calls, number, times),
@@ -245,7 +248,7 @@ class _Run:
             if tree is not None:
                 self.worktrees.append(await asyncio.to_thread(tree.end, runner.files.before))
                 self.lost = self.lost or tree.lost
-            await asyncio.to_thread(project.close)
+            await asyncio.to_thread(changes.close)
             if replay is not None:
                 self.counts = _sum_of(self.counts, replay.counts)
         return found
@@ -267,27 +270,31 @@ class _Run:
         wanted = self.scenario.worktree
         if wanted is None:
             return
-        project = Repository(self.context.home.project, self.context.environ, store=self.context.home.root)
-        for branch in await asyncio.to_thread(project.remove_leftovers, self._trees()):
+        worktrees = self._worktrees()
+        for branch in await asyncio.to_thread(worktrees.remove_leftovers, self._trees()):
             self.watch(Warned(f"a run was killed before; what it changed is in the branch {branch}"))
         names = [_branch_of(wanted, number, times) for number in range(1, times + 1)] if wanted.branch else []
         for name in names:
-            if await asyncio.to_thread(project.has, f"refs/heads/{name}"):
+            if await asyncio.to_thread(worktrees.has, f"refs/heads/{name}"):
                 what = f"there is a branch {name} already"
                 raise self.scenario.source.error(("worktree", "branch"), what, "give it another name")
+
+    def _worktrees(self) -> RunWorktrees:
+        return RunWorktrees(self.context.home.project, self.context.environ, store=self.context.home.root)
 
     def _trees(self) -> Path:
         return data_dir(self.context.environ) / "worktrees"
 
-    async def _worktree(self, project: Repository, number: int, times: int) -> _Tree | None:
+    async def _worktree(self, number: int, times: int) -> _Tree | None:
         wanted = self.scenario.worktree
         if wanted is None:
             return None
         mark = self.context.clock.random(4).hex()
         branch = _branch_of(wanted, number, times) or f"beam/{self.scenario.name}-{mark}"
         path = self._trees() / f"{self.scenario.name}-{mark}"
-        repository = await asyncio.to_thread(project.add_worktree, path, branch, wanted.start)
-        return _Tree(project, repository, path, branch, self.scenario)
+        worktrees = self._worktrees()
+        changes = await asyncio.to_thread(worktrees.add, path, branch, wanted.start)
+        return _Tree(worktrees, changes, path, branch, self.scenario)
 
     async def _steps(self, runner: StepRunner, steps: tuple[Step, ...], number: int, found: list[StepResult]) -> None:
         for step in steps:
@@ -336,10 +343,10 @@ class _Tree:
     """The work tree of one repeat."""
 
     def __init__(
-        self, project: Repository, repository: Repository, path: Path, branch: str, scenario: Scenario
+        self, worktrees: RunWorktrees, changes: FolderChanges, path: Path, branch: str, scenario: Scenario
     ) -> None:
-        self._project = project
-        self.repository = repository
+        self._worktrees = worktrees
+        self.changes = changes
         self._path = path
         self._branch = branch
         self._scenario = scenario
@@ -350,12 +357,12 @@ class _Tree:
         wanted = self._scenario.worktree
         assert wanted is not None
         if not before:
-            self._project.abandon_worktree(self._path)
+            self._worktrees.abandon(self._path)
             return WorktreeResult(branch=self._branch)
         try:
-            return self._project.end_worktree(self.repository, self._path, self._branch, wanted, before)
+            return self._worktrees.end(self.changes, self._path, self._branch, wanted, before)
         except BeamError as error:
-            self._project.unlock(self._path)
+            self._worktrees.unlock(self._path)
             self.lost = f"what the run changed stays in {self._path}: {error.message}"
             return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")
 

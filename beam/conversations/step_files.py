@@ -8,7 +8,7 @@ from pathlib import Path
 
 from beam.base import files
 from beam.base.errors import DiskError, UsageError
-from beam.conversations.changes import Repository
+from beam.conversations.changes import FolderChanges
 from beam.conversations.expect import Changes
 from beam.conversations.recording import Recorder, Replay
 from beam.conversations.scenario import Scenario
@@ -27,14 +27,14 @@ class StepFiles:
         self,
         scenario: Scenario,
         folder: Path,
-        repository: Repository,
+        changes: FolderChanges,
         *,
         recorder: Recorder | None,
         replay: Replay | None,
         restores: bool,
     ) -> None:
         self._folder = folder
-        self._repository = repository
+        self._changes = changes
         self._recorder = recorder
         self._replay = replay
         self.restores = restores
@@ -44,8 +44,8 @@ class StepFiles:
 
     async def begin(self) -> None:
         """Take note of the files as they are before the first step."""
-        if await asyncio.to_thread(self._repository.is_there):
-            self.before = await asyncio.to_thread(self._repository.snapshot)
+        if await asyncio.to_thread(self._changes.is_there):
+            self.before = await asyncio.to_thread(self._changes.snapshot)
 
     @property
     def is_kept(self) -> bool:
@@ -54,19 +54,19 @@ class StepFiles:
 
     async def snapshot(self) -> str:
         """Return a snapshot of the files now; "" outside of a git repository."""
-        return await asyncio.to_thread(self._repository.snapshot) if self.before else ""
+        return await asyncio.to_thread(self._changes.snapshot) if self.before else ""
 
     async def changes(self, before: str) -> Changes:
         """Return what changed since that snapshot."""
-        now = await asyncio.to_thread(self._repository.snapshot)
-        return await asyncio.to_thread(self._repository.changes, before, now)
+        now = await asyncio.to_thread(self._changes.snapshot)
+        return await asyncio.to_thread(self._changes.changes, before, now)
 
     async def diff(self) -> str:
         """Return what changed since the run began, as a patch or a sentence that says why there is none."""
         if not self.before:
             return "(there is no git repository, so nobody knows what was changed)"
-        now = await asyncio.to_thread(self._repository.snapshot)
-        text = await asyncio.to_thread(self._repository.diff, self.before, now)
+        now = await asyncio.to_thread(self._changes.snapshot)
+        text = await asyncio.to_thread(self._changes.diff, self.before, now)
         return text or "(no file was changed)"
 
     async def snapshot_to_keep(self) -> str:
@@ -83,12 +83,12 @@ class StepFiles:
                 patch = files.read(path, 64 << 20, follow=True)
             except FileNotFoundError:
                 return
-            wrong = await asyncio.to_thread(self._repository.apply, patch)
+            wrong = await asyncio.to_thread(self._changes.apply, patch)
             if wrong:
                 raise UsageError(f"the recorded changes of step {step} don't fit: {wrong}", "record it again")
         elif self._recorder is not None:
-            now = await asyncio.to_thread(self._repository.snapshot)
-            patch = await asyncio.to_thread(self._repository.patch, before, now)
+            now = await asyncio.to_thread(self._changes.snapshot)
+            patch = await asyncio.to_thread(self._changes.patch, before, now)
             path = self._recorder.folder / f"{step}.patch"
             if patch or path.exists():
                 files.make_directory(path.parent)

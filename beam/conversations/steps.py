@@ -12,7 +12,7 @@ from beam.base.errors import BeamError, ExitCode, NotFoundError
 from beam.broker.compose import replace_surrogates
 from beam.conversations import chat as chats
 from beam.conversations.budget import Meter
-from beam.conversations.changes import Repository
+from beam.conversations.changes import FolderChanges
 from beam.conversations.checking import OF_GIT, Checking, judged_check
 from beam.conversations.expect import Changes, Subject, ci_failures, value_text
 from beam.conversations.facts import TurnFacts
@@ -53,7 +53,7 @@ class StepRunner:
         meter: Meter,
         *,
         folder: Path,
-        repository: Repository,
+        changes: FolderChanges,
         recorder: Recorder | None,
         replay: Replay | None,
         models: ModelFolders,
@@ -61,7 +61,7 @@ class StepRunner:
         restores: bool,
     ) -> None:
         self.scenario = scenario
-        self.files = StepFiles(scenario, folder, repository, recorder=recorder, replay=replay, restores=restores)
+        self.files = StepFiles(scenario, folder, changes, recorder=recorder, replay=replay, restores=restores)
         self.is_parallel = False  # steps run at the same time: nobody knows whose change a change is
         self._agents = agents
         self._speaking = Speaking(scenario, agents, meter, recorder=recorder, models=models)

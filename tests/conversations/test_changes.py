@@ -7,14 +7,12 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
 
 from beam.base.errors import DiskError
-from beam.conversations.changes import Repository
-from beam.conversations.scenario import Worktree
+from beam.conversations.changes import FolderChanges
 from beam.process import owned, tree
 from tests.support.repository import make_hostile_repository, make_repository
 
@@ -31,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def repository(folder: Path, tmp_path: Path) -> Iterator[Repository]:
-    found = Repository(folder, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
+def changes(folder: Path, tmp_path: Path) -> Iterator[FolderChanges]:
+    found = FolderChanges(folder, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
     yield found
     found.close()
 
@@ -44,99 +42,134 @@ def mark(folder: Path, how: str) -> None:
 @pytest.mark.parametrize("how", ["--assume-unchanged", "--skip-worktree"])
 @pytest.mark.parametrize("text", ["Changed, and hidden from git.\n", None])
 def test_an_agent_that_tells_git_not_to_look_at_a_file_hides_no_change_of_it(
-    folder: Path, repository: Repository, how: str, text: str | None
+    folder: Path, changes: FolderChanges, how: str, text: str | None
 ) -> None:
-    before = repository.snapshot()
+    before = changes.snapshot()
     mark(folder, how)
     if text is None:
         (folder / "README.md").unlink()
     else:
         (folder / "README.md").write_text(text)
-    assert repository.changes(before, repository.snapshot()).paths == ("README.md",)
+    assert changes.changes(before, changes.snapshot()).paths == ("README.md",)
 
 
-def test_what_a_sparse_checkout_leaves_out_is_no_change(folder: Path, repository: Repository) -> None:
+def test_what_a_sparse_checkout_leaves_out_is_no_change(folder: Path, changes: FolderChanges) -> None:
     (folder / "here").touch()
     (folder / "README.md").unlink()
     mark(folder, "--skip-worktree")
-    assert repository.changes(repository.snapshot(), repository.snapshot()).paths == ()
+    assert changes.changes(changes.snapshot(), changes.snapshot()).paths == ()
 
 
 @pytest.mark.parametrize("way", ["fetch", "filter"])
 def test_git_runs_nothing_of_a_repository_that_an_agent_made_in_the_folder(
-    folder: Path, repository: Repository, tmp_path: Path, way: str
+    folder: Path, changes: FolderChanges, tmp_path: Path, way: str
 ) -> None:
     ran = tmp_path / "ran"
-    before = repository.snapshot()
+    before = changes.snapshot()
     make_hostile_repository(folder / "sub", ran, way)
     for _ in range(3):
-        assert repository.changes(before, repository.snapshot()).paths == ("sub",)
+        assert changes.changes(before, changes.snapshot()).paths == ("sub",)
     assert not ran.exists()
 
 
 def test_git_runs_nothing_of_what_an_agent_configured_in_the_repository(
-    folder: Path, repository: Repository, tmp_path: Path
+    folder: Path, changes: FolderChanges, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
-    before = repository.snapshot()
+    before = changes.snapshot()
     subprocess.run(["git", "config", "filter.x.clean", f"touch {ran}; cat"], cwd=folder, check=True)
     (folder / ".gitattributes").write_text("* filter=x\n")
     (folder / "README.md").write_text("Changed.\n")
-    assert set(repository.changes(before, repository.snapshot()).paths) == {".gitattributes", "README.md"}
+    assert set(changes.changes(before, changes.snapshot()).paths) == {".gitattributes", "README.md"}
     assert not ran.exists()
 
 
-def test_an_agent_that_forges_gits_index_hides_no_change(folder: Path, repository: Repository) -> None:
-    before = repository.snapshot()
+def test_an_agent_that_forges_gits_index_hides_no_change(folder: Path, changes: FolderChanges) -> None:
+    before = changes.snapshot()
     (folder / ".git/index").write_bytes(b"nothing")
     (folder / ".git/info/exclude").write_text("*\n")
     (folder / "README.md").write_text("Changed.\n")
     (folder / "new").touch()
-    assert set(repository.changes(before, repository.snapshot()).paths) == {"README.md", "new"}
+    assert set(changes.changes(before, changes.snapshot()).paths) == {"README.md", "new"}
 
 
-def test_a_repository_without_a_commit_in_the_folder_hides_no_change(folder: Path, repository: Repository) -> None:
-    before = repository.snapshot()
+def test_a_repository_without_a_commit_in_the_folder_hides_no_change(folder: Path, changes: FolderChanges) -> None:
+    before = changes.snapshot()
     subprocess.run(["git", "init", "-q", "deep/sub"], cwd=folder, check=True)
     (folder / "README.md").write_text("Changed.\n")
-    assert repository.changes(before, repository.snapshot()).paths == ("README.md",)
-
-
-def test_a_work_tree_is_committed_with_the_submodules_that_are_not_there(
-    folder: Path, repository: Repository, tmp_path: Path
-) -> None:
-    words = ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
-    subprocess.run(["git", *words], cwd=folder, check=True)
-    who = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", *who, "commit", "-qm", "lib"], cwd=folder, check=True)
-    place = tmp_path / "made"
-    made = repository.add_worktree(place, "branch", "HEAD")
-    before = made.snapshot()
-    (place / "new").touch()
-    done = repository.end_worktree(made, place, "branch", Worktree(start="HEAD"), before)
-    assert done.files == ("new",)
-    listed = subprocess.run(["git", "ls-tree", "branch"], cwd=folder, check=True, capture_output=True, text=True)
-    assert [line.split("\t")[1] for line in listed.stdout.splitlines()] == ["README.md", "lib", "new"]
+    assert changes.changes(before, changes.snapshot()).paths == ("README.md",)
 
 
 def test_of_a_snapshot_that_could_not_be_begun_nothing_is_left(
-    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changes: FolderChanges, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beam.conversations import changes
-
     def full(path: Path, data: bytes) -> None:
         raise DiskError("no space left")
 
-    monkeypatch.setattr(changes.files, "replace", full)
+    monkeypatch.setattr("beam.worktree.snapshots.files.replace", full)
     for _ in range(2):
         with pytest.raises(DiskError):
-            repository.snapshot()
-    repository.close()
+            changes.snapshot()
+    changes.close()
     assert list((tmp_path / "store").iterdir()) == []
 
 
+def test_what_an_agent_writes_into_the_persons_own_git_configuration_counts_for_nothing(
+    folder: Path, changes: FolderChanges, tmp_path: Path
+) -> None:
+    ran, home = tmp_path / "ran", tmp_path / "home"
+    before = changes.snapshot()
+    (tmp_path / "ignored").write_text("*\n")
+    with (home / ".gitconfig").open("a") as file:
+        file.write(f'[core]\n\texcludesFile = {tmp_path}/ignored\n[filter "x"]\n\tclean = "touch {ran}; cat"\n')
+    (folder / ".gitattributes").write_text("* filter=x\n")
+    (folder / "README.md").write_text("Changed.\n")
+    assert set(changes.changes(before, changes.snapshot()).paths) == {".gitattributes", "README.md"}
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("where", ["shop/.git/info/exclude", "home/.config/git/ignore", "named"])
+def test_what_git_ignored_for_the_person_before_the_run_is_no_change(
+    folder: Path, changes: FolderChanges, tmp_path: Path, where: str
+) -> None:
+    path = tmp_path / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("*.swp\n")
+    if where == "named":
+        with (tmp_path / "home/.gitconfig").open("a") as file:
+            file.write(f"[core]\n\texcludesFile = {path}\n")
+    before = changes.snapshot()
+    (folder / "x.swp").touch()
+    (folder / "new").touch()
+    assert changes.changes(before, changes.snapshot()).paths == ("new",)
+
+
+def test_a_lock_that_a_killed_git_left_keeps_no_snapshot_from_being_made(
+    folder: Path, changes: FolderChanges, tmp_path: Path
+) -> None:
+    before = changes.snapshot()
+    next((tmp_path / "store").glob(".run-*")).joinpath("index.lock").touch()
+    assert changes.snapshot() == before
+
+
+def test_in_a_part_of_a_repository_only_that_part_counts(folder: Path, tmp_path: Path) -> None:
+    (folder / "part").mkdir()
+    (folder / "part/one").write_text("1\n")
+    found = FolderChanges(folder / "part", {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
+    before = found.snapshot()
+    (folder / "README.md").write_text("Changed.\n")
+    (folder / "part/one").write_text("2\n")
+    subprocess.run(["git", "init", "-q", "part/sub"], cwd=folder, check=True)
+    after = found.snapshot()
+    assert found.changes(before, after).paths == ("one",)
+    (folder / "part/one").write_text("1\n")
+    assert found.apply(found.patch(before, after)) == ""
+    assert (folder / "part/one").read_text() == "2\n"
+    found.close()
+
+
 def test_what_a_killed_run_left_of_its_snapshots_goes_with_the_next_one_and_that_of_a_live_one_stays(
-    repository: Repository, tmp_path: Path
+    changes: FolderChanges, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
     for name, pid in (("dead", 2**22 + 1), ("alive", os.getpid())):
@@ -144,8 +177,8 @@ def test_what_a_killed_run_left_of_its_snapshots_goes_with_the_next_one_and_that
         owner = structs.replace(tree.this_process(), pid=pid)
         (store / f".run-{name}.tmp" / "owner").write_text(owned.text_of(owner))
     (store / ".run-nobodys.tmp").mkdir()
-    repository.snapshot()
-    repository.close()
+    changes.snapshot()
+    changes.close()
     assert {path.name for path in store.iterdir()} == {".run-alive.tmp", ".run-nobodys.tmp"}
 
 
@@ -156,27 +189,8 @@ def test_a_disk_that_is_full_for_git_is_a_full_disk_and_no_mistake_of_the_caller
     git.write_text(f'#!/bin/sh\ncase "$*" in *" write-tree"*) {full};; esac\nexec {shutil.which("git")} "$@"\n')
     git.chmod(0o755)
     environ = {**os.environ, "HOME": str(tmp_path / "home"), "PATH": f"{git.parent}:{os.environ['PATH']}"}
-    repository = Repository(folder, environ, store=tmp_path / "store")
+    changes = FolderChanges(folder, environ, store=tmp_path / "store")
     with pytest.raises(DiskError, match="the disk is full") as error:
-        repository.snapshot()
+        changes.snapshot()
     assert error.value.exit_code == 74
-    repository.close()
-
-
-def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
-    folder: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from beam.conversations import changes
-
-    class KilledError(Exception):
-        pass
-
-    def then_killed(words: list[str], **more: object) -> None:
-        subprocess.run(words, **more)  # type: ignore[call-overload]
-        raise KilledError
-
-    with monkeypatch.context() as patch, pytest.raises(KilledError):
-        patch.setattr(changes, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": then_killed}))
-        repository.add_worktree(tmp_path / "made", "branch", "HEAD")
-    listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=folder, check=True, capture_output=True)
-    assert b"\nlocked beam run " in listed.stdout
+    changes.close()

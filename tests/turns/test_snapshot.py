@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import UnsupportedError
-from beam.turns.snapshot import ChangedFile, SnapshotError, WorkTree
+from beam.turns.snapshot import WorkTree
+from beam.worktree.git import GitError
+from beam.worktree.snapshots import Bounds, ChangedFile
 from tests.support.repository import make_hostile_repository, make_repository
 
 pytestmark = pytest.mark.slow
@@ -119,18 +122,16 @@ def test_a_pipe_is_left_out_and_keeps_nobody_waiting(folder: Path, tree: WorkTre
     assert changed(tree, before) == []
 
 
-def test_a_file_larger_than_the_limit_makes_it_fail(
-    folder: Path, tree: WorkTree, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "bounds, said", [(Bounds(within_s=5.0, largest_kib=8), "git add"), (Bounds(within_s=0.0), "longer than")]
+)
+def test_a_file_that_is_too_large_and_git_that_takes_too_long_make_it_fail(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounds: Bounds, said: str
 ) -> None:
-    monkeypatch.setattr("beam.turns.snapshot._LARGEST_FILE_KIB", 8)
+    monkeypatch.setattr("beam.turns.snapshot._BOUNDS", bounds)
     (folder / "large").write_bytes(os.urandom(64 << 10))
-    with pytest.raises(SnapshotError, match="git add"):
-        take(tree)
-
-
-def test_git_that_takes_too_long_is_ended(tree: WorkTree) -> None:
-    with pytest.raises(SnapshotError, match="longer than"):
-        asyncio.run(tree._git("add", "--all", within_s=0.0))
+    with pytest.raises(GitError, match=said):
+        take(WorkTree.of(tmp_path / "snapshots", folder, os.environ))
 
 
 def test_an_index_that_is_damaged_or_was_left_locked_is_made_anew(folder: Path, tree: WorkTree, tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_outside_of_a_work_tree_there_is_none(tmp_path: Path) -> None:
 
 def test_without_git_the_reason_is_told(folder: Path, tmp_path: Path) -> None:
     tree = WorkTree.of(tmp_path / "snapshots", folder, {"PATH": str(tmp_path)})
-    with pytest.raises(SnapshotError, match="git is not installed"):
+    with pytest.raises(GitError, match="git is not installed"):
         take(tree)
 
 
@@ -179,4 +180,17 @@ def test_a_repository_without_a_commit_in_the_folder_hides_no_change(folder: Pat
     before = take(tree)
     subprocess.run(["git", "init", "-q", "deep/sub"], cwd=folder, check=True)
     (folder / "README.md").write_text("Changed.\n")
+    assert changed(tree, before) == [("README.md", 1, 1)]
+
+
+def test_an_agent_that_forges_gits_index_hides_no_change_of_a_turn_beside_others(folder: Path, tree: WorkTree) -> None:
+    before = asyncio.run(tree.take_beside("worker"))
+    (folder / "README.md").write_text("Changed, and hidden.\n")
+    os.utime(folder / "README.md", (1, 1))
+    subprocess.run(["git", "add", "README.md"], cwd=folder, check=True)
+    blob = subprocess.run(["git", "rev-parse", "HEAD:README.md"], cwd=folder, check=True, capture_output=True).stdout
+    new = subprocess.run(["git", "rev-parse", ":README.md"], cwd=folder, check=True, capture_output=True).stdout
+    index = folder / ".git/index"
+    forged = index.read_bytes()[:-20].replace(bytes.fromhex(new.decode()), bytes.fromhex(blob.decode()))
+    index.write_bytes(forged + hashlib.sha1(forged).digest())
     assert changed(tree, before) == [("README.md", 1, 1)]

@@ -1,0 +1,148 @@
+"""The git work tree of a run's own: made on a branch, committed and removed at the end, or after a run was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from beam.base import files
+from beam.base.errors import BeamError, DiskError, UsageError
+from beam.conversations.changes import FolderChanges
+from beam.conversations.result import WorktreeResult
+from beam.conversations.scenario import Worktree
+from beam.process import owned, tree
+from beam.worktree import git, index
+from beam.worktree.repository import Repository
+
+_LARGEST_LINK = 4096
+
+
+class RunWorktrees:
+    """The work trees of runs in the repository around a project folder."""
+
+    def __init__(self, project: Path, environ: Mapping[str, str], *, store: Path) -> None:
+        self._repository = Repository(project, environ)
+        self._environ = environ
+        self._store = store
+
+    def has(self, commit: str) -> bool:
+        """Return whether there is a commit of that name."""
+        if commit.startswith("-"):
+            return False
+        return self._repository.does("rev-parse", "--verify", "-q", f"{commit}^{{commit}}")
+
+    def add(self, path: Path, branch: str, start: str) -> FolderChanges:
+        """Make a work tree with a new branch at that commit. Raises UsageError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if start.startswith("-"):
+            raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
+        self._repository.run(self._added(path, branch, start))
+        inside = self._repository.says("rev-parse", "--show-prefix").rstrip("/")
+        folder = path / inside if inside else path
+        own = Repository(folder, self._environ, project=self._repository.project)
+        return FolderChanges(folder, self._environ, store=self._store, repository=own)
+
+    def _added(self, path: Path, branch: str, start: str) -> git.Calls[None]:
+        call = self._repository.call
+        reason, what = owned.text_of(tree.this_process()), ("-b", branch, str(path), start)
+        try:
+            # Locked from the start: if this process is killed, git goes on, and the next run removes what it made.
+            yield call("worktree", "add", "-q", "--lock", "--reason", reason, *what)
+        except git.GitError as error:
+            if error.code != git.USAGE:  # git before 2.34
+                raise
+            yield call("worktree", "add", "-q", *what)
+            yield call("worktree", "lock", "--reason", reason, str(path))
+
+    def end(self, made: FolderChanges, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
+        """Commit the changes to the branch and remove the work tree, unless it has to be kept.
+
+        An unchanged branch is removed, too.
+        """
+        after = made.snapshot()
+        found = made.changes(before, after)
+        diff = made.diff(before, after) if found.paths else ""
+        self._check_link(path)
+        commit_all(made.repository)
+        own = self._repository
+        is_same = not found.paths and own.says("rev-parse", branch) == own.says("rev-parse", wanted.start)
+        made.close()
+        self.unlock(path)
+        if wanted.keep:
+            return WorktreeResult(branch=branch, path=str(path), diff=diff, files=found.paths)
+        own.says("worktree", "remove", "--force", str(path))
+        if is_same:
+            own.says("branch", "-q", "-D", branch)
+        return WorktreeResult(branch="" if is_same else branch, diff=diff, files=found.paths)
+
+    def abandon(self, path: Path) -> None:
+        """Remove the work tree of a failed run; its branch stays."""
+        self.unlock(path)
+        self._repository.does("worktree", "remove", "--force", str(path))
+
+    def unlock(self, path: Path) -> None:
+        """Release the lock of the work tree, so that no later run removes it."""
+        self._repository.does("worktree", "unlock", str(path))
+
+    def remove_leftovers(self, folder: Path) -> list[str]:
+        """Remove the work trees below that folder whose runs were killed; return the branches that keep their changes.
+
+        A work tree is a run's by the reason of git's own lock on it.
+        """
+        try:
+            listed = self._repository.says("worktree", "list", "--porcelain")
+        except UsageError:
+            return []
+        found = []
+        for entry in listed.split("\n\n"):
+            given = dict(line.partition(" ")[::2] for line in entry.splitlines())
+            path, owner = Path(given.get("worktree", "")), owned.owner_in(given.get("locked", ""))
+            if owner is None or path.parent != folder or tree.is_alive(owner) is not False or path.is_symlink():
+                continue
+            with contextlib.suppress(UsageError, DiskError):
+                if path.is_dir():
+                    self._check_link(path)
+                    commit_all(Repository(path, self._environ, project=self._repository.project))
+                self.abandon(path)
+                found.append(given.get("branch", "").removeprefix("refs/heads/"))
+        return found
+
+    def _check_link(self, path: Path) -> None:
+        """Raise UsageError unless the work tree's `.git` leads to this repository: an agent could write another one."""
+        own = self._repository
+        common = Path(os.path.realpath(own.folder / own.says("rev-parse", "--git-common-dir")))
+        place = Path(_text(path / ".git").removeprefix("gitdir: "))
+        if place.parent != common / "worktrees" or _text(place / "gitdir") != str(path / ".git"):
+            raise UsageError(
+                f"{path}/.git was changed: it does not lead to {common} any more, and nothing is committed",
+                f"look at what is in {path}, then remove it",
+                subject=str(path),
+            )
+
+
+def commit_all(repository: Repository) -> None:
+    """Commit all changes in a work tree. Raises UsageError."""
+    repository.run(_committed(repository))
+
+
+def _committed(repository: Repository) -> git.Calls[None]:
+    call, folder = repository.call, repository.folder
+    yield from index.watch_every_file(call, folder)
+    before = yield from index.add(call)
+    empty = [path for path in before if os.path.isdir(folder / os.fsdecode(path))]  # noqa: PTH112
+    there = index.repositories_in((yield call("ls-files", "-s", "-z")))
+    back = [b"160000 " + before[path] + b"\t" + path for path in empty if path not in there]
+    if back:
+        yield call("update-index", "-z", "--add", "--index-info", stdin=b"\0".join(back))
+    if not (yield from index.succeeds(call, "diff", "--cached", "--quiet", "HEAD")):
+        yield call("commit", "-q", "--no-verify", "-m", "What the run changed")
+
+
+def _text(path: Path) -> str:
+    """Return the text of a short file of git's; "" where it is no plain file."""
+    try:
+        return files.read(path, _LARGEST_LINK).decode(errors="surrogateescape").strip()
+    except (OSError, BeamError):
+        return ""

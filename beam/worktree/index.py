@@ -1,0 +1,91 @@
+"""What is done with an index of git before and while files are added to it, so that it hides no change and leads git
+into no other repository."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from beam.worktree.git import Calls, Git, GitError
+
+_GITLINK = b"160000 "  # how `ls-files -s` begins the entry of a repository in the work tree
+_FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
+
+
+class PassedOver(Struct, frozen=True, kw_only=True):
+    """Files of an index that git does not look at, as paths: marked `assume-unchanged`, and `skip-worktree`; of the
+    latter those that are not there, as in a sparse checkout, are in `absent`."""
+
+    assumed: frozenset[bytes]
+    skipped: frozenset[bytes]
+    absent: frozenset[bytes]
+
+    def unmark(self) -> list[tuple[tuple[str, ...], bytes]]:
+        """Return the arguments of `git update-index`, and its stdin, that remove the marks of the first two."""
+        marks = (("--no-assume-unchanged", self.assumed), ("--no-skip-worktree", self.skipped))
+        return [((mark, "-z", "--stdin"), b"\0".join(sorted(paths))) for mark, paths in marks if paths]
+
+
+def passed_over(listing: bytes, folder: Path) -> PassedOver:
+    """Return the marked files of what `git ls-files -v -z` printed in that folder.
+
+    Whoever may write the index can mark a file, so that a change of it is in no diff.
+    """
+    entries = [(entry[:1], entry[2:]) for entry in listing.split(b"\0") if entry[:1].islower() or entry[:1] == b"S"]
+    skipped = frozenset(path for tag, path in entries if tag in b"Ss")
+    absent = frozenset(path for path in skipped if not os.path.lexists(folder / os.fsdecode(path)))
+    assumed = frozenset(path for tag, path in entries if tag.islower())
+    return PassedOver(assumed=assumed, skipped=skipped - absent, absent=absent)
+
+
+def repositories_in(listing: bytes) -> dict[bytes, bytes]:
+    """Return the path and the commit of each repository in the work tree that `git ls-files -s -z` printed.
+
+    `git add` runs `git status` in each that is in the index, with that one's own configuration; one that is not in
+    there is only added.
+    """
+    entries = (entry.partition(b"\t") for entry in listing.split(b"\0") if entry.startswith(_GITLINK))
+    return {path: head.split(b" ")[1] for head, _, path in entries}
+
+
+def watch_every_file(git: Git, folder: Path) -> Calls[None]:
+    """Take the marks out of an index by which git would not look at a file that is there."""
+    marks = passed_over((yield git("ls-files", "-v", "-z")), folder)
+    for words, paths in marks.unmark():
+        yield git("update-index", *words, stdin=paths)
+
+
+def forget_repositories(git: Git) -> Calls[dict[bytes, bytes]]:
+    """Take repositories in the work tree out of the index, so that git does not look into them; return them."""
+    found = repositories_in((yield git("ls-files", "-s", "-z")))
+    if found:
+        yield git("update-index", "-z", "--force-remove", "--stdin", stdin=b"\0".join(found))
+    return found
+
+
+def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
+    """Add what is in the current folder to the index, without what is left out, and return the repositories that were
+    in there before."""
+    before = yield from forget_repositories(git)
+    try:
+        yield git("add", "--all", "--", ".", *left_out)
+    except GitError:  # as where a repository without a commit is in the folder
+        found = (yield git("ls-files", "--others", "-z")).split(b"\0")
+        inside = [b":(exclude,literal)" + path for path in found if path.endswith(b"/")]
+        paths = [b".", *map(os.fsencode, left_out), *inside]
+        yield git("add", "--all", *_FROM_STDIN, stdin=b"\0".join(paths))
+    return before
+
+
+def succeeds(git: Git, *words: str) -> Calls[bool]:
+    """Return whether git ends with exit code 0."""
+    try:
+        yield git(*words)
+    except GitError as error:
+        if error.code is None:
+            raise
+        return False
+    return True

@@ -1,0 +1,67 @@
+"""The git work tree of a run's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from beam.conversations.run_worktree import RunWorktrees
+from beam.conversations.scenario import Worktree
+from beam.worktree import git
+from beam.worktree.git import Call
+from tests.support.repository import make_repository
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder, home = tmp_path / "shop", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    make_repository(folder, home)
+    return folder
+
+
+@pytest.fixture
+def worktrees(folder: Path, tmp_path: Path) -> RunWorktrees:
+    return RunWorktrees(folder, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
+
+
+def test_a_work_tree_is_committed_with_the_submodules_that_are_not_there(
+    folder: Path, worktrees: RunWorktrees, tmp_path: Path
+) -> None:
+    words = ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
+    subprocess.run(["git", *words], cwd=folder, check=True)
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *who, "commit", "-qm", "lib"], cwd=folder, check=True)
+    place = tmp_path / "made"
+    made = worktrees.add(place, "branch", "HEAD")
+    before = made.snapshot()
+    (place / "new").touch()
+    done = worktrees.end(made, place, "branch", Worktree(start="HEAD"), before)
+    assert done.files == ("new",)
+    listed = subprocess.run(["git", "ls-tree", "branch"], cwd=folder, check=True, capture_output=True, text=True)
+    assert [line.split("\t")[1] for line in listed.stdout.splitlines()] == ["README.md", "lib", "new"]
+
+
+def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
+    folder: Path, worktrees: RunWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(Exception):
+        pass
+
+    called = git.called_blocking
+
+    def then_killed(call: Call) -> bytes:
+        called(call)
+        raise KilledError
+
+    with monkeypatch.context() as patch, pytest.raises(KilledError):
+        patch.setattr(git, "called_blocking", then_killed)
+        worktrees.add(tmp_path / "made", "branch", "HEAD")
+    listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=folder, check=True, capture_output=True)
+    assert b"\nlocked beam run " in listed.stdout
