@@ -97,3 +97,23 @@ def test_what_goes_wrong_in_a_thread_is_told_and_it_begins_again(
 
     feed._keep_running(read)
     assert seen == ["", told]
+
+
+def test_a_pause_follows_each_batch_of_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    feed = fed()
+    monkeypatch.setattr("beam.board.feed.time.sleep", lambda seconds: pauses.append(seconds))
+    monkeypatch.setattr(
+        feed,
+        "_beam",
+        SimpleNamespace(
+            environ={},
+            home=SimpleNamespace(root=Path("/r")),
+            stream_all=lambda *_, **__: iter([[], [], []]),
+        ),
+    )
+    monkeypatch.setattr("beam.team_views.teams", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr("beam.team_views.standing", lambda *_, **__: ())
+    monkeypatch.setattr("beam.ForeignSessions", lambda *_, **__: SimpleNamespace(close=lambda: None))
+    feed._read_events()
+    assert len(pauses) == 3 and all(seconds > 0 for seconds in pauses)
