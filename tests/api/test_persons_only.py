@@ -25,6 +25,6 @@ def test_an_agent_is_refused_what_only_a_person_may_do(tmp_path: Path, verb: str
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "BEAM_TRUST": "1", "BEAM_AGENT": "planner"}
     (tmp_path / "project").mkdir()
     inside = Beam(cwd=tmp_path / "project", environ=environ)
-    with pytest.raises(UsageError, match="^only a person .*; this is a process of planner"):
+    with pytest.raises(UsageError, match=r"^only a person .*; this is a process of planner"):
         getattr(inside, verb)(*["x"] * words)
     assert list((tmp_path / "project").iterdir()) == []
