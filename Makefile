@@ -43,7 +43,7 @@ unit: $(VENV)/.ready ## the quick tests, in some seconds
 	@$(UNIT) $(UNIT_1) & first=$$!; $(UNIT) $(UNIT_2) & second=$$!; \
 	$(UNIT) tests $(addprefix --ignore=,$(UNIT_1) $(UNIT_2)); third=$$?; wait $$first && wait $$second && exit $$third
 
-conformance: $(VENV)/.ready ## every agent CLI and every case, written into beam/agents/conformance.json; and all over ACP
+conformance: $(VENV)/.ready ## every agent CLI and every case, in each mode, written into beam/agents/conformance.json; and more over ACP
 	@$(BIN)/python -m tests.real.install
 	BEAM_REQUIRE_REAL_AGENTS=1 BEAM_WRITE_CONFORMANCE=1 $(PYTEST) -q -n 2 --dist loadfile tests/conformance -m real
 	BEAM_REQUIRE_REAL_AGENTS=1 $(PYTEST) -q -n 2 --dist loadfile tests/real -m conformance

@@ -251,7 +251,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tokens are for; `models`: of which models. `rewind`: it can continue from an earlier point of a session;
     `checkpoints`: it puts files back as they were then. `system`: it takes a system prompt beside its own. `denials`:
     its CLI reports each call that was denied. `api_time`: its outcome tells how long the model calls took; `lines`: how
-    many lines of files the turn changed. `commands`: the CLI's own slash commands can be sent. `outbox`: the access
+    many lines of files the turn changed. `steer`: a text can be given to the turn that runs; `changes`: an approval can
+    change the input of the call. `commands`: the CLI's own slash commands can be sent. `outbox`: the access
     that lets its file tool write into the turn's outbox.
     """
 
@@ -268,6 +269,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tools: bool = False
     interrupt: bool = False
     ask: bool = False
+    steer: bool = False
+    changes: bool = False
     tokens: bool = False
     cost: bool = False
     calls: bool = False

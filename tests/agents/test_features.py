@@ -29,6 +29,9 @@ CASES = {
     "cost_tracking": "cost",
     "session_fork": "fork",
 }
+# The same over its own protocol, for what the headless mode of that CLI can't do.
+OVER_PROTOCOL = {column.adapter: column.cells for column in matrix.of_mode(matrix.matrix(), "dialogue")[1]}
+DIALOGUE_CASES = {"image_input": "warm_image", "streaming": "warm_deltas", "native_protocol": "warm_turn"}
 # Other tests, where no case of that table does.
 OTHERS = {
     ("claude", "file_checkpointing"): "real/test_rewind.py::test_claude_puts_back_the_files_that_it_changed_too",
@@ -36,24 +39,12 @@ OTHERS = {
     "test_a_conversation_is_compacted_by_a_slash_command_and_a_text_is_none",
     ("claude", "slash_commands"): "real/test_terminal_turns.py::test_a_slash_command_of_claudes_runs_on_its_screen",
     ("claude", "agent_teams"): "teams/test_teams_real.py::test_a_real_team_is_seen_live_from_its_start_to_its_end",
-    (
-        "claude",
-        "native_protocol",
-    ): "real/test_claude_dialogue.py::test_a_first_turn_prints_only_the_answer_and_streams_it",
-    (
-        "codex",
-        "native_protocol",
-    ): "real/test_codex_dialogue.py::test_a_first_turn_prints_only_the_answer_and_streams_it",
     ("kimi", "session_fork"): "agents/acp/test_acp_conversation.py::test_a_copy_of_a_session_has_an_id_of_its_own",
-    ("codex", "streaming"): "real/test_codex_dialogue.py::test_a_first_turn_prints_only_the_answer_and_streams_it",
 }
 # Over the Agent Client Protocol, for what the headless mode of that CLI can't do.
 ACP = "real/test_acp_dialogue.py"
 ACP_TESTS = {
-    "image_input": "test_an_image_and_a_text_reach_the_model",
     "structured_output": "test_a_system_prompt_and_a_schema_reach_the_model_and_the_answer_is_checked",
-    "streaming": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
-    "native_protocol": "test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied",
     "permission_modes": "test_with_edit_it_changes_files_of_the_folder_and_runs_nothing",
 }
 # beam's own, whatever the CLI.
@@ -77,7 +68,11 @@ def test_there_are_sixteen_and_each_is_yes_or_no_for_every_adapter() -> None:
 @pytest.mark.parametrize(("name", "feature"), CLAIMED)
 def test_behind_every_yes_of_a_cli_stands_a_test(name: str, feature: str) -> None:
     other = ARCHIVE if feature == "session_archive" else OTHERS.get((name, feature))
-    if other is None and (feature not in CASES or COLUMNS[name][CASES[feature]].status != "works"):
+    headless = feature in CASES and COLUMNS[name][CASES[feature]].status == "works"
+    if other is None and not headless and feature in DIALOGUE_CASES:
+        assert OVER_PROTOCOL[name][DIALOGUE_CASES[feature]].status == "works"
+        return
+    if other is None and not headless:
         assert f'"{name}"' in re.search(r"^NAMES = (.*)", (TESTS / ACP).read_text(), re.MULTILINE)[1]  # type: ignore[index]
         other = f"{ACP}::{ACP_TESTS[feature]}"
     if other is not None:

@@ -43,7 +43,9 @@ def _filled(value: Any, values: dict[str, str]) -> Any:
 class Cli:
     """One CLI: the package that the lock file pins, tools of its own that look, write a file and run a command, a model
     that it is not started with, how the model answers to a schema, the files of the folder that a session is, the files
-    under HOME and in the folder that hold its settings, and the environment that it wants to run with."""
+    under HOME and in the folder that hold its settings, and the environment that it wants to run with. `asking`: the
+    command as a tool of it asks for it where `shell` does not; `background`: one that goes on after the turn, whose end
+    makes the CLI work by itself; `login`: without one it answers nothing."""
 
     package: str
     look: Tool | None
@@ -55,10 +57,14 @@ class Cli:
     settings: str = ""
     folder_settings: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    asking: Tool | None = None
+    background: Tool | None = None
+    login: bool = True
 
 
 _WRITE = {"path": "{path}", "content": "{text}"}
-_COMMAND = {"command": "{command}"}
+_ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
+_COMMAND: dict[str, Any] = {"command": "{command}"}
 
 MAIN = ("claude", "codex", "gemini", "opencode")
 """The CLIs with which `make test` tries more than a first turn."""
@@ -69,6 +75,7 @@ ADAPTERS = {
         look=Tool("Read", {"file_path": "{path}"}),
         write=Tool("Write", {"file_path": "{path}", "content": "{text}"}),
         shell=Tool("Bash", _COMMAND),
+        background=Tool("Bash", _COMMAND | {"run_in_background": True, "description": "x"}),
         other_model="claude-haiku-4-5-20251001",
         structured='!tool StructuredOutput {"n": 3}',
         env={"IS_SANDBOX": "1"},  # else it refuses full access to root, which many a CI is
@@ -80,6 +87,7 @@ ADAPTERS = {
         look=Tool("exec_command", {"cmd": "cat '{path}'"}),
         write=Tool("apply_patch", {"input": "*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"}),
         shell=Tool("exec_command", {"cmd": "{command}"}),
+        asking=Tool("exec_command", {"cmd": "{command}", **_ESCALATED}),
         other_model="gpt-5.6-sol",
         settings=".codex/config.toml",
         folder_settings=".codex/config.toml",
@@ -99,6 +107,7 @@ ADAPTERS = {
         write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="fake/other",
+        login=False,
         settings=".config/opencode/opencode.json",
         folder_settings="opencode.json",
     ),
@@ -108,6 +117,7 @@ ADAPTERS = {
         write=Tool("write", {"filePath": "{path}", "content": "{text}"}),
         shell=Tool("bash", {"command": "{command}", "description": "x"}),
         other_model="fake/other",
+        login=False,
         settings=".config/kilo/kilo.json",
         folder_settings="kilo.json",
     ),
@@ -198,6 +208,11 @@ class Column:
 
     adapter: str
     face: Face
+
+    @property
+    def file(self) -> str:
+        """The CLI's name as a part of a file's name."""
+        return self.adapter.replace("-", "_")
 
     @property
     def id(self) -> str:

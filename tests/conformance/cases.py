@@ -8,8 +8,9 @@ case is about, and beam was seen to refuse it or to say so), or *fails*, for a r
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from beam.agents.base import Capabilities, Face
 from beam.agents.model_route import router_of
 from beam.testing.conformance.cells import Cell, is_claimed, refused, shown
 from tests.conformance import attempts
-from tests.conformance.adapters import MAIN, Column, columns
+from tests.conformance.adapters import COLUMNS, MAIN, Column, columns
 from tests.conformance.subject import Subject
 
 __all__ = ["CASES", "FAILS", "MAIN", "Case", "case", "refused", "shared", "shown"]
@@ -62,7 +63,7 @@ class Case:
 
     def test_id(self, column: Column) -> str:
         """The test that makes the cell."""
-        return f"{self.test.replace('{cli}', column.adapter.replace('-', '_'))}[{column.id}]"
+        return f"{self.test.replace('{cli}', column.file)}[{column.id}]"
 
 
 CASES: dict[str, Case] = {}
@@ -78,32 +79,56 @@ def case(
     otherwise: Act | None = None,
     by_proxy: bool = False,
     faces: tuple[Face, ...] = ("exec",),
+    file: str = "",
 ) -> Callable[[Act], Any]:
     """Makes one cell a CLI, in each of these modes that it has, of the decorated function, which returns the evidence.
     `otherwise` is run in its place where the card does not claim the capability; it too returns the evidence.
-    `quick_for`: `make test` runs the cells of these columns."""
+    `quick_for`: `make test` runs the cells of these columns. `file`: its tests are in files of this name, with `{cli}`
+    for the CLI, each of which takes those of its own by `cells_of_file`."""
 
     def made(act: Act) -> Any:
         name = act.__name__.removeprefix("test_")
-        path = act.__module__.replace(".", "/")
-        test_id = f"tests/conformance/{path.rpartition('/')[2]}.py::{act.__name__}"
+        path = file or f"{act.__module__.rpartition('.')[2]}.py"
+        test_id = f"tests/conformance/{path}::{act.__name__}"
         found = Case(name, title, capability, quick, test_id, by_proxy, faces)
         CASES[name] = found
-        ids = [column.id for column in columns(faces)]
-        parameters = [pytest.param(each, marks=() if quick or each in quick_for else SLOW) for each in ids]
 
-        @pytest.mark.real
-        @pytest.mark.acceptance
-        @pytest.mark.parametrize("subject", parameters, indirect=True)
-        def test(subject: Subject, record_property: Callable[[str, object], None]) -> None:
-            status, evidence = _judge(found, act, otherwise, subject)
-            cell = {"case": found.name, "column": subject.column.id, "status": status, "evidence": evidence}
-            record_property("cell", cell | {"attempts": subject.attempts.get(found.name, {})})
+        def test_of(some: Sequence[Column]) -> Any:
+            ids = [column.id for column in some]
+            parameters = [pytest.param(each, marks=() if quick or each in quick_for else SLOW) for each in ids]
 
-        test.__doc__ = act.__doc__
-        return test
+            @pytest.mark.real
+            @pytest.mark.acceptance
+            @pytest.mark.parametrize("subject", parameters, indirect=True)
+            def test(subject: Subject, record_property: Callable[[str, object], None]) -> None:
+                status, evidence = _judge(found, act, otherwise, subject)
+                cell = {"case": found.name, "column": subject.column.id, "status": status, "evidence": evidence}
+                record_property("cell", cell | {"attempts": subject.attempts.get(found.name, {})})
+
+            test.__doc__ = act.__doc__
+            return test
+
+        if not file:
+            return test_of(columns(faces))
+        _OF_FILES.setdefault(file, {})[act.__name__] = test_of
+        return act
 
     return made
+
+
+_OF_FILES: dict[str, dict[str, Callable[[Sequence[Column]], Any]]] = {}
+
+
+def cells_of_file(file: str, path: str) -> dict[str, Any]:
+    """The tests, by their names, that the file at `path` has of the cases with this `file`: those of its own CLI."""
+    name = Path(path).name
+    own = [column for column in COLUMNS.values() if file.replace("{cli}", column.file) == name]
+    found = {}
+    for case in CASES.values():
+        if case.test.startswith(f"tests/conformance/{file}::"):
+            test = f"test_{case.name}"
+            found[test] = _OF_FILES[file][test]([column for column in own if column.face in case.faces])
+    return found
 
 
 def shared(module: str, cell: Cell, *, quick_for: tuple[str, ...] = ()) -> Any:

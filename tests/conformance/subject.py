@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ class Subject(shared.Subject):
         self.column = column
         self._beam = beam
         self._path = path
+        self.state: dict[str, Any] = {}  # what the cells of one place tell each other
         self.attempts: dict[str, dict[str, dict[str, str]]] = {}  # by the names of the cases that tell of them
         super().__init__(column.adapter, None, model, column.face)
         self.cli = self.at_home("home")
@@ -43,6 +45,15 @@ class Subject(shared.Subject):
             **self.model.env(self.name, directory),
         }
         return self._beam.with_env(env)
+
+    def logged_out(self) -> Cli:
+        """The same place where nobody is logged in: no settings, no keys, and no way out to the network."""
+        directory = self._beam.base / "nobody"
+        directory.mkdir(exist_ok=True)
+        configure_git(directory)
+        closed = dict.fromkeys(("HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"), "http://127.0.0.1:9")
+        given = {"PATH": self._path, "HOME": str(directory), "BEAM_STATE": str(self._beam.base / "state")}
+        return self._beam.with_env({**given, **self.data.env, **closed})
 
     @property
     def data(self) -> Data:

@@ -17,6 +17,7 @@ from tests.conformance.adapters import columns, pinned
 
 FILE = Path(__file__).parents[2] / "beam" / "agents" / "conformance.json"
 MODULES = ("conversation", "tools", "options", "prompts", "failures", "stops", "reach", "screen", "screen_acts")
+OF_EACH_CLI = ("dialogue",)  # their tests are in a file for each CLI
 _EVIDENCE_CHARACTERS = 160
 
 
@@ -24,7 +25,10 @@ def all_cases() -> dict[str, cases.Case]:
     """Every case there is, by name, in the order of the table."""
     for name in MODULES:
         importlib.import_module(f"tests.conformance.test_cells_{name}")
-    order = {f"test_cells_{name}": place for place, name in enumerate(MODULES)}
+    for name in OF_EACH_CLI:
+        importlib.import_module(f"tests.conformance.{name}")
+    files = (*MODULES, *(f"{name}_{{cli}}" for name in OF_EACH_CLI))
+    order = {f"test_cells_{name}": place for place, name in enumerate(files)}
     found = list(cases.CASES.values())
     found.sort(key=lambda case: order[Path(case.test.partition("::")[0]).stem])
     return {case.name: case for case in found}

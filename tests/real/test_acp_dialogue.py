@@ -1,25 +1,22 @@
 """The real agents that speak the Agent Client Protocol, through the real `beam`, against the scripted model.
 
-What every one of them must do is the same test for all: a warm turn, a denial, an approval and an interrupt of Gemini
-are tried by `make test`; the rest, and the others, by `make soak`, and all by `make conformance`.
+What they do as every agent with a protocol does is in the cells of `tests/conformance/dialogue.py`. What is of the
+protocol alone is the same test for all, tried by `make soak`, and by `make conformance`.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from beam.process import table
 from beam.testing.fake_model import FakeModel
 from tests.conformance.adapters import ADAPTERS, Tool
 from tests.support.asking import first_ask
-from tests.support.cli import Cli, Ended, eventually, processes_with
+from tests.support.cli import Cli, Ended, eventually
 from tests.support.repository import files
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
@@ -31,7 +28,6 @@ TOOLS = {  # the adapters of Claude and Codex have the tools of these
     "claude-agent-acp": replace(ADAPTERS["claude"], other_model="haiku"),
     "codex-acp": ADAPTERS["codex"],
 }
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 SLOW = "!slow 40 !say zebra one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
 
 
@@ -90,10 +86,7 @@ def model() -> Iterator[FakeModel]:
         yield model
 
 
-QUICK = ("gemini",)  # all are clients of one link
-
-
-@pytest.fixture(params=[pytest.param(name, marks=() if name in QUICK else pytest.mark.soak) for name in NAMES])
+@pytest.fixture(params=NAMES)
 def agent(request: pytest.FixtureRequest, beam: Cli, agents_path: str, model: FakeModel) -> Iterator[Agent]:
     """beam in a place where the agent is the pinned one and talks to the scripted model only."""
     name = request.param
@@ -108,9 +101,7 @@ def _card(agent: Agent) -> Any:
     return registry.adapter(agent.name).card.faces["dialogue"]
 
 
-# -- tried by `make test` ----------------------------------------------------------------------------------------------
-
-
+@pytest.mark.soak
 def test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied(agent: Agent) -> None:
     assert agent.cli("broker", "start").code == 0
     outcomes = [agent.send("plums").json, agent.send("what?").json]
@@ -125,30 +116,6 @@ def test_warm_the_next_turn_has_the_context_and_what_is_not_read_is_denied(agent
     assert agent.made == (["made"] if agent.least == "edit" else []) and outcome["denials"]
     assert [event["since"] for event in agent.events("agent.started")] == [None, 1, 1]
     assert agent.events("unknown") == [] and agent.events("text.delta")
-
-
-def test_what_is_approved_runs_and_an_interrupt_in_a_text_leaves_nothing(agent: Agent) -> None:
-    assert agent.cli("broker", "start").code == 0
-    asks = "ask" in _card(agent).access
-    if asks:
-        ask, outcome = agent.asked(agent.asking(f"touch {agent.cli.project}/made"), "approve")
-        assert f"touch {agent.cli.project}/made" in ask["description"].splitlines()
-        assert (outcome["status"], outcome["exit_code"], outcome["denials"]) == ("completed", 0, []), outcome
-        assert agent.made == ["made"]
-        assert ask["call_id"] in [event["call_id"] for event in agent.events("tool.returned")]
-    else:
-        assert agent.send("hello", access="ask").code == 10
-    running = agent.start(SLOW, access="ask" if asks else agent.least)
-    eventually(lambda: "zebra" in "".join(event["text"] for event in agent.events("text.delta")), 120)
-    keys = [event["turn_key"] for event in agent.events("turn.started")]
-    assert agent.cli("interrupt", agent.name).code == 0
-    out, _ = running.communicate(timeout=120)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert [pid for key in keys for pid in processes_with(key)] == []
-    assert [event["since"] for event in agent.events("agent.started")] == ([None, 1] if asks else [None])
-
-
-# -- and by `make soak` ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.soak
@@ -206,92 +173,6 @@ def test_with_full_it_does_all_and_asks_nobody(agent: Agent) -> None:
     done = agent.send(f"{agent.write('made')} !then {agent.shell(f'touch {outside}')}", access="full")
     assert (done.code, agent.made) == (0, ["made"]), done
     assert outside.exists() and agent.events("permission.asked") == []
-
-
-@pytest.mark.soak
-def test_what_is_denied_does_not_run(agent: Agent) -> None:
-    if "ask" not in _card(agent).access:
-        assert agent.send("hello", access="ask").code == 10
-        return
-    ask, outcome = agent.asked(agent.asking("touch made"), "deny")
-    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
-    assert [(denial["by"], denial["call_id"]) for denial in outcome["denials"]] == [("human", ask["call_id"])]
-    assert agent.made == []
-
-
-@pytest.mark.soak
-def test_what_is_denied_with_stop_ends_the_turn(agent: Agent) -> None:
-    if "ask" not in _card(agent).access:
-        assert agent.send("hello", access="ask").code == 10
-        return
-    _, outcome = agent.asked(agent.asking("touch made"), "deny", "--stop")
-    assert outcome["status"] == "cancelled" and agent.made == [], outcome
-
-
-@pytest.mark.soak
-def test_an_interrupt_with_an_ask_open_cancels_it(agent: Agent) -> None:
-    if "ask" not in _card(agent).access:
-        assert agent.send("hello", access="ask").code == 10
-        return
-    running = agent.start(agent.asking("touch made"), access="ask")
-    first_ask(agent.cli)
-    assert agent.cli("interrupt", agent.name).code == 0
-    out, _ = running.communicate(timeout=120)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert len(agent.events("permission.cancelled")) == 1 and agent.made == []
-
-
-@pytest.mark.soak
-def test_an_interrupt_ends_the_command_that_runs(agent: Agent) -> None:
-    running = agent.start(agent.shell("sleep 47"), access="full")
-    eventually(lambda: bool(agent.events("tool.called")), 120)
-    key = agent.events("turn.started")[0]["turn_key"]
-    assert agent.cli("interrupt", agent.name).code == 0
-    out, _ = running.communicate(timeout=120)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert processes_with(key) == []
-
-
-def _runs(key: str, command: bytes) -> bool:
-    """Whether a process of that turn has this command line."""
-    return any(command in table.read(f"/proc/{pid}/cmdline") for pid in processes_with(key))
-
-
-@pytest.mark.soak
-def test_one_that_is_killed_in_its_turn_leaves_nothing(agent: Agent) -> None:
-    running = agent.start(agent.shell("sleep 47"), access="full")
-    eventually(lambda: bool(agent.events("turn.started")), 120)
-    key = agent.events("turn.started")[0]["turn_key"]
-    told = agent.name != "copilot"  # it tells of a call when that is over
-    eventually(lambda: (told and bool(agent.events("tool.called"))) or _runs(key, b"sleep\x0047"), 120)
-    os.kill(int(agent.events("agent.started")[-1]["pid"]), 9)
-    out, _ = running.communicate(timeout=120)
-    outcome = json.loads(out)
-    assert (outcome["status"], outcome["class"]) == ("failed", "crashed"), outcome
-    assert processes_with(key) == []
-
-
-@pytest.mark.soak
-def test_the_model_of_a_turn_reaches_the_model(agent: Agent) -> None:
-    if not _card(agent).model:
-        assert agent.send("hello", "--model", "other").code == 10
-        return
-    other = agent.tools.other_model
-    assert agent.send("hello", "--model", other).code == 0
-    named = [request.body.get("model") or request.path for request in agent.model.requests]
-    assert any(str(name).find(other.rpartition("/")[2]) >= 0 for name in named), named
-
-
-@pytest.mark.soak
-def test_an_image_and_a_text_reach_the_model(agent: Agent) -> None:
-    picture, note = agent.cli.project / "a pixel.png", agent.cli.project / "note.txt"
-    picture.write_bytes(base64.b64decode(PIXEL))
-    note.write_text("the text of the note\n")
-    sees = ("--model", "qwen3-vl-plus") if agent.name == "qwen" else ()  # by the name it knows that this model does
-    done = agent.send("what is in it?", "--attach", str(picture), "--attach", str(note), *sees)
-    assert (done.code, done.json["status"]) == (0, "completed"), done
-    sent = json.dumps([request.body for request in agent.model.requests])
-    assert PIXEL[:24] in sent and "the text of the note" in sent
 
 
 @pytest.mark.soak

@@ -1,7 +1,7 @@
 """The real Claude Code over its own protocol, through the real `beam`, against the scripted model.
 
-What every CLI must do (a warm second turn, an approval, an interrupt, a killed process), and what only Claude Code
-could get wrong, is tried by `make test`; the rest by `make soak`.
+What every CLI must do is in the cells of `tests/conformance/dialogue.py`. What only Claude Code could get wrong is
+tried by `make test`; the rest by `make soak`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,6 @@ from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 SANDBOX = {"IS_SANDBOX": "1"}  # else full access is refused to root
-PNG = (
-    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000000301"
-    "0100c9fe92ef0000000049454e44ae426082"
-)
 
 
 @pytest.fixture
@@ -127,6 +123,7 @@ def test_a_session_goes_on_between_both_faces_and_each_turn_counts_its_own_token
     assert first["cost_usd"] == second["cost_usd"] == third["cost_usd"] > 0
 
 
+@pytest.mark.soak
 def test_warm_the_second_turn_has_the_context_in_the_same_process(claude: Cli) -> None:
     assert claude("broker", "start").code == 0
     outcomes = [send(claude, f"{word} !usage 100 7").json for word in ("plums", "what?", "and?")]
@@ -163,15 +160,6 @@ def test_kept_without_a_broker_it_is_warm_controlled_from_any_shell_and_released
     released = claude("agent", "release", "claude")
     assert released.code == 0 and f"closed process {events(claude, 'agent.started')[0]['pid']}" in released.err
     eventually(lambda: not processes_with(str(claude.base)), what="a process is left")
-
-
-def test_a_text_from_another_shell_is_told_as_read_when_claude_has_read_it(claude: Cli, model: FakeModel) -> None:
-    running = claude.start("send", "claude", "--via", "dialogue", "--access", "full", bash("sleep 5"))
-    eventually(lambda: events(claude, "tool.called") != [], timeout=60)
-    told = claude("send", "claude", "--steer", "go left", timeout=60)
-    assert told.code == 0 and "the agent has read it" in told.err
-    assert running.communicate(timeout=60) and running.returncode == 0
-    assert "go left" in json.dumps(sent(model)[-1])
 
 
 # -- what it may do ----------------------------------------------------------------------------------------------------
@@ -294,6 +282,7 @@ def test_headless_an_allowed_command_runs_and_none_that_only_begins_like_it(clau
 # -- asks --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_command_is_asked_for_word_by_word_and_runs_once_it_is_approved(claude: Cli) -> None:
     ask, outcome = asked(claude, bash("touch made"), "approve")
     assert (ask["tool"], ask["input"]) == ("Bash", {"command": "touch made", "description": "Look around"})
@@ -303,6 +292,7 @@ def test_a_command_is_asked_for_word_by_word_and_runs_once_it_is_approved(claude
     assert files(claude.project) == ["made"]
 
 
+@pytest.mark.soak
 def test_what_runs_is_the_changed_input_that_was_approved(claude: Cli) -> None:
     changed = {"command": "touch other", "description": "Look around"}
     ask, outcome = asked(claude, bash("touch made"), "approve", "--input", json.dumps(changed))
@@ -352,14 +342,6 @@ def test_what_is_denied_does_not_run_and_the_turn_goes_on_with_the_reason(claude
 
 
 @pytest.mark.soak
-def test_what_is_denied_with_stop_ends_the_turn(claude: Cli) -> None:
-    _, outcome = asked(claude, bash("touch made"), "deny", "--stop")
-    assert outcome["status"] == "cancelled", outcome
-    assert files(claude.project) == []
-    assert send(claude, "and now?").json["session"] == "resumed"
-
-
-@pytest.mark.soak
 def test_what_agents_of_its_own_ask_for_at_once_is_decided_one_by_one(claude: Cli) -> None:
     prompt = f"{delegate(bash('touch made1'))} {delegate(bash('touch made2'))} !then !say later"
     running = claude.start("send", "claude", "--via", "dialogue", "--json", "--access", "ask", prompt)
@@ -384,37 +366,6 @@ def test_what_is_allowed_always_is_not_asked_again_and_is_written_nowhere(claude
 
 
 # -- its end -----------------------------------------------------------------------------------------------------------
-
-
-def test_an_interrupt_ends_the_command_that_runs(claude: Cli) -> None:
-    prompt = bash("touch made; tail -f /dev/null")
-    running = claude.start("send", "claude", "--via", "dialogue", "--json", "--access", "full", prompt)
-    eventually(lambda: files(claude.project) == ["made"])
-    key = events(claude, "turn.started")[0]["turn_key"]
-    assert claude("interrupt", "claude").code == 0
-    out, _ = running.communicate(timeout=60)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert processes_with(key) == []
-    assert send(claude, "go on").json["session"] == "resumed"
-
-
-@pytest.mark.soak
-def test_an_interrupt_ends_an_answer_and_what_was_said_of_it_is_kept(claude: Cli) -> None:
-    running = claude.start("send", "claude", "--via", "dialogue", "--json", "!slow 30")
-    eventually(lambda: bool(events(claude, "text.delta")))
-    assert claude("interrupt", "claude").code == 0
-    out, _ = running.communicate(timeout=60)
-    assert json.loads(out)["status"] == "cancelled", out
-
-
-@pytest.mark.soak
-def test_an_interrupt_with_an_ask_open_cancels_it(claude: Cli) -> None:
-    running = claude.start("send", "claude", "--via", "dialogue", "--json", "--access", "ask", bash("touch made"))
-    first_ask(claude)
-    assert claude("interrupt", "claude").code == 0
-    out, _ = running.communicate(timeout=60)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert len(events(claude, "permission.cancelled")) == 1 and files(claude.project) == []
 
 
 @pytest.mark.soak
@@ -467,16 +418,6 @@ def test_a_command_that_is_left_running_is_said(claude: Cli) -> None:
     outcome = send(claude, prompt, access="full").json
     assert (outcome["status"], outcome["reply"]) == ("completed", "later"), outcome
     assert [(work["tool"], work["how"]) for work in outcome["unfinished"]] == [("Bash", "running")]
-
-
-@pytest.mark.soak
-def test_one_that_begins_to_work_between_two_turns_is_ended_and_the_next_turn_has_another(claude: Cli) -> None:
-    assert claude("broker", "start").code == 0
-    send(claude, f"{bash('sleep 2', run_in_background=True)} !then !say later", access="full")
-    eventually(lambda: bool(events(claude, "agent.exited")), 30)
-    assert "between two turns" in events(claude, "agent.exited")[-1]["stopped_by"]
-    done = send(claude, "what?", access="full")
-    assert (done.code, done.json["session"]) == (0, "resumed")
 
 
 # -- control -----------------------------------------------------------------------------------------------------------
@@ -534,14 +475,6 @@ def test_what_a_live_process_tells_and_can_and_can_not_change(claude: Cli, model
 
 
 # -- what it is given --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.soak
-def test_an_image_reaches_the_model(claude: Cli, model: FakeModel) -> None:
-    picture = claude.project / "dot.png"
-    picture.write_bytes(bytes.fromhex(PNG))
-    assert send(claude, "look", "--attach", str(picture)).code == 0
-    assert '"image/png"' in json.dumps(sent(model))
 
 
 @pytest.mark.soak

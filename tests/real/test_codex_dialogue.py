@@ -1,7 +1,7 @@
 """The real Codex over its own protocol, through the real `beam`, against the scripted model.
 
-What every CLI must do (a warm second turn, an approval, an interrupt, a killed process), and what only Codex could get
-wrong, is tried by `make test`; the rest by `make soak`.
+What every CLI must do is in the cells of `tests/conformance/dialogue.py`. What only Codex could get wrong is tried by
+`make test`; the rest by `make soak`.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ def test_a_session_goes_on_between_both_faces(codex: Cli) -> None:
     assert second["usage"]["input_tokens"] == 100
 
 
+@pytest.mark.soak
 def test_warm_the_second_turn_has_the_context_in_the_same_process(codex: Cli) -> None:
     assert codex("broker", "start").code == 0
     outcomes = [send(codex, f"{word} !usage 100 7").json for word in ("plums", "what?", "and?")]
@@ -203,6 +204,7 @@ def test_at_edit_it_sends_from_its_sandbox_in_each_turn_of_a_kept_process(codex:
 # -- asks --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_a_command_is_asked_for_word_by_word_and_runs_once_it_is_approved(codex: Cli) -> None:
     ask, outcome = asked(codex, shell("touch made", **ESCALATED), "approve")
     assert ask["tool"] == "shell"
@@ -220,22 +222,6 @@ def test_a_change_of_files_is_asked_for_with_what_it_changes(codex: Cli) -> None
     assert (ask["tool"], ask["description"]) == ("apply_patch", f"add {made}")
     assert ask["input"] == {"changes": [{"path": made, "kind": "add", "diff": "made\n"}]}
     assert (outcome["status"], (codex.project / "made.txt").read_text()) == ("completed", "made\n")
-
-
-@pytest.mark.soak
-def test_what_is_denied_does_not_run_and_the_turn_goes_on(codex: Cli) -> None:
-    ask, outcome = asked(codex, shell("touch made", **ESCALATED), "deny")
-    assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
-    assert [(denial["by"], denial["call_id"]) for denial in outcome["denials"]] == [("human", ask["call_id"])]
-    assert outcome["reply"].startswith("RESULT[") and files(codex.project) == []
-
-
-@pytest.mark.soak
-def test_what_is_denied_with_stop_ends_the_turn(codex: Cli) -> None:
-    _, outcome = asked(codex, shell("touch made", **ESCALATED), "deny", "--stop")
-    assert outcome["status"] == "cancelled", outcome
-    assert files(codex.project) == []
-    assert send(codex, "and now?").json["session"] == "resumed"
 
 
 @pytest.mark.soak
@@ -263,29 +249,7 @@ def test_a_rule_lets_one_command_out_of_the_sandbox_and_nothing_that_only_begins
     assert refused.code == 10 and "it runs commands in its sandbox without asking" in refused.err, refused
 
 
-def test_an_interrupt_ends_the_command_that_runs(codex: Cli) -> None:
-    running = codex.start("send", "codex", "--via", "dialogue", "--json", shell("sleep 60; echo"))
-    eventually(lambda: bool(events(codex, "tool.called")))
-    key = events(codex, "turn.started")[0]["turn_key"]
-    assert codex("interrupt", "codex").code == 0
-    out, _ = running.communicate(timeout=60)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert processes_with(key) == []
-    assert [event["unfinished"] for event in events(codex, "tool.returned")] in ([True], [False])
-    assert send(codex, "go on").json["session"] == "resumed"
-
-
 @pytest.mark.soak
-def test_an_interrupt_with_an_ask_open_cancels_it(codex: Cli) -> None:
-    prompt = shell("touch made", **ESCALATED)
-    running = codex.start("send", "codex", "--via", "dialogue", "--json", "--access", "ask", prompt)
-    first_ask(codex)
-    assert codex("interrupt", "codex").code == 0
-    out, _ = running.communicate(timeout=60)
-    assert json.loads(out)["status"] == "cancelled", out
-    assert len(events(codex, "permission.cancelled")) == 1 and files(codex.project) == []
-
-
 def test_one_that_is_killed_in_its_turn_leaves_nothing_and_its_session_goes_on(codex: Cli) -> None:
     running = codex.start("send", "codex", "--via", "dialogue", "--json", shell("sleep 60; echo"))
     eventually(lambda: bool(events(codex, "tool.called")))
@@ -366,14 +330,6 @@ def test_what_a_live_process_tells_and_can_not_change(codex: Cli) -> None:
 
 
 # -- what it is given --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.soak
-def test_an_image_reaches_the_model(codex: Cli, model: FakeModel) -> None:
-    picture = codex.project / "dot,1.png"
-    picture.write_bytes(bytes.fromhex(PNG))
-    assert send(codex, "look", "--attach", str(picture)).code == 0
-    assert "data:image/png;base64," in json.dumps([request.body for request in model.requests])
 
 
 @pytest.mark.soak
@@ -462,7 +418,3 @@ FIELDS = {
     "McpServerToolCallParams": {"threadId", "server", "tool", "arguments"},
     "ListMcpServerStatusParams": {"threadId"},
 }
-PNG = (
-    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92"
-    "ef0000000049454e44ae426082"
-)

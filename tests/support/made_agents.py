@@ -132,6 +132,8 @@ _TITLES = {
     "attach": "takes files",
     "commands": "runs its slash commands",
     "ask": "asks before it acts",
+    "changes": "takes changed input with an approval",
+    "steer": "takes a text while a turn runs",
     "denials": "tells what was denied",
     "interrupt": "is interrupted and keeps its session",
     "deltas": "answers in pieces",

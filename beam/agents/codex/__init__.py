@@ -40,6 +40,7 @@ card = Card(
             tools=True,
             interrupt=True,
             ask=True,
+            steer=True,
             tokens=True,
             commands=True,
             attach="path",
