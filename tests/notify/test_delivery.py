@@ -25,12 +25,18 @@ def told(number: int = 1, **more: Any) -> Notification:
 class Tries:
     """A delivery whose tries end as told, on a clock that moves from one due try to the next."""
 
-    def __init__(self, directory: Path, *ends: Tried, targets: dict[str, NotifyTarget] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *ends: Tried,
+        targets: dict[str, NotifyTarget] | None = None,
+        retries: Retries = Retries(),
+    ) -> None:
         self.ends, self.got, self.now = list(ends), [], 0.0
         found = {key: (target, False) for key, target in (targets or {TARGET.key: TARGET}).items()}
         known = cast(Targets, SimpleNamespace(found=found, untrusted={OTHER.key}))
         self.delivery = Delivery(
-            directory, lambda: known, self.deliver, retries=Retries(), now=self.tick, part=lambda: 1.0
+            directory, lambda: known, self.deliver, retries=retries, now=self.tick, part=lambda: 1.0
         )
 
     got: list[tuple[Item, float]]
@@ -98,7 +104,7 @@ def test_what_no_other_try_can_change_is_given_up_with_the_reason(tmp_path: Path
 
 def test_the_number_of_tries_is_bounded(tmp_path: Path) -> None:
     spool.put(tmp_path, TARGET, told())
-    tries = Tries(tmp_path, *[Tried(error="503")] * 50)
+    tries = Tries(tmp_path, *[Tried(error="503")] * 50, retries=Retries(first_s=0.0))
     tries.delivery.run()
     assert (len(tries.got), names(tmp_path)) == (Retries().tries, (0, 0, 1))
 
