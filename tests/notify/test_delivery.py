@@ -16,6 +16,7 @@ from beam.notify.spool import Item, Tried
 
 TARGET = NotifyTarget(command=("x",), on=("failed",))
 OTHER = NotifyTarget(command=("y",), on=("failed",))
+RETRIES = Retries()
 
 
 def told(number: int = 1, **more: Any) -> Notification:
@@ -30,7 +31,7 @@ class Tries:
         directory: Path,
         *ends: Tried,
         targets: dict[str, NotifyTarget] | None = None,
-        retries: Retries = Retries(),
+        retries: Retries = RETRIES,
     ) -> None:
         self.ends, self.got, self.now = list(ends), [], 0.0
         found = {key: (target, False) for key, target in (targets or {TARGET.key: TARGET}).items()}
