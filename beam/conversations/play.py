@@ -362,7 +362,8 @@ class _Tree:
         try:
             return self._worktrees.end(self.changes, self._path, self._branch, wanted, before)
         except BeamError as error:
-            self._worktrees.unlock(self._path)
+            with contextlib.suppress(BeamError):  # what to tell is the first error
+                self._worktrees.unlock(self._path)
             self.lost = f"what the run changed stays in {self._path}: {error.message}"
             return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")
 

@@ -22,6 +22,7 @@ from beam.process.environment import absolute_folders
 
 R = TypeVar("R")
 _FULL = (b"No space left on device", b"Disk quota exceeded")
+_NO = 1  # git's exit code for "no", as of `git diff --quiet`
 USAGE = 129  # git's exit code for an option that it does not know
 # A repository may name a program that git runs to fetch what is missing: nothing is fetched (the second is git 2.45's).
 NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
@@ -55,7 +56,8 @@ class GitError(BeamError):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call of git. `largest_kib` bounds each file that it writes; 0: nothing does."""
+    """One call of git. `largest_kib` bounds each file that it writes; 0: nothing does. `asks`: its exit code is an
+    answer, and only what git itself says of the disk makes it full."""
 
     argv: tuple[str, ...]
     word: str
@@ -64,6 +66,7 @@ class Call(Struct, frozen=True, kw_only=True):
     stdin: bytes | None = None
     within_s: float
     largest_kib: int = 0
+    asks: bool = False
 
 
 Calls = Generator[Call, bytes, R]
@@ -249,15 +252,16 @@ def _too_long(call: Call) -> GitError:
 
 
 def _printed(call: Call, code: int, out: bytes, err: bytes) -> bytes:
-    if code:
-        last = err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {code}"]
-        if any(sign in err for sign in _FULL) or _is_full(call):
-            what = f"git {call.word} could not write: the disk is full, or a quota is used up ({last[0][:300]})"
-            raise DiskError(what, "free some space, then run it again", subject=str(call.cwd))
-        error = GitError(f"git {call.word}: {last[0][:300]}")
-        error.code = code
-        raise error
-    return out
+    if not code:
+        return out
+    last = (err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {code}"])[0][:300]
+    is_answer = call.asks and code == _NO
+    if not is_answer and (any(sign in err for sign in _FULL) or (not call.asks and _is_full(call))):
+        what = f"git {call.word} could not write: the disk is full, or a quota is used up ({last})"
+        raise DiskError(what, "free some space, then run it again", subject=str(call.cwd))
+    error = GitError(f"git {call.word}: {last}")
+    error.code = code
+    raise error
 
 
 def _is_full(call: Call) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from beam.worktree.git import Calls, Git, GitError
 
@@ -81,9 +81,9 @@ def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
 
 
 def succeeds(git: Git, *words: str) -> Calls[bool]:
-    """Return whether git ends with exit code 0."""
+    """Return whether git ends with exit code 0: another one is a "no", also on a full disk."""
     try:
-        yield git(*words)
+        yield structs.replace(git(*words), asks=True)
     except GitError as error:
         if error.code is None:
             raise

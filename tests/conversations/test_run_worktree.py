@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from beam.base.errors import DiskError
+from beam.conversations.play import _Tree
+from beam.conversations.read import read
 from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import Worktree
 from beam.worktree import git
@@ -65,3 +69,22 @@ def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
         worktrees.add(tmp_path / "made", "branch", "HEAD")
     listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=folder, check=True, capture_output=True)
     assert b"\nlocked beam run " in listed.stdout
+
+
+def test_a_work_tree_that_can_not_be_unlocked_keeps_the_reason_why_its_changes_are_not_in_the_branch(
+    folder: Path, worktrees: RunWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(what: str) -> Callable[..., None]:
+        def fail(*_: object) -> None:
+            raise DiskError(f"the disk is full for {what}")
+
+        return fail
+
+    made = worktrees.add(tmp_path / "made", "branch", "HEAD")
+    monkeypatch.setattr(worktrees, "end", fails("the commit"))
+    monkeypatch.setattr(worktrees, "unlock", fails("the lock"))
+    (tmp_path / "s.yaml").write_text("beam: 1\nworktree: true\nsteps: [{run: 'true'}]\n")
+    tree = _Tree(worktrees, made, tmp_path / "made", "branch", read(tmp_path / "s.yaml", {}))
+    done = tree.end(made.snapshot())
+    assert (done.branch, done.path) == ("branch", str(tmp_path / "made"))
+    assert "the commit" in tree.lost
