@@ -38,6 +38,7 @@ from beam.secrets.redact import redact_event
 from beam.turns import confine, denied
 from beam.turns import exec as exec_face
 from beam.turns.choice import KEPT
+from beam.turns.claimed import Claims
 from beam.turns.cli_version import looked_at
 from beam.turns.confine import Confined
 from beam.turns.handle import TurnHandle, TurnServices
@@ -78,7 +79,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     clock, stop = services.clock, handle.stop
     began = clock.monotonic()
     face, why = None, None
-    record = pieces = Pieces(_with_images(order, services.record), clock)
+    record = pieces = Pieces(_with_images(order, Claims(services.record)), clock)
 
     def poll() -> None:
         pieces.look()
