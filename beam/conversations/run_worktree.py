@@ -13,7 +13,7 @@ from beam.conversations.changes import FolderChanges
 from beam.conversations.result import WorktreeResult
 from beam.conversations.scenario import Worktree
 from beam.process import owned, tree
-from beam.worktree import git, index
+from beam.worktree import calls, index
 from beam.worktree.repository import Repository
 
 _LARGEST_LINK = 4096
@@ -44,14 +44,14 @@ class RunWorktrees:
         own = Repository(folder, self._environ, project=self._repository.project)
         return FolderChanges(folder, self._environ, store=self._store, repository=own)
 
-    def _added(self, path: Path, branch: str, start: str) -> git.Calls[None]:
+    def _added(self, path: Path, branch: str, start: str) -> calls.Calls[None]:
         call = self._repository.call
         reason, what = owned.text_of(tree.this_process()), ("-b", branch, str(path), start)
         try:
             # Locked from the start: if this process is killed, git goes on, and the next run removes what it made.
             yield call("worktree", "add", "-q", "--lock", "--reason", reason, *what)
-        except git.GitError as error:
-            if error.code != git.USAGE:  # git before 2.34
+        except calls.GitError as error:
+            if error.code != calls.USAGE:  # git before 2.34
                 raise
             yield call("worktree", "add", "-q", *what)
             yield call("worktree", "lock", "--reason", reason, str(path))
@@ -127,7 +127,7 @@ def commit_all(repository: Repository) -> None:
     repository.run(_committed(repository))
 
 
-def _committed(repository: Repository) -> git.Calls[None]:
+def _committed(repository: Repository) -> calls.Calls[None]:
     call, folder = repository.call, repository.folder
     yield from index.watch_every_file(call, folder)
     before = yield from index.add(call)

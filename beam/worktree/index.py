@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from beam.worktree.git import Calls, Git, GitError
+from beam.worktree.calls import Calls, Git, GitError
 
 _GITLINK = b"160000 "  # how `ls-files -s` begins the entry of a repository in the work tree
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")

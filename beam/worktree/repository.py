@@ -13,6 +13,7 @@ from beam.base.errors import UsageError
 from beam.root.user_dirs import user_home
 from beam.trust import git_config, ledger
 from beam.worktree import git
+from beam.worktree.calls import Call, Calls, GitError, inside
 from beam.worktree.index import succeeds
 
 R = TypeVar("R")
@@ -31,16 +32,16 @@ class Repository:
         self.environ = environ
         self._at_first = frozenset((each.name, each.digest) for each in self._look().found)
 
-    def call(self, *words: str, stdin: bytes | None = None) -> git.Call:
+    def call(self, *words: str, stdin: bytes | None = None) -> Call:
         """Return a call of git, after a look at what git would run now."""
         without = {} if words[0] in _ONLY_LOOKS else self._without_programs()
-        return git.inside(self.folder, self.environ, without, *words, within_s=_TIME_S, stdin=stdin)
+        return inside(self.folder, self.environ, without, *words, within_s=_TIME_S, stdin=stdin)
 
-    def run(self, calls: git.Calls[R]) -> R:
+    def run(self, calls: Calls[R]) -> R:
         """Run calls to their end and return their result. Raises UsageError."""
         try:
             return git.run_blocking(calls)
-        except git.GitError as error:
+        except GitError as error:
             hint = error.hint or "look at it with git status"
             raise UsageError(error.message, hint, subject=str(self.folder)) from error
 
@@ -52,7 +53,7 @@ class Repository:
         """Return whether git ends with exit code 0. Raises UsageError if it did not run, or not to its end."""
         return self.run(succeeds(self.call, *words))
 
-    def _printed(self, *words: str, stdin: bytes | None) -> git.Calls[bytes]:
+    def _printed(self, *words: str, stdin: bytes | None) -> Calls[bytes]:
         return (yield self.call(*words, stdin=stdin))
 
     def _look(self) -> git_config.Git:

@@ -17,7 +17,7 @@ from beam.base.errors import BeamError
 from beam.base.surrogates import escape_surrogates
 from beam.root.git_place import GitPlace, git_directory
 from beam.worktree import index as indexes
-from beam.worktree.git import Apart, Call, Calls, Git, GitError, apart
+from beam.worktree.calls import Apart, Call, Calls, Git, GitError, apart
 
 _LARGEST_INDEX = 64 << 20
 _COMPARE_S = 60.0

@@ -15,7 +15,7 @@ from beam.conversations.read import read
 from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import Worktree
 from beam.worktree import git
-from beam.worktree.git import Call
+from beam.worktree.calls import Call
 from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.slow

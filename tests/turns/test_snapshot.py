@@ -12,7 +12,7 @@ import pytest
 
 from beam.base.errors import UnsupportedError
 from beam.turns.snapshot import WorkTree
-from beam.worktree.git import GitError
+from beam.worktree.calls import GitError
 from beam.worktree.snapshots import Bounds, ChangedFile
 from tests.support.repository import make_hostile_repository, make_repository
 

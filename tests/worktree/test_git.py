@@ -1,108 +1,137 @@
-"""Calls of git: where they are made, with which environment, and what is known of one that git says nothing about."""
+"""What git's exit code is: an answer or an error, also on a full disk; and what becomes of git that takes too long."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from beam.worktree.git import Apart, Call, GitError, apart, inside
+from beam.base.errors import DiskError, UsageError
+from beam.worktree.calls import Call, Calls, GitError
+from beam.worktree.git import run, run_blocking
+from beam.worktree.index import succeeds
+from beam.worktree.repository import Repository
+from tests.process.trees import until
 
-_STRANGERS = {
-    "GIT_DIR": "/elsewhere",
-    "GIT_SSH_COMMAND": "run-me",
-    "GIT_EXTERNAL_DIFF": "run-me",
-    "GIT_CONFIG_COUNT": "1",
-    "GIT_CONFIG_KEY_0": "core.fsmonitor",
-    "GIT_CONFIG_VALUE_0": "run-me",
-    "LD_PRELOAD": "/elsewhere/run-me.so",
-}
+pytestmark = pytest.mark.slow
+
+Driver = Callable[[Calls[Any]], Any]
+_SAYS_FULL = "echo 'error: file write error: No space left on device' >&2; exit 128"
+
+
+def waiting(calls: Calls[Any]) -> Any:
+    """The driver with an event loop."""
+    return asyncio.run(run(calls))
+
+
+drivers = pytest.mark.parametrize("driver", [run_blocking, waiting], ids=["blocking", "waiting"])
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
-    git = tmp_path / "bin" / "git"
-    git.parent.mkdir()
-    git.touch(mode=0o755)
-    return {"PATH": f".:bin:{git.parent}", "HOME": "/home/person", **_STRANGERS}
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk on which nothing can be written any more."""
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=100, f_bavail=0, f_flag=0))
 
 
-def made_apart(tmp_path: Path, environ: dict[str, str], index: Path | None = None) -> Call:
-    place = Apart(directory=tmp_path / "own", work_tree=tmp_path, objects=tmp_path / 'a "b\\:c', environ=environ)
-    return apart(place, "add", "--all", cwd=tmp_path, within_s=1.0, index=index)
+def git(folder: Path, script: str, within_s: float = 60.0) -> Callable[..., Call]:
+    """A git that is this shell script."""
+
+    def call(*words: str, stdin: bytes | None = None) -> Call:
+        argv = ("/bin/sh", "-c", script)
+        return Call(argv=argv, word=words[0], cwd=folder, env=dict(os.environ), within_s=within_s, stdin=stdin)
+
+    return call
 
 
-def settings(call: Call) -> dict[str, str]:
-    """The settings that the call has in its arguments."""
-    pairs = zip(call.argv[1::2], call.argv[2::2], strict=False)
-    return dict(setting.split("=", 1) for flag, setting in pairs if flag == "-c")
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone, or waits to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
-def test_git_apart_has_nothing_of_the_persons_environment_but_where_programs_are(
-    tmp_path: Path, environ: dict[str, str]
+def one(call: Call) -> Calls[bytes]:
+    return (yield call)
+
+
+@drivers
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("code", [1, 128])
+def test_a_plain_no_is_an_answer_also_on_a_full_disk(driver: Driver, code: int, tmp_path: Path) -> None:
+    assert driver(succeeds(git(tmp_path, f"exit {code}"), "rev-parse")) is False
+
+
+@drivers
+@pytest.mark.usefixtures("full")
+def test_a_yes_is_an_answer_also_on_a_full_disk(driver: Driver, tmp_path: Path) -> None:
+    assert driver(succeeds(git(tmp_path, "exit 0"), "rev-parse")) is True
+
+
+@drivers
+@pytest.mark.usefixtures("full")
+def test_a_command_that_must_succeed_and_fails_on_a_full_disk_is_a_full_disk(driver: Driver, tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match=r"git commit could not write: the disk is full.*\(exit code 1\)") as error:
+        driver(one(git(tmp_path, "exit 1")("commit")))
+    assert error.value.exit_code == 74
+
+
+@drivers
+def test_a_full_disk_that_git_itself_reports_is_no_answer(driver: Driver, tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="No space left on device"):
+        driver(succeeds(git(tmp_path, _SAYS_FULL), "worktree"))
+
+
+@drivers
+def test_a_command_that_fails_says_what_git_said_last_and_its_exit_code(driver: Driver, tmp_path: Path) -> None:
+    with pytest.raises(GitError, match=r"^git commit: the last$") as error:
+        driver(one(git(tmp_path, "echo first >&2; echo the last >&2; exit 3")("commit")))
+    assert error.value.code == 3
+
+
+@drivers
+def test_git_that_takes_too_long_is_ended_with_all_that_it_started(driver: Driver, tmp_path: Path) -> None:
+    started, over, within_s = tmp_path / "started", tmp_path / "over", 0.2
+    script = f"(sleep 20; touch {over}) & echo $! > {started}; wait"
+    while not started.exists() or not started.read_text().endswith("\n"):
+        with pytest.raises(GitError, match=f"git add took longer than {within_s:g} s") as error:
+            driver(succeeds(git(tmp_path, script, within_s), "add"))
+        assert error.value.code is None
+        within_s *= 2
+    until(lambda: has_ended(int(started.read_text())), seconds=10.0)
+    assert not over.exists()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Callable[[str], Repository]:
+    """Makes a folder's repository in which git is a shell script."""
+
+    def make(script: str) -> Repository:
+        program = tmp_path / "bin" / "git"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        (tmp_path / "shop").mkdir()
+        return Repository(tmp_path / "shop", {"PATH": str(program.parent), "HOME": str(tmp_path / "home")})
+
+    return make
+
+
+@pytest.mark.usefixtures("full")
+def test_a_repository_that_has_no_such_branch_says_so_on_a_full_disk(
+    repository: Callable[[str], Repository],
 ) -> None:
-    call = made_apart(tmp_path, environ, tmp_path / "index")
-    assert call.env == {
-        "PATH": str(tmp_path / "bin"),
-        "HOME": str(tmp_path / "own"),
-        "LC_ALL": "C",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": "",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_DIR": str(tmp_path / "own"),
-        "GIT_WORK_TREE": str(tmp_path),
-        "GIT_INDEX_FILE": str(tmp_path / "index"),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{tmp_path}/a \\"b\\\\:c"',
-    }
+    made = repository("exit 1")
+    assert made.does("rev-parse", "--verify", "-q", "refs/heads/none") is False
+    with pytest.raises(DiskError):
+        made.says("worktree", "add", "x")
 
 
-def test_git_inside_a_folder_has_the_persons_configuration_and_no_other_variable_of_git(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
-    call = inside(tmp_path, environ, {}, "status", within_s=1.0)
-    of_git = {name: value for name, value in call.env.items() if name.startswith("GIT_")}
-    assert of_git == {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "core.fsmonitor",
-        "GIT_CONFIG_VALUE_0": "run-me",
-        "GIT_ALLOW_PROTOCOL": "",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_OPTIONAL_LOCKS": "0",
-    }
-    assert (call.env["PATH"], call.env["HOME"]) == (str(tmp_path / "bin"), "/home/person")
-
-
-def test_what_keeps_git_from_programs_wins_over_the_persons_variables(tmp_path: Path, environ: dict[str, str]) -> None:
-    without = {"GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_1": "core.fsmonitor", "GIT_CONFIG_VALUE_1": "false"}
-    env = inside(tmp_path, environ, without, "status", within_s=1.0).env
-    assert {name: env[name] for name in without} == without
-
-
-def test_each_call_runs_no_hook_no_monitor_and_no_maintenance(tmp_path: Path, environ: dict[str, str]) -> None:
-    for call in (made_apart(tmp_path, environ), inside(tmp_path, environ, {}, "commit", within_s=1.0)):
-        assert {"core.hooksPath": "/dev/null", "core.fsmonitor": "false", "gc.auto": "0"}.items() <= settings(
-            call
-        ).items()
-        assert settings(call)["maintenance.auto"] == "false"
-
-
-def test_git_apart_reads_no_attributes_and_no_list_of_ignored_files_of_the_person(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
-    found = settings(made_apart(tmp_path, environ))
-    assert (found["core.attributesFile"], found["core.excludesFile"]) == (os.devnull, os.devnull)
-
-
-def test_git_is_not_looked_for_in_a_folder_that_the_path_names_without_a_root(
-    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert inside(tmp_path, environ, {}, "status", within_s=1.0).argv[0] == str(tmp_path / "bin" / "git")
-    with pytest.raises(GitError, match="not installed") as error:
-        inside(tmp_path, {"PATH": ".:bin"}, {}, "status", within_s=1.0)
-    assert error.value.kind == "not_installed"
+def test_what_a_repository_can_not_do_is_a_mistake_of_the_caller(repository: Callable[[str], Repository]) -> None:
+    with pytest.raises(UsageError, match="no such thing"):
+        repository("echo no such thing >&2; exit 1").says("rev-parse", "x")

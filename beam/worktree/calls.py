@@ -1,0 +1,150 @@
+"""Calls of git: which program, its configuration and its environment.
+
+git is called in a directory of beam's own (`apart`), where no configuration of a person or of a folder counts, or in
+the folder's repository (`beam.worktree.repository`). What git does in a row is a generator of calls, which
+`beam.worktree.git` runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from beam.base.errors import BeamError, ExitCode
+from beam.process.environment import absolute_folders
+
+R = TypeVar("R")
+USAGE = 129  # git's exit code for an option that it does not know
+# A repository may name a program that git runs to fetch what is missing: nothing is fetched (the second is git 2.45's).
+NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+_ALWAYS = {
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "false",
+    "core.splitIndex": "false",
+    "core.hooksPath": os.devnull,
+    "core.quotePath": "false",
+    "advice.addEmbeddedRepo": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+_APART = _ALWAYS | {
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
+    "core.looseCompression": "1",
+    "core.safecrlf": "false",
+    "submodule.recurse": "false",
+    "diff.ignoreSubmodules": "all",
+}
+_INSIDE = _ALWAYS | {"commit.gpgSign": "false", "user.name": "beam", "user.email": "beam@localhost"}
+
+
+class GitError(BeamError):
+    """git can't do it; `code` is its exit code, null if it was not at its end."""
+
+    exit_code = ExitCode.FAILED
+    kind = "snapshot"
+    code: int | None = None
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """One call of git. `largest_kib` bounds each file that it writes; 0: nothing does. `asks`: its exit code is an
+    answer, and only what git itself says of the disk makes it full."""
+
+    argv: tuple[str, ...]
+    word: str
+    cwd: Path
+    env: Mapping[str, str]
+    stdin: bytes | None = None
+    within_s: float
+    largest_kib: int = 0
+    asks: bool = False
+
+
+Calls = Generator[Call, bytes, R]
+
+
+class Git(Protocol):
+    """Make a call of git with these arguments, in one place."""
+
+    def __call__(self, *words: str, stdin: bytes | None = None) -> Call: ...
+
+
+class Apart(Struct, frozen=True, kw_only=True):
+    """A git directory of beam's own, and the work tree that is recorded there. Objects that the folder's repository has
+    are read from `objects`."""
+
+    directory: Path
+    work_tree: Path
+    objects: Path
+    environ: Mapping[str, str]
+
+
+def apart(
+    place: Apart,
+    *words: str,
+    cwd: Path,
+    within_s: float,
+    index: Path | None = None,
+    stdin: bytes | None = None,
+    largest_kib: int = 0,
+) -> Call:
+    """Return a call in a git directory of beam's own. Raises GitError if git is not installed."""
+    escaped = str(place.objects).replace("\\", "\\\\").replace('"', '\\"')
+    env = {
+        "PATH": absolute_folders(place.environ.get("PATH", os.defpath)),
+        "HOME": str(place.directory),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        **NO_FETCH,
+        "GIT_DIR": str(place.directory),
+        "GIT_WORK_TREE": str(place.work_tree),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{escaped}"',
+    }
+    if index is not None:
+        env["GIT_INDEX_FILE"] = str(index)
+    return Call(
+        argv=(_program(env), *_options(_APART), *words),
+        word=words[0],
+        cwd=cwd,
+        env=env,
+        stdin=stdin,
+        within_s=within_s,
+        largest_kib=largest_kib,
+    )
+
+
+def inside(
+    folder: Path,
+    environ: Mapping[str, str],
+    without: Mapping[str, str],
+    *words: str,
+    within_s: float,
+    stdin: bytes | None = None,
+) -> Call:
+    """Return a call in the folder's own repository, as the person has configured git; `without` are variables that keep
+    it from programs of the repository. Raises GitError if git is not installed."""
+    env = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    env |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
+    env["PATH"] = absolute_folders(environ.get("PATH", os.defpath))
+    env |= {**NO_FETCH, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **without}
+    argv = (_program(env), *_options(_INSIDE), *words)
+    return Call(argv=argv, word=words[0], cwd=folder, env=env, stdin=stdin, within_s=within_s)
+
+
+def _program(env: Mapping[str, str]) -> str:
+    found = shutil.which("git", path=env["PATH"])
+    if found is None:
+        raise GitError("git is not installed", "install git", kind="not_installed")
+    return found
+
+
+def _options(config: Mapping[str, str]) -> list[str]:
+    return [word for key, value in config.items() for word in ("-c", f"{key}={value}")]
