@@ -194,6 +194,7 @@ def main(argv: list[str]) -> int:
     if options.only:
         mutants = [each for each in mutants if f"beam/{each.file}:{each.mutation.line}" in options.only]
     counted: dict[str, Counter[str]] = defaultdict(Counter)
+    whole = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         copy = Path(scratch)
         for name in _COPIED:
@@ -207,18 +208,17 @@ def main(argv: list[str]) -> int:
             began = time.monotonic()
             result, why = verdict(copy, tests, mutant, longer=options.longer)
             counted[mutant.package][result] += 1
-            counted[""][why if result == "killed" else "survived"] += 1
+            whole[why if result == "killed" else "survived"] += 1
             at = f"beam/{mutant.file}:{mutant.mutation.line}"
             print(f"{result} ({why}, {time.monotonic() - began:.0f} s) {at}", flush=True)
             if result == "survived":
                 print("\n".join(mutant.lines(_HERE)), flush=True)
     for package, them in sorted(counted.items()):
-        if package:
-            print(f"{package:15} {them['killed']} of {them.total()}")
-    killed = counted[""].total() - counted[""]["survived"]
+        print(f"{package or 'beam':15} {them['killed']} of {them.total()}")
+    killed = whole.total() - whole["survived"]
     print(
-        f"seed {options.seed}: {killed} of {counted[''].total()} killed "
-        f"({killed / max(1, counted[''].total()):.0%}), {counted['']['unit']} of them by unit tests"
+        f"seed {options.seed}: {killed} of {whole.total()} killed "
+        f"({killed / max(1, whole.total()):.0%}), {whole['unit']} of them by unit tests"
     )
     return 0
 
