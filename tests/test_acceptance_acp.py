@@ -14,8 +14,10 @@ import pytest
 
 from tests.support import acp_agent
 from tests.support.asking import first_ask
+from tests.support.chat import Chat
 from tests.support.cli import Cli, Ended, eventually, processes_with
 from tests.support.painter import PAINTER
+from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
 
@@ -199,8 +201,7 @@ def test_an_agent_that_waits_for_a_login_is_one_that_is_not_logged_in(place: Cli
 
 @pytest.mark.parametrize("words", [(), ("--once",)])
 def test_an_image_is_a_file_that_the_outcome_and_the_log_name(place: Cli, words: tuple[str, ...]) -> None:
-    command = json.dumps([sys.executable, "-c", PAINTER])
-    place.config(f"agents:\n  mine: {{command: {command}, protocol: acp, access: ask}}\n")
+    painter(place, "mine")
     ended = send(place, "paint", *words)
     outcome = ended.json
     assert "images" in outcome, (ended, place("log", "mine", "--json", *words).out)
@@ -212,3 +213,44 @@ def test_an_image_is_a_file_that_the_outcome_and_the_log_name(place: Cli, words:
     assert path.endswith(f"/agents/mine/{image['path']}") and image["media_type"] == "image/png"
     assert "AAAA" not in json.dumps(seen)
     assert place("show", outcome["message_id"], "--json").json["images"] == [path]
+
+
+def test_the_path_of_an_image_is_that_of_its_file_after_its_agent_was_renamed(place: Cli) -> None:
+    place.config("agents: {}\n")
+    program = place.base / "mine" / "painter"
+    program.write_text(f"#!{sys.executable}\n{PAINTER}")
+    program.chmod(0o755)
+    declared = place("agent", "add", "mine", "--command", str(program), "--set", "protocol=acp", "--access", "ask")
+    assert declared.code == 0, declared
+    outcome = send(place, "paint").json
+    assert "images" in outcome, outcome
+    assert place("agent", "rename", "mine", "yours").code == 0
+    path = outcome["images"][0].replace("/agents/mine/", "/agents/yours/")
+    assert Path(path).is_file()
+    assert f" {path}\n" in place("log", "yours").out
+    assert f" {path}\n" in place("log", outcome["message_id"]).out
+    assert f" {path}\n" in place("watch", "yours", "--now").out
+    assert path in place("log", "yours", "--format", "md").out.replace("&#95;", "_")
+    assert path in place("log", "yours", "--format", "html").out
+    assert place("show", outcome["message_id"], "--json").json["images"] == [path]
+
+
+def test_a_chat_and_the_board_show_the_whole_path_of_an_image(place: Cli) -> None:
+    painter(place, "mine")
+    folder = f"{place('root').out.strip()}/agents/mine/images/"
+    chat = Chat(place, "mine", "--via", "dialogue")
+    chat.until("chat with mine")
+    chat.enter("paint")
+    chat.until("turn 1 · ")
+    assert folder in "".join(chat.seen.split())
+    chat.key("d")
+    chat.process.wait(timeout=20)
+    board = Terminal(place, "board", "--since", "1h", columns=300, env={"LC_ALL": "C.UTF-8"})
+    board.until(folder)
+    board.type("q")
+    assert board.end() == 0
+
+
+def painter(place: Cli, name: str) -> None:
+    command = json.dumps([sys.executable, "-c", PAINTER])
+    place.config(f"agents:\n  {name}: {{command: {command}, protocol: acp, access: ask}}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct, structs
@@ -27,12 +28,13 @@ _RESCAN_S = 1.0
 class Placed(Struct, frozen=True):
     """An event and the root whose journal contains it (None for a team's event). `lane` is the `--once` lane whose
     journal contains it; None for the agent's own journal. `session` is the one that beam did not start; None for all
-    others."""
+    others. `agent_dir` is the agent's directory now, whatever the agent was called when the event was written."""
 
     event: AnyEvent
     home: RootPaths | None
     lane: str | None = None
     session: Session | None = None
+    agent_dir: Path | None = None
 
 
 def watch_root(
@@ -93,7 +95,7 @@ def _watch(
                         if foreign is not None:
                             foreign.begin(name, paths.journal)
                     new = readers[name].poll()
-                    batch += [Placed(event, home, paths.lane) for event in new]
+                    batch += [Placed(event, home, paths.lane, agent_dir=paths.agent_dir) for event in new]
                     if foreign is not None:
                         foreign.take(name, new)
                 except CorruptError as error:

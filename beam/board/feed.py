@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from beam import BeamError, clock
+from beam import BeamError, clock, events
 from beam.board.rows import Snapshot, agent_key
 from beam.board.teams import TeamSnapshot
 
@@ -145,6 +145,8 @@ class Feed:
         event = one.event
         if self._since and event.ts < self._since:
             return None
+        if one.agent_dir is not None:
+            event = events.with_image_in(event, str(one.agent_dir))
         if one.home is not None:
             lane = f":{one.lane[-5:]}" if one.lane is not None else ""
             key = agent_key(one.home.project, event.agent) + lane

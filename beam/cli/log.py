@@ -75,7 +75,7 @@ def log(
         fitting, last = iter(deque(fitting, last)), None
     tail = None if last is None else _Tail(sys.stdout, last)
     out = sys.stdout if tail is None else cast("TextIO", tail)
-    stream = Stream(out, as_json=as_json, verbose=call.verbose, agents=call.beam.home.root / "agents")
+    stream = Stream(out, as_json=as_json, verbose=call.verbose)
     count = 0
     for line in fitting:
         count += 1
@@ -102,10 +102,12 @@ def _conversation(call: Context, agent: str, lines: Iterator[Line], form: str, l
     """Print what an agent and others said, turn by turn: the last so many turns."""
     import msgspec
 
-    from beam import transcripts
+    from beam import events, transcripts
     from beam.cli.render.text import write
 
-    found = transcripts.transcript(agent, (line.event for line in lines))
+    found = transcripts.transcript(
+        agent, (events.with_image_in(line.event, str(line.agent_dir or "")) for line in lines)
+    )
     if last is not None:
         found = msgspec.structs.replace(found, turns=found.turns[len(found.turns) - last :] if last else ())
     if form == "html":
@@ -144,7 +146,11 @@ def _found(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Itera
     from beam.cli.render.stream import Line
 
     try:
-        return name, _with_lanes(beam, name) if once else map(Line, beam.events(beam.agent_of(name), after=after))
+        if once:
+            return name, _with_lanes(beam, name)
+        agent = beam.agent_of(name)
+        place = beam.home.agent(agent).dir
+        return name, (Line(event, agent_dir=place) for event in beam.events(agent, after=after))
     except NotFoundError:
         try:
             agent, message_id = beam.find_message(name)
@@ -163,7 +169,7 @@ def _with_lanes(beam: Beam, agent: str) -> Iterator[Line]:
 
     agent = beam.agent_of(agent)
     for placed in watch_root(beam.context, agents=[agent], follow=False, history=True):
-        yield from (Line(one.event, lane=one.lane) for one in placed)
+        yield from (Line(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed)
 
 
 def _times(since: str | None, until: str | None) -> tuple[str | None, str | None]:

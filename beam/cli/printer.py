@@ -158,8 +158,8 @@ class Printer:
             case events.ImageSeen():
                 from beam.cli.render.event_text import image_text
 
-                place = self._call.beam.home.root / "agents" / event.agent
-                self._aside(f"· {image_text(event, place)}")
+                place = self._call.beam.home.agent(event.agent).dir
+                self._aside(f"· {image_text(events.with_image_in(event, str(place)))}")
             case events.StatusChanged(state="mode"):
                 self._aside(f"· mode {event.detail}")
             case events.StatusChanged(state="retrying"):

@@ -66,8 +66,7 @@ def watch(
     if until_idle and (every or now or event is not None):
         other = "--all" if every else "--now" if now else "--event"
         raise UsageError(f"--until-idle and {other} don't go together", "beam watch --until-idle [AGENT]...")
-    agents = call.beam.home.root / "agents"
-    stream = Stream(sys.stdout, as_json=as_json, plain=plain, verbose=call.verbose, agents=agents)
+    stream = Stream(sys.stdout, as_json=as_json, plain=plain, verbose=call.verbose)
     codes, was_idle = ExitCodes(), False
     cursor = open_cursor(after, call.environ) if after is not None else None
     seconds = durations.parse(since) if since is not None else None
@@ -186,14 +185,14 @@ def _batches(
     if every and teams is not None:
         for placed in beam.stream_all(teams, follow=follow, history=history, foreign=foreign):
             yield [
-                Line(one.event, one.home.root, one.home.project, one.lane)
+                Line(one.event, one.home.root, one.home.project, one.lane, agent_dir=one.agent_dir)
                 if one.home is not None
                 else Line(one.event, session=one.session)
                 for one in placed
             ]
         return
     for placed in watch_root(beam.context, agents=names, follow=follow, history=history, teams=teams):
-        yield [Line(one.event, lane=one.lane) for one in placed]
+        yield [Line(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed]
 
 
 def _unfit(patterns: Sequence[str]) -> Iterator[str]:

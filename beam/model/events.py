@@ -1015,6 +1015,13 @@ def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinish
     return TurnFinished(attempt=attempt, **{**fields, **known})
 
 
+def with_image_in(event: E, files: str) -> E:
+    """Return the event; that of an image with the whole path of its file, where `files` is the agent's directory."""
+    if isinstance(event, ImageSeen) and event.path and files:
+        return msgspec.structs.replace(event, path=f"{files}/{event.path}")
+    return event
+
+
 def outcome_of(event: TurnFinished | MessageDead, files: str = "") -> Outcome:
     """Return the outcome that this event put on disk; `files` is the agent's directory in the root, where the images
     lie."""

@@ -32,6 +32,10 @@ from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = [pytest.mark.real, pytest.mark.acceptance]
 SANDBOX = {"IS_SANDBOX": "1"}  # else full access is refused to root
+PNG = (
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000000301"
+    "0100c9fe92ef0000000049454e44ae426082"
+)
 
 
 @pytest.fixture
@@ -475,6 +479,20 @@ def test_what_a_live_process_tells_and_can_and_can_not_change(claude: Cli, model
 
 
 # -- what it is given --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("via", ["exec", "dialogue"])
+def test_an_image_that_it_reads_is_a_file_of_its_turn(claude: Cli, via: str) -> None:
+    picture = claude.project / "dot.png"
+    picture.write_bytes(bytes.fromhex(PNG))
+    asked = f"!tool Read {json.dumps({'file_path': str(picture)})}"
+    outcome = claude("send", "claude", "--via", via, "--access", "read", "--json", asked, timeout=120).json
+    (path,) = outcome["images"]
+    assert Path(path).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert f" {path}\n" in claude("log", "claude").out
+    (image,) = events(claude, "image")
+    assert image["media_type"] == "image/png" and image["call_id"]
 
 
 @pytest.mark.soak

@@ -80,7 +80,7 @@ class Transcript:
             case events.FileChanged():
                 return self._aside(f"✎ {event.kind} {event.path}")
             case events.ImageSeen():
-                return self._aside(image_text(event))
+                return [*self._end_line(), self._style.dim(f"  {collapse_to_line(image_text(event))}")]
             case events.PlanUpdated():
                 done = sum(step.status == "completed" for step in event.steps)
                 doing = next((step.text for step in event.steps if step.status == "in_progress"), "")

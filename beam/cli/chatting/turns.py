@@ -89,6 +89,8 @@ class Turns:
             self._transcript.begin(time.monotonic())
         if self._seen is not None:
             self._seen(event)
+        if isinstance(event, events.ImageSeen):
+            event = events.with_image_in(event, str(self._beam.home.agent(event.agent).dir))
         self._say(self._transcript.event(event, time.monotonic()))
         match event:
             case events.PermissionAsked() if event.expires is not None:  # else beam decides it itself, at once

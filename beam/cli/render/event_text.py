@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from beam import AnyEvent, durations, estimated_usd, events
 from beam.cli.render import asks, team
 from beam.cli.render.calls import undone
@@ -106,13 +104,13 @@ def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
     return None
 
 
-def image_text(event: events.ImageSeen, agent_dir: Path | None = None) -> str:
-    """Return what is known of an image: its type, its size, where it lies (in the agent's directory), or why it was not
-    kept."""
-    path = str(agent_dir / event.path) if event.path and agent_dir is not None else event.path
+def image_text(event: events.ImageSeen) -> str:
+    """Return what is known of an image: its type, its size, where it lies, or why it was not kept."""
     size = f"{event.bytes:,} bytes" if event.bytes is not None else ""
     unkept = f"(not kept: {event.unkept})" if event.unkept else ""
-    return " ".join(filter(None, ("image", event.media_type.removeprefix("image/"), size, path or event.at, unkept)))
+    return " ".join(
+        filter(None, ("image", event.media_type.removeprefix("image/"), size, event.path or event.at, unkept))
+    )
 
 
 def _of_session(event: AnyEvent) -> tuple[str, str] | None:

@@ -59,7 +59,8 @@ class Line(Struct, frozen=True):
     """One event to print.
 
     `root` is the path of its root, if several roots are shown, and `project` the folder of that root; else None. `lane`
-    is the `--once` session that it belongs to, if any; `session` the one that beam did not start.
+    is the `--once` session that it belongs to, if any; `session` the one that beam did not start. `agent_dir` is the
+    directory of its agent, where images lie.
     """
 
     event: AnyEvent
@@ -67,6 +68,7 @@ class Line(Struct, frozen=True):
     project: Path | None = None
     lane: str | None = None
     session: Session | None = None
+    agent_dir: Path | None = None
 
     @property
     def qualified(self) -> AnyEvent:
@@ -84,6 +86,8 @@ class Line(Struct, frozen=True):
             return replace(self.event, agent=f"{folder}{cli}~{session_id[-4:]}")
         short = self.lane[-_LANE:] if self.lane is not None else None
         shown = self._as(f"{self.project.name}/" if self.project is not None else "", short)
+        if self.agent_dir is not None:
+            shown = events.with_image_in(shown, str(self.agent_dir))
         return replace(shown, ts=shown.imported) if shown.imported else shown
 
     def _as(self, folder: str, lane: str | None) -> AnyEvent:
@@ -117,7 +121,7 @@ class Stream:
     """Prints events to a stream: aligned and coloured for a person, complete as JSON.
 
     A line that was cut ends with the id of its event (`short_id`). With `verbose` it prints internal events too, and
-    what a CLI says of a failure before the failure itself. `agents` is where the agents' files are.
+    what a CLI says of a failure before the failure itself.
     """
 
     def __init__(
@@ -127,7 +131,6 @@ class Stream:
         as_json: bool,
         plain: bool = False,
         verbose: bool = False,
-        agents: Path | None = None,
     ) -> None:
         self._stream = stream
         self._ascii = plain or "utf" not in (getattr(stream, "encoding", None) or "utf-8").lower()
@@ -136,7 +139,6 @@ class Stream:
         self._colourful = is_colourful(stream) and not plain
         self._colours: dict[str, int] = {}
         self._verbose = verbose
-        self._agents = agents
         self._calls = Calls()
         self._trouble = Trouble()
         self._long = LongTurns()
@@ -158,14 +160,7 @@ class Stream:
             if self._json:
                 write(self._stream, safe_json(line.encoded().decode(), self._stream) + "\n")
             else:
-                self.event(self._with_place(line))
-
-    def _with_place(self, line: Line) -> AnyEvent:
-        """Return the event to show; an image with the whole path of its file."""
-        shown, agents = line.shown, self._agents if line.root is None else line.root / "agents"
-        if isinstance(shown, events.ImageSeen) and shown.path and agents is not None:
-            return replace(shown, path=str(agents / line.event.agent / shown.path))
-        return shown
+                self.event(line.shown)
 
     def standing(self, shown: TeamShown, now: str) -> None:
         """Print the state of a team at that time (RFC 3339): who does what, who is stuck."""
