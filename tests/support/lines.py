@@ -149,6 +149,13 @@ def hear(word: str) -> str:
     raise SystemExit(0)
 
 
+def flood() -> None:
+    """Write a line that has no end."""
+    while True:
+        sys.stdout.write("x" * 10_000)
+        sys.stdout.flush()
+
+
 def main(manner: str) -> None:
     hear("hello")
     if manner == "mute":
@@ -200,6 +207,12 @@ def play(text: str) -> None:
         case "long":
             say("text " + "x" * 300_000)
             time.sleep(100)
+        case "endless":
+            flood()
+        case "flood":  # once its turn is over
+            say("over completed done")
+            time.sleep(0.5)
+            flood()
         case "dies":
             sys.stderr.write("out of luck\n")
             sys.exit(3)

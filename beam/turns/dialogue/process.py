@@ -21,12 +21,14 @@ from beam.agents.link import (
     ErrorListener,
     Intent,
     Link,
+    Over,
     Ready,
     Send,
     Step,
     Stirred,
 )
 from beam.base.clock import Awake, Clock
+from beam.model.events import AgentExited
 from beam.process import spawn
 from beam.turns.calls import CallAnswer
 from beam.turns.input import TurnInput
@@ -49,6 +51,7 @@ class LinkProcess(AgentProcess):
         self.broken: Broken | None = None
         self._clock = Awake(clock)  # between two turns, when nobody asks it, it stands still
         self._line_bytes = input.limits.line_bytes
+        self._is_cut = False  # one of its lines was too long
         self._steps: deque[Step] = deque()
         self._is_taking = False
         self._out: deque[bytes | None] = deque()  # null: the end of stdin
@@ -71,7 +74,7 @@ class LinkProcess(AgentProcess):
             on_error_line=self.link.error_line if isinstance(self.link, ErrorListener) else None,
             stdin=True,
             confinement=input.confined.within(env),
-            line_bytes=input.limits.line_bytes,
+            line_bytes=self._line_bytes + 1,  # so that only a line that is too long has as many
             stderr_lines=input.limits.stderr_lines,
         )
         self.attach(child)
@@ -108,18 +111,26 @@ class LinkProcess(AgentProcess):
 
     def finish(self, ended: spawn.Ended, stopped_by: str | None) -> None:
         """Tell the link that the process ended."""
-        self._take(self.link.end(self.exit_of(ended, stopped_by)))
+        steps = self.link.end(self.exit_of(ended, stopped_by))
+        self._take(step for step in steps if not (self._is_cut and isinstance(step, Over)))
+
+    def exited(self, ended: spawn.Ended, stopped_by: str | None) -> AgentExited:
+        return super().exited(ended, stopped_by or (self.unfit if self._is_cut else None))
 
     def exit_of(self, ended: spawn.Ended, stopped_by: str | None) -> Exit:
         """Return the end of the process as the adapter's `Exit`."""
         return Exit(code=ended.code, signal=ended.signal, stderr_tail=ended.stderr_tail, stopped_by=stopped_by)
 
     def _line(self, line: bytes) -> None:
-        if self.broken is None:
+        if self.broken is None and len(line) <= self._line_bytes:
             self._take(self.link.line(line, self._clock.monotonic()))
 
     def _long_line(self) -> None:
-        self._take([Broken(reason=f"it sent a frame of more than {self._line_bytes} bytes")])
+        most = self._line_bytes
+        self._take([Broken(reason=f"it sent a line of more than {most} bytes, the limit (limits: line_bytes)")])
+        self._is_cut = True
+        if self._listener == self._idle:
+            self.child.end(0)
 
     def _take(self, steps: Iterable[Step]) -> None:
         """Carry out the steps in order; steps that result from one of them come after all of these."""

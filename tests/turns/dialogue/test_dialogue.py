@@ -12,7 +12,7 @@ import pytest
 from msgspec import Raw, structs
 
 from beam.agents.base import Capabilities, Card, Decoder, Exit, Host, Launch, Turn, Verdict
-from beam.agents.link import Query, Set
+from beam.agents.link import Link, Over, Query, Set
 from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, NotFoundError, UnsupportedError
 from beam.broker.build_request import order_of
@@ -31,7 +31,7 @@ from beam.turns.handle import TurnHandle
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.run import run
 from tests.support.context import Root
-from tests.support.lines import Lines
+from tests.support.lines import Lines, LinesLink
 from tests.support.turns import Recorded, handle, services, turn_input
 
 pytestmark = pytest.mark.acceptance
@@ -326,7 +326,7 @@ def test_a_tool_call_that_is_open_at_the_end_did_not_finish(tmp_path: Path) -> N
     ("text", "reason"),
     [
         ("garbage", "nobody understands '?'"),
-        ("long", "it sent a frame of more than 100000 bytes"),
+        ("long", "it sent a line of more than 100000 bytes, the limit (limits: line_bytes)"),
         ("unheard", "it did not answer in time"),
     ],
 )
@@ -336,6 +336,38 @@ def test_a_protocol_that_breaks_ends_the_turn_and_its_process(tmp_path: Path, te
     assert reason in (verdict.reason or "")
     assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [reason]
     assert played.all_gone()
+
+
+class Mourned(Lines):
+    """A face whose link tells of the end of a process in a turn as its own verdict, as those of real CLIs do."""
+
+    def link(self, turn: Turn, host: Host) -> Link:
+        class Mourner(LinesLink):
+            def end(self, exit: Exit) -> tuple[Over, ...]:
+                return (Over(verdict=Verdict(status=Status.FAILED, reason="ended by SIGKILL before it answered")),)
+
+        return Mourner(self.heard)
+
+
+@pytest.mark.parametrize("text", ["long", "endless"])
+def test_a_line_that_is_too_long_is_named_and_ends_the_turn_before_its_end(tmp_path: Path, text: str) -> None:
+    played, verdict = play(tmp_path, text, face=Mourned(), timeout=30.0)
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+    assert (verdict.reason or "").endswith("it sent a line of more than 100000 bytes, the limit (limits: line_bytes)")
+    assert played.handle.stop.reason is None and not played.journal.of(events.Text)
+    assert played.all_gone()
+
+
+def test_a_kept_process_that_writes_a_line_without_end_is_ended_before_the_next_turn(tmp_path: Path) -> None:
+    async def turns(played: Played) -> None:
+        assert (await played.turn("flood", session_id="s")).reply == "done"
+        await played.until(lambda: played.keeper.over("s") == "it exited")
+        assert (await played.turn("say on", session_id="s")).reply == "on"
+
+    played = scene(tmp_path, turns)
+    assert started(played) == [None, None]
+    (first, _) = played.journal.of(events.AgentExited)
+    assert first.stopped_by is not None and "a line of more than 100000 bytes" in first.stopped_by
 
 
 @pytest.mark.parametrize(
