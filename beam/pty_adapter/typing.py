@@ -86,7 +86,9 @@ async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) 
     profile = end.profile
     plain = command or not port.takes_pastes()
     by_line = profile.by_line or (plain and "\n" in text)
-    lines = text.rstrip("\n").split("\n") if by_line else [text]
+    if by_line or profile.at_cursor:  # a line editor shows an empty row for a line break at the end
+        text = text.rstrip("\n")
+    lines = text.split("\n") if by_line else [text]
     segments: list[Segment] = []
     for number, line in enumerate(lines):
         if number and not await port.until(lambda: _next_prompt(end, segments[-1]), NEXT_LINE_S):

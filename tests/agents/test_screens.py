@@ -170,10 +170,17 @@ def test_the_session_is_found_in_what_the_cli_writes_when_it_quits() -> None:
         ("opencode", "       ┃  Ask anything", "  ┃  Ask anything"),
         ("qwen", "    ✕ [API Error", "  ✕ [API Error: 401]"),
         ("codex", "  ■ error", "■ error"),
+        (
+            "copilot",
+            " ✗ Create made Permission to run this tool was denied due to the rules",
+            " ✗ You must be logged in",
+        ),
         ("copilot", " ● plain words", " ● MCP Servers reloaded: 0 servers connected"),
     ],
 )
-def test_a_row_of_an_answer_is_not_taken_for_one_of_the_screens_own(name: str, answered: str, own: str) -> None:
+def test_a_row_of_an_answer_or_of_a_tool_is_not_taken_for_one_of_the_screens_own(
+    name: str, answered: str, own: str
+) -> None:
     adapter = registry.adapter(name)
     assert isinstance(adapter, HasTerminal)
     profile = adapter.terminal.profile

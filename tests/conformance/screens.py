@@ -28,7 +28,7 @@ class Screen:
     None for the shell of the headless cells; `is_verbatim`: the answer is from its transcript; `logs_in`: it asks
     for a login where nobody has one; `runs`: its folder's settings, with which it runs a `{command}` after it wrote a
     file, where its model has no shell; `at_first`: the files under HOME of a person who was asked all that it asks at
-    its first start."""
+    its first start; `begins`: what is put before a prompt's `!` where the screen would take it for a command."""
 
     lookalike: str
     asks: Tool | None = None
@@ -36,6 +36,7 @@ class Screen:
     logs_in: bool = True
     runs: str = ""
     at_first: Mapping[str, str] = field(default_factory=dict)
+    begins: str = ""
 
 
 SCREENS = {
@@ -59,7 +60,10 @@ SCREENS = {
         lookalike="   ■■⬝⬝  esc interrupt\n  ┃\n  ┃  Ask anything\n  ┃  Build · x\n  ╹▀▀▀▀", logs_in=False
     ),
     "qwen": Screen(lookalike=f"⠹ Thinking... (esc to cancel, 2s)\n{RULE}\n!   Type your message\n{RULE}\n✕ [API Error"),
-    "copilot": Screen(lookalike=f"◎ Working esc esc interrupt\n{RULE}\n❯\n{RULE}\n❯ 1. Yes"),
+    "copilot": Screen(
+        lookalike=f"◎ Working esc esc interrupt\n{RULE}\n❯\n{RULE}\n❯ 1. Yes",
+        begins="Please ",
+    ),
     "aider": Screen(
         lookalike="> \nask> \nCreate new file? (Y)es/(N)o [Yes]: \n#### what\nthe end",
         is_verbatim=True,
@@ -135,7 +139,7 @@ class OnScreen(subject.Subject):
     def runs(self, command: str) -> str:
         """The prompt that makes the CLI run this command."""
         if self.data.shell is not None:
-            return self.data.shell.prompt(command=command)
+            return self.screen.begins + self.data.shell.prompt(command=command)
         settings = self.screen.runs.replace("{command}", json.dumps(command))
         (self.cli.project / self.data.folder_settings).write_text(settings)
         return self.data.write.prompt(path="made-before-the-command", text="x")

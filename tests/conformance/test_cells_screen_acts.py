@@ -16,7 +16,7 @@ def test_screen_read(subject: OnScreen) -> str:
     """The model wants to write a file and to run a command."""
     subject.leave()
     made = subject.cli.project / "made-by-reading"
-    wanted = subject.data.write.prompt(path=str(made), text="x")
+    wanted = subject.screen.begins + subject.data.write.prompt(path=str(made), text="x")
     if subject.data.shell is not None:
         wanted += " " + subject.data.shell.prompt(command=f"touch '{made}-2'")
     before = len(subject.model.prompts())
@@ -25,7 +25,8 @@ def test_screen_read(subject: OnScreen) -> str:
     assert outcome["status"] in ("completed", "denied"), done
     assert len(subject.model.prompts()) > before
     assert [path.name for path in subject.cli.project.iterdir() if "by-reading" in path.name] == []
-    assert subject.events("permission.asked", outcome["turn"]) == []
+    asked, decided = (subject.events(f"permission.{word}", outcome["turn"]) for word in ("asked", "decided"))
+    assert [ask["ask_id"] for ask in asked] == [each["ask_id"] for each in decided if each["by"] == "default"]
     denied = [denial["tool"] for denial in outcome["denials"] or ()]
     return f"{outcome['status']}: nothing was written, and nobody was asked" + (
         f"; denied: {', '.join(denied)}" if denied else ""
@@ -98,7 +99,7 @@ def test_screen_interrupt_command(subject: OnScreen) -> str:
 @on_screen("killed CLI on its screen")
 def test_screen_killed(subject: OnScreen) -> str:
     subject.leave()
-    process = subject.start("!stall", "--new")
+    process = subject.start(f"{subject.screen.begins}!stall", "--new")
     os.kill(subject.events("agent.started")[-1]["pid"], 9)
     outcome = subject.outcome(process)
     assert (outcome["status"], outcome["class"], outcome["reply"]) == ("failed", "crashed", None), outcome

@@ -73,6 +73,22 @@ def test_a_dialog_that_is_quoted_above_the_place_where_one_types_is_none(name: s
     assert reading.dialog is None and reading.idle
 
 
+def test_a_dialog_without_a_box_that_is_quoted_above_the_place_where_one_types_is_none() -> None:
+    quote = (SCREENS / "qwen-two.dialog.txt").read_text().partition("false}\n")[2].rstrip("\n")
+    for margin in ("", "  "):
+        screen = view_of(quoting(idle("qwen"), PROFILES["qwen"], quote, margin))
+        assert profiles.read(PROFILES["qwen"], screen).dialog is None
+
+
+def test_a_request_before_other_calls_is_told_with_them_and_none_of_them_is_picked_out() -> None:
+    block = profiles.read(PROFILES["qwen"], view_of((SCREENS / "qwen-two.dialog.txt").read_text())).block
+    assert block is not None and block.is_doubtful
+    question = question_of(block)
+    assert question.tool == "permission"
+    assert "WriteFile Writing to made-by-reading" in question.description
+    assert "Shell touch '/p/made-by-reading-2'" in question.description
+
+
 def test_every_screen_without_a_quotation_is_idle() -> None:
     assert set(PROFILES) == {"claude", "codex", "gemini", "opencode", "qwen", "copilot", "aider"}
     for name, profile in PROFILES.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from beam.agents import registry
 from beam.agents.base import HasTerminal
@@ -36,8 +37,9 @@ class KeyPort:
 
     def view(self) -> View:
         if self.shell:
-            rows = (*self.log, f">>> {self.typed}".rstrip())
-            return View(rows=rows, columns=60, row=len(self.log), column=4 + len(self.typed))
+            lines = self.typed.split("\n")
+            rows = (*self.log, *(f">>> {line}".rstrip() for line in lines))
+            return View(rows=rows, columns=60, row=len(rows) - 1, column=4 + len(lines[-1]))
         shown = "" if self.blind else self.typed
         composer = ("❯ " + shown.replace("\n", "\n  ")).rstrip().split("\n")
         return View(rows=(*self.log, RULE, *composer, RULE, "  ? for shortcuts"), columns=60)
@@ -153,6 +155,13 @@ def test_a_command_is_typed_plainly() -> None:
     port = KeyPort(CLAUDE)
     said(port, "/context", command=True)
     assert (port.pasted, port.pressed) == ([], ["/context", "\r"])
+
+
+def test_a_text_that_ends_with_line_breaks_is_taken_by_a_line_editor() -> None:
+    """It would show an empty row for each of them."""
+    port = KeyPort(structs.replace(PYTHON, by_line=False))
+    said(port, "a text\n\nwith a file\n\n")
+    assert (port.pasted, port.pressed) == (["a text\n\nwith a file"], ["\r"])
 
 
 def test_lines_are_typed_one_after_another_where_the_agent_reads_lines() -> None:

@@ -21,7 +21,7 @@ from beam.pty_adapter.typing import Claim, KeyPort
 from beam.turns.asks import Ask, Asks, Decision, Takes
 from beam.turns.request import Record
 from beam.turns.stop import Stop
-from beam.turns.terminal.question import Question, agrees, question_of, suggestions
+from beam.turns.terminal.question import Question, agrees, detail_of, question_of, suggestions
 from beam.turns.terminal.verdict import shown, stalled
 
 STILL_S = 0.5  # so long a dialog must stand: at its start an agent may draw it anew, with another choice
@@ -224,7 +224,7 @@ class Dialogs:
 
         def says_something() -> bool:
             found = now()
-            return found is None or not dialog.detail or bool(found.group(dialog.detail).strip())
+            return found is None or not dialog.detail or bool(detail_of(found))
 
         if not says_something():
             await self._port.until(says_something, DRAWN_S)

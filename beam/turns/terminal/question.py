@@ -54,7 +54,7 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
     """
     dialog = block.dialog
     subject = "" if block.is_doubtful else block.only_group(dialog.subject)
-    detail = "" if block.is_doubtful else _dedented(block.group(dialog.detail))
+    detail = "" if block.is_doubtful else detail_of(block)
     request = _request(block)
     description = detail or "\n".join(row for row in request.split("\n") if row.strip())
     call = None if block.is_doubtful else next((call for call in calls if _is_about(description, call)), None)
@@ -68,6 +68,11 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
         request=_still(_unmoved(block)),
         own=_still(detail or block.found),
     )
+
+
+def detail_of(block: Block) -> str:
+    """Return what the request in this block is about, without its frame; "" if that is not drawn."""
+    return _dedented(block.group(block.dialog.detail))
 
 
 def _offer(block: Block) -> str:

@@ -12,10 +12,12 @@ from msgspec import Raw
 
 from beam.agents.base import Turn
 from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.opencode.screen import profile as OPENCODE
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Access
 from beam.model.outcome import Class, Status
+from beam.model.screen_profile import Profile
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import TurnEnd
 from beam.turns.asks import Asks, Decision
@@ -42,6 +44,17 @@ UNNUMBERED = (
 TRUST_CHOSEN = (*UNNUMBERED[:5], "   No, exit", " ❯ Yes, I trust this folder", "", " Enter to confirm")
 FULL = (RULE, "  WARNING: Claude Code running in Bypass Permissions mode", "  ❯ 1. No, exit", "    2. Yes, I accept")
 TRUST = (RULE, " ❯ 1. Yes, I trust this folder", "   2. No, exit")
+BOX = "  ┃"
+SHELL = (
+    BOX,
+    "  ┃  △ Permission required",
+    "  ┃    # Shell command",
+    BOX,
+    "  ┃  $ touch zz",
+    BOX,
+    "  ┃   Allow once   Allow always   Reject   ⇆ select  enter confirm",
+    BOX,
+)
 DONE = ("● done", RULE, "❯ ", RULE)
 
 
@@ -56,6 +69,7 @@ class Desk:
         late: int = 1,
         trusted: bool = True,
         has_history: bool = False,
+        profile: Profile = CLAUDE,
     ) -> None:
         self.clock = FakeClock()
         self.keys: list[str] = []
@@ -64,7 +78,7 @@ class Desk:
         self.on_key: Callable[[str], tuple[str, ...] | None] = lambda key: DONE
         self.on_look: Callable[[], None] = lambda: None
         self.stop = Stop()
-        self.end = TurnEnd(CLAUDE, now=0.0)
+        self.end = TurnEnd(profile, now=0.0)
         self.asks = Asks("x", self._record, self.clock, 600.0)
         turn = Turn(text="hi", message_id="x-1", agent="x", access=access, folder_trusted=trusted)
         self.dialogs = Dialogs(turn, self._record, self, self.end, self.asks, self.stop, has_history=has_history)
@@ -182,22 +196,40 @@ def test_a_decision_that_comes_at_once_is_not_lost_on_an_agent_that_draws_before
     assert desk.dialogs.failed is None
 
 
-def test_a_request_that_says_nothing_yet_is_asked_for_once_it_does() -> None:
-    desk = Desk((RULE, " Bash command", "", "", "", " Do you want to proceed?", *YES_OR_NO[len(REQUEST) :]))
+@pytest.mark.parametrize(
+    ("profile", "frame", "whole", "key"),
+    [
+        (
+            CLAUDE,
+            (RULE, " Bash command", "", "", "", " Do you want to proceed?", *YES_OR_NO[len(REQUEST) :]),
+            YES_OR_NO,
+            "1",
+        ),
+        (OPENCODE, (*SHELL[:3], BOX, BOX, *SHELL[5:]), SHELL, "\r"),
+        (OPENCODE, (*SHELL[:2], BOX, BOX, BOX, *SHELL[5:]), SHELL, "\r"),
+    ],
+    ids=["claude", "opencode", "opencode-nothing"],
+)
+def test_a_request_that_says_nothing_yet_is_asked_for_once_it_does(
+    profile: Profile, frame: tuple[str, ...], whole: tuple[str, ...], key: str
+) -> None:
+    """Nothing but the rows of its box is nothing."""
+    desk = Desk(frame, profile=profile)
+    assert desk.end.reading.dialog is not None
     drawn = desk.now()
 
     def draw_or_decide() -> None:
         if desk.now() - drawn >= 2.0:
-            desk.show(YES_OR_NO)
+            desk.show(whole)
         for body in desk.written:
             if isinstance(body, events.PermissionAsked):
                 desk.on_look = lambda: None
                 desk.asks.decide(body.ask_id, Decision(by="ann", decision="allow"))
 
     desk.on_look = draw_or_decide
-    assert desk.answer() and desk.keys == ["1"]
+    assert desk.answer() and desk.keys == [key]
     (asked,) = (body for body in desk.written if isinstance(body, events.PermissionAsked))
-    assert asked.description == "touch zz"
+    assert asked.description.endswith("touch zz") and len(asked.description) <= len("$ touch zz")
 
 
 def test_without_a_decision_nothing_is_pressed() -> None:
