@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A gate for CI: an agent reviews a change, and the exit code decides. Usage: git diff | ci-gate.sh AGENT
 # Exit codes: 0 it said OK, 1 it found something, 2 the reviewer itself did not work. In CI set BEAM_TRUST=1.
-agent=${1:?usage: git diff | ci-gate.sh AGENT}
+[[ $# == 1 ]] || { echo "usage: git diff | ci-gate.sh AGENT" >&2; exit 2; }
+agent=$1
 answer=$(beam send "$agent" "Review this change. Begin with OK, or say what must be mended." - --once --timeout 10m)
 code=$?
 

@@ -2,7 +2,8 @@
 # One agent writes, another reviews, until the reviewer says OK. Usage: review-loop.sh WRITER REVIEWER TASK
 # Each keeps its own session, so they know what was said before.
 set -euo pipefail
-writer=${1:?usage: review-loop.sh WRITER REVIEWER TASK} reviewer=${2:?} task=${3:?}
+[[ $# == 3 ]] || { echo "usage: review-loop.sh WRITER REVIEWER TASK" >&2; exit 2; }
+writer=$1 reviewer=$2 task=$3
 
 draft=$(beam send "$writer" "$task")
 for round in 1 2 3; do

@@ -88,6 +88,12 @@ def test_the_gate_ends_with_the_code_that_it_promises(place: Cli, agent: str, co
     assert said in done.out
 
 
+@pytest.mark.parametrize("name", ["ci-gate.sh", "mailbox.sh", "review-loop.sh"])
+def test_an_example_without_its_arguments_says_what_it_takes_and_finds_nothing(place: Cli, name: str) -> None:
+    done = run(place, name)
+    assert (done.code, done.out) == (2, "") and done.err.startswith("usage: ") and f"{name} " in done.err
+
+
 def test_the_gate_lets_an_approved_change_through(place: Cli) -> None:
     done = run(place, "ci-gate.sh", "reviewer", stdin="+ a second thought\n")
     assert (done.code, done.out) == (0, "OK, ship it.\n")
