@@ -14,17 +14,7 @@ from tests.conformance.adapters import ADAPTERS, CLIS, COLUMNS, Column, columns,
 from tests.conformance.cases import FAILS
 from tests.conformance.screens import SCREENS
 
-NOT_RUN = (
-    "qwen-terminal",
-    "copilot-terminal",
-    "aider-terminal",
-)  # until the next `make conformance`: columns with gaps
-CELLS = [
-    (column, case)
-    for case in written.all_cases().values()
-    for column in columns(case.faces)
-    if column.id not in NOT_RUN
-]
+CELLS = [(column, case) for case in written.all_cases().values() for column in columns(case.faces)]
 UNSEEN = {
     "checkpoints",
     "commands",
@@ -71,7 +61,6 @@ def test_every_case_is_in_it_and_every_cell_names_the_test_that_makes_it() -> No
         (Column(column.adapter, column.face).id, name): one.test
         for column in table.adapters
         for name, one in column.cells.items()
-        if Column(column.adapter, column.face).id not in NOT_RUN
     }
     assert named == {(column.id, case.name): case.test_id(column) for column, case in CELLS}
 
@@ -92,8 +81,7 @@ def test_the_modes_follow_each_other_and_a_row_is_only_in_those_of_its_case() ->
     assert faces == sorted(faces, key=matrix.FACES.index)
     for face in matrix.FACES:
         cases, found = matrix.of_mode(read, face)
-        whole = [column for column in found if Column(column.adapter, column.face).id not in NOT_RUN]
-        assert all(set(column.cells) == {case.name for case in cases} for column in whole), face
+        assert all(set(column.cells) == {case.name for case in cases} for column in found), face
 
 
 def test_every_capability_has_a_case() -> None:
@@ -103,7 +91,7 @@ def test_every_capability_has_a_case() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in COLUMNS if name not in NOT_RUN])
+@pytest.mark.parametrize("name", COLUMNS)
 def test_what_a_card_claims_works_and_what_works_is_claimed(name: str) -> None:
     column = COLUMNS[name]
     can = registry.adapter(column.adapter).card.faces[column.face]
