@@ -209,13 +209,15 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def open_to_write(path: Path, flags: int) -> int:
-    """Return a descriptor of the plain file for writing with these flags; O_CREAT creates it, private.
+def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) -> int:
+    """Return a descriptor of the plain file for writing with these flags; O_CREAT creates it, private. With
+    `directory_fd`, an open directory, it is the file of that name in it, wherever the path leads.
 
     Raises OSError, and RefusedFileError for anything but a plain file.
     """
     try:
-        handle = os.open(path, flags | _NO_WAITING | os.O_NOFOLLOW, _FILE_MODE)
+        name = path if directory_fd is None else path.name
+        handle = os.open(name, flags | _NO_WAITING | os.O_NOFOLLOW, _FILE_MODE, dir_fd=directory_fd)
     except OSError as error:
         raise _refusal(path, error) from error
     _checked(path, handle)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,7 @@ from beam.conversations.result import ReplayCounts
 from beam.model import events
 from beam.model.events import Event, MessageQueued, TurnFinished
 from beam.model.message import Message, base_of
+from beam.proxy.place import Place
 from beam.secrets.redact import redact
 from beam.turns.replay import RecordedTurn, without_source
 
@@ -51,8 +53,10 @@ class Recorder:
     """
 
     def __init__(self, folder: Path, *, adds: bool = False) -> None:
-        _check_folder(folder)
+        nearest = _check_folder(folder)
         self.folder = folder
+        self._missing = list(folder.relative_to(nearest).parts)
+        self._place = self._held(Place(nearest))  # agents may put a link in the folder's place later
         self._failure: BeamError | None = None
         self._adds = adds
         self._open: dict[str, list[Event]] = {}
@@ -92,6 +96,11 @@ class Recorder:
 
         return both
 
+    def _held(self, place: Place) -> Place:
+        """Return the same folder, which is open as long as this recorder is used."""
+        weakref.finalize(self, place.close)
+        return place
+
     def _write(self, agent: str, turn: list[Event]) -> None:
         if any(isinstance(event, events.Notice) and event.code == "replayed" for event in turn):
             return
@@ -99,12 +108,14 @@ class Recorder:
         lines = b"".join(events.encode(without_source(event)) + b"\n" for event in turn)
         is_first = path.name not in self._begun and not self._adds
         self._begun.add(path.name)
-        files.make_directory(self.folder)
+        while self._missing:
+            self._place = self._held(Place(self._place.path / self._missing[0], within=self._place))
+            del self._missing[0]
         if is_first:
-            files.replace(path, lines)
+            self._place.put(path.name, lines)
             return
         with files.disk("write", path):
-            handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            handle = self._place.to_append(path.name)
             try:
                 size = os.fstat(handle).st_size
                 try:
@@ -116,13 +127,15 @@ class Recorder:
                 os.close(handle)
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise DiskError where a folder of this path can't be made or written. Nothing is made."""
+def _check_folder(folder: Path) -> Path:
+    """Return the folder, or the nearest one above that is there. Nothing is made. Raises DiskError where a folder of
+    this path can't be made or written."""
     nearest = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
     if not nearest.is_dir():
         raise DiskError(f"can't record into {folder}: {nearest} is no folder", "name a folder", subject=str(folder))
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise DiskError(f"can't record into {folder}: {nearest} can't be written", "name another", subject=str(folder))
+    return nearest
 
 
 class Replay:

@@ -47,6 +47,12 @@ class Place:
                 os.unlink(name, dir_fd=self._fd)
             return os.open(name, _NEW, 0o600, dir_fd=self._fd)
 
+    def to_append(self, name: str) -> int:
+        """Return a descriptor that adds to the file of that name, which is made if it is not there. Raises OSError, and
+        RefusedFileError for anything but a plain file."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        return files.open_to_write(self.path / name, flags, directory_fd=self._fd)
+
     def put(self, name: str, data: bytes) -> None:
         """Write a whole file; readers see the old one or the new one. Raises DiskError."""
         temporary = f".{name}.{os.getpid()}.tmp"

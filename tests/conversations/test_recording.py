@@ -114,6 +114,35 @@ def test_a_recording_follows_no_link(tmp_path: Path) -> None:
     assert (target.read_text(), (folder / "claude.jsonl").is_symlink()) == ("mine", False)
 
 
+@pytest.mark.parametrize("adds", [False, True])
+def test_a_folder_that_is_swapped_for_a_link_leads_no_turn_elsewhere(tmp_path: Path, adds: bool) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "claude.jsonl").write_text("mine")
+    folder = recorded(tmp_path / "r", ("a", "1"))
+    recorder = Recorder(folder, adds=adds)
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(home)
+    for number, text in enumerate("bc", 1):
+        for event in turn(text, text, number):
+            recorder.take(event)
+    recorder.check()
+    assert ((home / "claude.jsonl").read_text(), [each.name for each in home.iterdir()]) == ("mine", ["claude.jsonl"])
+    assert answers(Replay(tmp_path / "moved", "strict"), "b", "c") == ["b", "c"]
+
+
+def test_a_link_that_stands_where_the_folder_would_be_made_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    recorder = Recorder(tmp_path / "r" / "deep")
+    (tmp_path / "r").symlink_to(home)
+    for event in turn("a", "1"):
+        recorder.take(event)
+    with pytest.raises(DiskError):
+        recorder.check()
+    assert list(home.iterdir()) == []
+
+
 def test_a_turn_that_cannot_be_written_goes_on_and_is_reported_after_it(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     (tmp_path / "r").write_text("in the way")
