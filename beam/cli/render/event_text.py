@@ -21,7 +21,8 @@ def is_internal(event: AnyEvent) -> bool:
         case events.Notice():
             return event.code in _INTERNAL_NOTICES
         case events.ControlDone():
-            return event.ok and event.verb in _TOLD_BY_THEMSELVES
+            is_lack = event.verb == "query" and event.code == "unsupported"  # whoever asked was told
+            return is_lack or (event.ok and event.verb in _TOLD_BY_THEMSELVES)
         case events.AgentStarted() | events.AgentKept() | events.AgentExited() | events.SessionResumed():
             return True
         case events.ContextUsed():

@@ -158,6 +158,15 @@ def test_a_once_session_is_named_by_the_end_of_its_id() -> None:
     assert Line(event, lane="1m865k7j9z1qaz4").qualified.agent == "a:1m865k7j9z1qaz4", "a cursor needs the whole"
 
 
+def test_that_a_cli_does_not_tell_something_is_no_line_and_any_other_refusal_is_one() -> None:
+    lack = events.ControlDone(control_id="c", verb="query", ok=False, code="unsupported", message="a does not tell 'x'")
+    assert lines(lack) == []
+    (failed,) = lines(events.ControlDone(control_id="c", verb="query", ok=False, code="failed", message="it is gone"))
+    assert "! query refused: it is gone" in failed
+    (steered,) = lines(events.ControlDone(control_id="c", verb="steer", ok=False, code="unsupported", message="no"))
+    assert "! steer refused: no" in steered
+
+
 def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_it_used() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=False)
