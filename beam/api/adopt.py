@@ -30,6 +30,8 @@ from beam.trust import ledger
 
 _MOST_ENTRIES = 200_000  # of one agent; a root that beam made stays far below
 _MOST_BYTES = 4 << 30
+_MOST_DEPTH = 32
+_PIECE = 1 << 20
 # Requests are of the moment, and asks are made anew from the journal.
 _LEFT_OUT = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve", "control", "asks"})
 
@@ -240,19 +242,23 @@ class _Room:
         """Count one more file. Raises DiskError if the limit is exceeded."""
         self.entries -= 1
         self.bytes -= size
-        if self.entries < 0 or self.bytes < 0:
-            raise _odd(path, "is more than an agent of beam has")
+        if self.entries < 0:
+            raise _odd(path, f"is one file too many: {_MOST_ENTRIES} of one agent are adopted at the most")
+        if self.bytes < 0:
+            raise _odd(path, f"has {size} bytes: {_MOST_BYTES} of one agent are adopted at the most")
 
 
 def _odd(path: Path, what: str) -> BeamError:
     return DiskError(f"{text(path)} {what}", "remove it, or the whole root", subject=text(path))
 
 
-def _copy(source: Path, target: Path, room: _Room) -> None:
+def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
     """Copy directories and plain files; leave out sockets and temporary files.
 
     Raises DiskError for a link, or anything else that beam does not make.
     """
+    if depth > _MOST_DEPTH:
+        raise _odd(source, f"is nothing that beam made: it lies {depth} folders deep")
     with files.disk("copy", source):
         target.mkdir(0o700)
         for name in files.names(source):
@@ -262,18 +268,28 @@ def _copy(source: Path, target: Path, room: _Room) -> None:
             if name in _LEFT_OUT or stat.S_ISSOCK(found.st_mode):
                 continue
             if stat.S_ISDIR(found.st_mode):
-                _copy(path, target / name, room)
+                _copy(path, target / name, room, depth + 1)
             elif stat.S_ISREG(found.st_mode):
-                _copy_file(path, target / name)
+                _copy_file(path, target / name, found.st_size)
             else:
                 raise _odd(path, "is nothing that beam made")
     files.sync_directory(target)
 
 
-def _copy_file(source: Path, target: Path) -> None:
+def _copy_file(source: Path, target: Path, size: int) -> None:
+    """Copy so many bytes; what is zeros takes no room in the copy. Raises DiskError if there are more."""
     with files.opened(source) as reader:
         handle = files.open_to_write(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as writer:
-            shutil.copyfileobj(reader, writer, 1 << 20)
+            left = size
+            while left and (piece := reader.read(min(left, _PIECE))):
+                left -= len(piece)
+                if piece.count(0) == len(piece):
+                    writer.seek(len(piece), os.SEEK_CUR)
+                else:
+                    writer.write(piece)
+            if reader.read(1):
+                raise _odd(source, "became longer while it was copied")
+            writer.truncate(size - left)
             writer.flush()
             os.fsync(writer.fileno())
