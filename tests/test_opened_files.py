@@ -45,6 +45,7 @@ REASONS = {
     ("process/landlock.py", "posix.open"): "runs in the guard, without beam's modules; O_PATH opens no file's content",
     ("process/table.py", "posix.open"): "/proc",
     ("proxy/doors.py", "open"): "/proc",
+    ("proxy/place.py", "os.open"): "new files and folders, by name in a folder that is held open, following no link",
     ("teams/hook.py", "posix.open"): "runs alone, without beam's modules; it never waits and follows no link",
     ("testing/fake_model/script.py", "open"): "a person names it in this command, and may mean a pipe",
     ("testing/fake_model/server.py", "open"): "a log that a person names in this command",
