@@ -6,7 +6,9 @@ takes what follows for keys: a line break for enter, `y` for yes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from codecs import IncrementalDecoder, getincrementaldecoder
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -66,8 +68,13 @@ def parser_class() -> type[XTermParser]:
     return Parser
 
 
+def decoder_class(encoding: str) -> Callable[[], IncrementalDecoder]:
+    """Return a decoder for which bytes that are no text are U+FFFD: with Textual's own they end the board."""
+    return partial(getincrementaldecoder(encoding), "replace")
+
+
 def keep_as_text() -> None:
-    """Have Textual's driver of terminals use that parser: it has no option for it."""
+    """Have Textual's driver of terminals use that parser and decoder: it has no option for them."""
     from textual.drivers import linux_driver
 
-    vars(linux_driver)["XTermParser"] = parser_class()
+    vars(linux_driver).update(XTermParser=parser_class(), getincrementaldecoder=decoder_class)

@@ -10,7 +10,7 @@ pytest.importorskip("textual")
 
 from textual import events
 
-from beam.board.pasted import Pastes, parser_class
+from beam.board.pasted import Pastes, decoder_class, keep_as_text, parser_class
 
 START, END = "\x1b[200~", "\x1b[201~"
 
@@ -41,3 +41,14 @@ def test_a_paste_may_be_cut_anywhere_and_keys_stay_keys() -> None:
         parts = [pastes.of(part) for part in (whole[:one], whole[one:two], whole[two:])]
         assert "".join(parts) == f"k{START}a\u241b[20\u241b[201b\r{END}"
     assert told("\x1b[A", "q", "\r") == [("key", "up"), ("key", "q"), ("key", "enter")]
+
+
+def test_bytes_that_are_no_text_are_a_sign_and_not_the_end_of_the_board(monkeypatch: pytest.MonkeyPatch) -> None:
+    from textual.drivers import linux_driver
+
+    for name in ("XTermParser", "getincrementaldecoder"):
+        monkeypatch.setattr(linux_driver, name, getattr(linux_driver, name))
+    keep_as_text()
+    decode = linux_driver.getincrementaldecoder("utf-8")().decode
+    assert decode(b"a\xff\xfeb\xc3") + decode(b"\xa9") == "a\ufffd\ufffdb\u00e9"
+    assert linux_driver.getincrementaldecoder is decoder_class
