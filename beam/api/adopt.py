@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -128,11 +127,11 @@ def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
     """
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
     with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(copy)  # of one that was killed
+        files.remove_tree(copy)  # of one that was killed
     _copy(source.agent(found.agent).dir, copy, _Room())
     if _look(AgentPaths(found.agent, copy), taken=False) != found:
         with files.disk("remove", copy):
-            shutil.rmtree(copy)
+            files.remove_tree(copy)
         raise UnfinishedError(
             f"{found.agent} in {text(source.root)} was changed since it was shown",
             "look at it again: beam doctor --adopt",
@@ -154,7 +153,7 @@ def _exchange(old: AgentPaths, copy: Path, new: AgentPaths, environ: Mapping[str
     if own is not None and is_vouched:
         ledger.remember(new.dir / AGENT_JSON, _digest(own), environ)
     with files.disk("remove", aside):
-        shutil.rmtree(aside)
+        files.remove_tree(aside)
 
 
 def _digest(data: bytes) -> str:

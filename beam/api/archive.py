@@ -7,7 +7,6 @@ before makes the operation fail; after it, the message's sender is refused.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 
 from beam.api.find import all_paths, queue_of
@@ -82,7 +81,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
         finally:
             journal.close()
         crash_point("rename.recorded")
-        shutil.rmtree(context.home.turns_of(paths), ignore_errors=True)
+        files.remove_tree(context.home.turns_of(paths), ignore_errors=True)
     return f"{name} is called {new} now"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -312,7 +311,7 @@ def _old_segments(paths: AgentPaths, state: State) -> list[str]:
 
 def _remove_tree(path: Path) -> bool:
     with files.disk("remove", path):
-        shutil.rmtree(path)
+        files.remove_tree(path)
     return True
 
 

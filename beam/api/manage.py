@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -221,11 +220,11 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
         away = paths.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", paths.dir):
-            shutil.rmtree(away, ignore_errors=True)  # what a purge that was killed left
+            files.remove_tree(away, ignore_errors=True)  # what a purge that was killed left
             paths.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
-            shutil.rmtree(away)
+            files.remove_tree(away)
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
-            shutil.rmtree(turns, ignore_errors=True)
+            files.remove_tree(turns, ignore_errors=True)
         files.remove(context.home.search)  # it has texts of these journals
     waiting_note = f"; {waited} waited, and who waits for an answer is told" if waited else ""
     return f"{name} and all its messages and events are gone{waiting_note}{_stay(context, name)}"

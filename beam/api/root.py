@@ -132,12 +132,11 @@ def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hi
 def take_away(home: RootPaths) -> str:
     """Remove what beam put into the root, and the root itself if nothing else is in it. Return what was done, as
     text."""
-    import shutil
 
     for path in (*(home.root / name for name in _NAMES), home.turns):
         with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                files.remove_tree(path)
             else:
                 path.unlink()
     with files.disk("look at", home.root):

@@ -209,6 +209,43 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
+def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
+    """Remove the directory with all that is in it, however deep: an agent may nest directories without end. No link is
+    followed. Raises OSError, unless errors are ignored."""
+    import shutil
+
+    try:
+        shutil.rmtree(path, ignore_errors=ignore_errors)
+    except RecursionError:
+        with contextlib.suppress(OSError):
+            _flatten(path)
+        shutil.rmtree(path, ignore_errors=ignore_errors)
+
+
+def _flatten(path: Path) -> None:
+    """Move each directory below this one into it."""
+    top = open_directory(path, follow=False)
+    try:
+        waiting, number = _directories_in(top), 0
+        while waiting:
+            inner = os.open(waiting.pop(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+            try:
+                for name in _directories_in(inner):
+                    number += 1
+                    moved = f".{os.urandom(8).hex()}-{number}"
+                    os.rename(name, moved, src_dir_fd=inner, dst_dir_fd=top)
+                    waiting.append(moved)
+            finally:
+                os.close(inner)
+    finally:
+        os.close(top)
+
+
+def _directories_in(directory_fd: int) -> list[str]:
+    with os.scandir(directory_fd) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
 def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) -> int:
     """Return a descriptor of the plain file for writing with these flags; O_CREAT creates it, private. With
     `directory_fd`, an open directory, it is the file of that name in it, wherever the path leads.

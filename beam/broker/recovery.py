@@ -9,7 +9,6 @@ step is idempotent.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -72,7 +71,7 @@ def _recover(log: AgentLog) -> str | None:
         message = Waiting(log).read(entry)
         if message is not None:
             _recover_claimed(log, entry, message)
-    shutil.rmtree(log.context.home.turns_of(log.paths), ignore_errors=True)
+    files.remove_tree(log.context.home.turns_of(log.paths), ignore_errors=True)
     remove_words(log)
     turn = log.state.open_turn
     if turn is not None and turn.message_id is None:

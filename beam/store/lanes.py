@@ -98,19 +98,18 @@ def make(agent: AgentPaths) -> None:
     where = folder(agent)
     if where.is_dir() or not (agent.dir / "once").is_dir():
         return
-    import shutil
 
     left = entered(agent)
     made = where.with_name(f".{_NAME}.{os.getpid()}.tmp")
     with files.disk("make", where):
-        shutil.rmtree(made, ignore_errors=True)
+        files.remove_tree(made, ignore_errors=True)
         made.mkdir(0o700)
         for lane in left:
             _make_file(made / lane.dir.name)
         try:
             made.rename(where)  # over an empty one at most: whoever was quicker looked at the same lanes
         except OSError:
-            shutil.rmtree(made, ignore_errors=True)
+            files.remove_tree(made, ignore_errors=True)
             if not where.is_dir():
                 raise
             return

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from beam.agents.base import Launch
+from beam.base import files
 from beam.base.errors import BeamError
 from beam.model import events
 from beam.process import spawn, tree
@@ -115,7 +115,7 @@ class AgentProcess:
         with contextlib.suppress(BeamError, OSError):  # who waited for its end was told
             await asyncio.shield(self.ended)
         if self.owns_scratch:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            files.remove_tree(self.scratch, ignore_errors=True)
 
     def drop(self) -> None:
         """Free its resources without waiting; the guard ends the process."""

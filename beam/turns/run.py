@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -110,7 +109,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             via=order.message.options.via or "auto",
         )
         record(started, sync=True)
-        shutil.rmtree(order.scratch, ignore_errors=True)
+        files.remove_tree(order.scratch, ignore_errors=True)
         return _finish(order, record, refusal(error), stop, None, clock.monotonic() - began)
     crash_point("turn.before")
     record(started, sync=True)
@@ -135,7 +134,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
         await services.poll_last()
     finally:
         if order.recorded is None and (keeper is None or not keeper.needs(order.scratch)):
-            shutil.rmtree(order.scratch, ignore_errors=True)
+            files.remove_tree(order.scratch, ignore_errors=True)
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began

@@ -1,0 +1,33 @@
+"""A tree that an agent made is removed, whatever it is like."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from beam.base import files
+
+
+def nested(top: Path, depth: int) -> None:
+    """Folders in each other, deeper than any path is long."""
+    top.mkdir()
+    inner = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=inner)
+        os.symlink("../mine", "link", dir_fd=inner)
+        below = os.open("d", os.O_RDONLY, dir_fd=inner)
+        os.close(inner)
+        inner = below
+    os.close(inner)
+
+
+def test_folders_of_any_depth_are_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    for number, ignored in enumerate((False, True)):
+        top = tmp_path / str(number)
+        nested(top, 1500)
+        (top / "home").symlink_to(tmp_path / "mine")
+        files.remove_tree(top, ignore_errors=ignored)
+        assert not top.exists()
+    assert (tmp_path / "mine" / "file").exists()
