@@ -28,6 +28,7 @@ from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
 _IMAGE = re.compile(rb'images/([0-9a-f]{32}\.[a-z]{3,4})"')
+_DEEPEST = 3000  # bytes of a path: names in the folder still make no path that is too long
 _MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
 What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"]
 
@@ -130,10 +131,20 @@ def _size(path: Path) -> int:
 
 
 def _with_all_below(path: Path) -> Iterator[Path]:
-    """Yield the path and everything below it, without what others remove meanwhile."""
+    """Yield the path and everything below it, without what others remove meanwhile, and without what lies so deep that
+    no path leads there: an agent may nest directories without end."""
     yield path
-    for folder, folders, names in os.walk(path):
-        yield from (Path(folder, name) for name in (*folders, *names))
+    waiting = [path] if not path.is_symlink() else []
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                found = list(entries)
+        except OSError:  # it is a file, or gone
+            continue
+        for entry in found:
+            yield Path(entry.path)
+            if len(os.fsencode(entry.path)) < _DEEPEST and entry.is_dir(follow_symlinks=False):
+                waiting.append(Path(entry.path))
 
 
 def _last_written(path: Path, now: float) -> float:

@@ -167,6 +167,21 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
     assert started == [place]
 
 
+def test_folders_that_an_agent_nested_without_end_do_not_end_it(root: Root) -> None:
+    answered(root)
+    at = root.place("box").images
+    files.make_directory(at)
+    handle = files.open_directory(at)
+    for _ in range(2500):
+        os.mkdir("d", dir_fd=handle)
+        inner = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    assert collect(root.context).removed == ()
+    files.remove_tree(at)
+
+
 def test_an_agent_that_is_held_is_left_alone_and_named(root: Root) -> None:
     for _ in range(3):
         answered(root)
