@@ -206,7 +206,7 @@ class _Turn:
     def _could_not_begin(self, error: BeamError, turn: int | None = None) -> TurnFinished:
         """Record the outcome of a message whose turn could not begin: its agent was removed, its settings are
         invalid, its session is in use, or there were too many shortages."""
-        from beam.turns.run import refusal
+        from beam.turns.outcome import refusal
 
         finished = events.turn_finished(refusal(error), attempt=self.message.attempt)
         crash_point("finish.before")

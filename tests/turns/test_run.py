@@ -28,8 +28,9 @@ from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.process import tree
 from beam.rules.rule import parse
 from beam.rules.ruleset import Ruleset
+from beam.turns.outcome import finished_of, held_to_structured, refusal
 from beam.turns.request import TurnRequest
-from beam.turns.run import finished_of, held_to_structured, refusal, run
+from beam.turns.run import run
 from beam.turns.stop import Reason, Stop
 from tests.support.context import Root
 from tests.support.turns import handle, services

@@ -1,0 +1,150 @@
+"""What the journal says of a turn: how it began, and its outcome, from the verdict and what beam itself knows.
+
+Starts and writes nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import msgspec
+
+from beam.agents.base import Capabilities, Face, Verdict
+from beam.base import durations
+from beam.base.errors import BeamError, LimitError, NotFoundError, ShortageError, UnsupportedError
+from beam.model import events
+from beam.model.events import TurnFinished, TurnStarted
+from beam.model.outcome import Class, SessionNote, Status, exit_code
+from beam.model.policy import is_answer
+from beam.model.rule_lists import RuleLists
+from beam.secrets.redact import redact_event
+from beam.turns import denied
+from beam.turns.login import link_in
+from beam.turns.replay import VIA
+from beam.turns.request import TurnRequest, most_of
+from beam.turns.ruled import is_denied_by_rule
+from beam.turns.stop import Stop
+
+STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
+
+
+def started_of(order: TurnRequest, face: Face, why: str | None) -> TurnStarted:
+    """Return the event with which the turn begins."""
+    return TurnStarted(
+        attempt=order.message.attempt,
+        owner=order.owner,
+        turn_key=order.turn_key,
+        adapter=order.adapter_name,
+        via=_via(order, face) or face,
+        why=why,
+        at_most=most_of(order),
+        rules=_rules_told(order),
+    )
+
+
+def refusal(error: BeamError) -> Verdict:
+    """Return the verdict on a turn that beam could not start: `limit`, or `failed` with a class."""
+    if isinstance(error, LimitError):
+        return Verdict(status=Status.LIMIT, reason=str(error))
+    by_type = {
+        UnsupportedError: Class.UNSUPPORTED,
+        NotFoundError: Class.NOT_INSTALLED,
+        ShortageError: Class.UNKNOWN,
+    }
+    class_ = next((word for kind, word in by_type.items() if isinstance(error, kind)), Class.BAD_REQUEST)
+    if isinstance(error, NotFoundError) and error.kind != "not_installed":
+        class_ = Class.BAD_REQUEST
+    return Verdict(status=Status.FAILED, class_=class_, reason=str(error))
+
+
+def held_to_structured(verdict: Verdict) -> Verdict:
+    """Return the verdict for a sender that requires structured evidence, for whom text from a screen is no answer."""
+    if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
+        return verdict
+    known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
+    return msgspec.structs.replace(
+        verdict,
+        status=Status.FAILED,
+        class_=Class.UNSUPPORTED,
+        reason=f"{known} that the turn was over, and structured evidence was required; `beam log` has what it wrote",
+        reply=None,
+    )
+
+
+def outcome_of(
+    order: TurnRequest,
+    verdict: Verdict,
+    stop: Stop,
+    face: Face | None,
+    duration_s: float,
+    *,
+    why: str | None = None,
+    heard: Sequence[str] = (),
+) -> TurnFinished:
+    """Return the outcome as it is recorded: as its sender requires it, with a link to log in, without secrets."""
+    if order.message.options.require == "structured" and face == "terminal":
+        verdict = held_to_structured(verdict)
+    outcome = msgspec.structs.replace(finished_of(order, verdict, stop, face, duration_s), why=why)
+    link = link_in((outcome.reason or "", *reversed(heard))) if outcome.class_ is Class.AUTH else None
+    if link is not None:
+        outcome = msgspec.structs.replace(outcome, login_url=link)
+    finished, blanked = redact_event(outcome)
+    return msgspec.structs.replace(finished, redacted=blanked)
+
+
+def tolerates(order: TurnRequest, status: Status) -> bool:
+    """Return whether the sender, or else the agent's settings, count this status as success."""
+    asked = order.message.options.tolerate
+    return status == (order.settings.tolerate if asked is msgspec.UNSET else asked)
+
+
+def _can(order: TurnRequest, face: Face | None) -> Capabilities:
+    return Capabilities() if face is None else order.adapter.card.faces[face]
+
+
+def finished_of(order: TurnRequest, verdict: Verdict, stop: Stop, face: Face | None, duration_s: float) -> TurnFinished:
+    """Return the outcome: the adapter's verdict, plus beam's own knowledge (who stopped the turn, how long it took)."""
+    can, access = _can(order, face), most_of(order)
+    verdict = denied.explain(denied.name_rules(verdict, functools.partial(is_denied_by_rule, order)), can, access)
+    status, class_, reason = verdict.status, verdict.class_, verdict.reason
+    if stop.reason is not None and status is not Status.COMPLETED:
+        limit, idle = durations.show(order.timeout), durations.show(order.idle_timeout)
+        status, class_, reason = {
+            "timeout": (Status.TIMEOUT, None, f"stopped after {limit}, the turn's timeout"),
+            "idle": (Status.TIMEOUT, Class.STALLED, f"stopped: no sign of life for {idle}"),
+            "cancelled": (Status.CANCELLED, None, f"stopped by {stop.by or 'a request'}"),
+            "interrupted": (Status.CANCELLED, None, f"stopped by {stop.by or 'a signal'}"),
+            "retries": (status, class_, reason),
+            "broken": (status, class_, reason),
+            "budget": (Status.LIMIT, None, f"the turn's budget is used up: {stop.why}"),
+            "unmatched": (Status.FAILED, Class.BAD_REQUEST, stop.why),
+        }[stop.reason]
+    session: SessionNote | None = verdict.session
+    if session is None and verdict.session_id is not None:
+        session = "resumed" if order.session_id is not None and not order.fork else "new"
+    model = verdict.model
+    if model is None and verdict.usage.output_tokens:  # a CLI that names no model took the one that it was given
+        model = order.message.options.model or order.settings.model
+    verdict = msgspec.structs.replace(
+        verdict, status=status, class_=class_, reason=reason, session=session, model=model
+    )
+    return events.turn_finished(
+        verdict,
+        attempt=order.message.attempt,
+        via=_via(order, face),
+        duration_s=round(duration_s, 3),
+        exit_code=0 if tolerates(order, status) else exit_code(status, class_),
+        denials=denied.denials_to_report(verdict.denials, can, access),
+        at_most=access,
+        rules=_rules_told(order),
+    )
+
+
+def _via(order: TurnRequest, face: Face | None) -> str | None:
+    return face if order.recorded is None else VIA
+
+
+def _rules_told(order: TurnRequest) -> RuleLists | msgspec.UnsetType:
+    """Return the rules that bind what this turn sends; left out where there are none."""
+    return order.rules.lists if order.rules.rules else msgspec.UNSET

@@ -1,0 +1,172 @@
+"""Run a turn on its face, behind a proxy or not, and return the verdict on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET
+
+from beam.agents.base import Capabilities, Face, HasHistory, HasTerminal, Host, Turn, Verdict
+from beam.base.errors import BeamError, DiskError, ShortageError, UnsupportedError, UntrustedError
+from beam.model import events
+from beam.turns import confine
+from beam.turns import exec as exec_face
+from beam.turns.confine import Confined
+from beam.turns.handle import TurnHandle, TurnServices
+from beam.turns.input import TurnInput
+from beam.turns.keeper import ProcessKeeper
+from beam.turns.outcome import refusal
+from beam.turns.replay import replay_turn
+from beam.turns.request import TurnRequest, env_for_kept_process, host_of, turn_of
+
+if TYPE_CHECKING:
+    from beam.turns.model_proxy import Proxied
+
+F = TypeVar("F")
+
+_NAMED = 5  # files that a notice names
+
+
+async def verdict_on(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
+    """Run the turn on this face and return the verdict on it; a turn that can't begin has one, too.
+
+    Raises DiskError and ShortageError.
+    """
+    try:
+        if order.recorded is not None:
+            return replay_turn(order.recorded, services.record)
+        if order.untrusted is not None:
+            raise UntrustedError(order.untrusted, f"look at it, then: beam trust {order.base}")
+        if order.left_out:
+            names = ", ".join(order.left_out[:_NAMED]) + (", …" if len(order.left_out) > _NAMED else "")
+            text = f"{order.adapter_name} runs without {names}, which nobody trusted: beam trust"
+            services.record(events.Notice(code="left_out", text=text))
+        capabilities = order.adapter.card.faces[face]
+        if _needs_proxy(order, capabilities):
+            return await _proxied_verdict(order, face, services, handle)
+        return await _verdict_of(order, face, services, handle)
+    except (DiskError, ShortageError):
+        raise
+    except BeamError as error:
+        return refusal(error)
+
+
+def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
+    """Return whether a proxy stands between the agent and its model: it was asked for, or a budget is set that the CLI
+    itself can't keep."""
+    options = order.message.options
+    if options.model_calls is not UNSET or options.max_tokens is not UNSET:
+        return True
+    if (options.budget_usd or order.settings.budget_usd) is None or capabilities.budget:
+        return False
+    from beam.agents.model_route import router_of
+
+    return router_of(order.adapter_name) is not None
+
+
+async def _proxied_verdict(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
+    from beam.turns import model_proxy
+
+    if services.keeper is not None:
+        await services.keeper.end("the next turn has a proxy of its own")
+    order = msgspec.structs.replace(order, is_proxied=True)
+    async with model_proxy.running(order, handle) as proxied:
+
+        def poll() -> None:
+            model_proxy.write(proxied, services)
+            services.poll()
+
+        within = msgspec.structs.replace(services, keeper=None, poll=poll)
+        verdict = await _verdict_of(proxied.order, face, within, handle, proxied)
+    model_proxy.write(proxied, services)
+    return model_proxy.judged(verdict, proxied)
+
+
+async def _verdict_of(
+    order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle, proxied: Proxied | None = None
+) -> Verdict:
+    turn = turn_of(order, face, str(order.scratch))
+    host = host_of(order)
+    confined = await confine.confined(order.adapter.card, face, turn, order.own, version=order.landlock)
+    if (confinement_notice := confine.notice(confined, turn)) is not None:
+        services.record(confinement_notice)
+    if order.snapshots is not None and turn.access != "read":
+        from beam.turns.snapshot import recorded
+
+        once = order.message.options.once
+        services.record(await recorded(order.snapshots, Path(turn.cwd), order.environ, turn.agent, beside=once))
+    if face == "terminal" and isinstance(order.adapter, HasTerminal):
+        from beam.turns import terminal as terminal_face
+
+        history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
+        input = _input_of(order, turn, host, confined, services.keeper)
+        return await terminal_face.run_turn(_led(order.adapter.terminal, proxied), history, input, services, handle)
+    if face == "dialogue":
+        from beam.agents.link import HasDialogue
+        from beam.turns import dialogue as dialogue_face
+
+        if isinstance(order.adapter, HasDialogue):
+            if turn.attach and order.adapter.card.faces[face].attach == "inline":
+                from beam.turns.attached import with_contents
+
+                turn = with_contents(turn, follow=not order.from_agent)
+            input = _input_of(order, turn, host, confined, services.keeper)
+            began_ns = services.clock.now_ns()
+            verdict = await dialogue_face.run_turn(_led(order.adapter.dialogue, proxied), input, services, handle)
+            return _counted(order, verdict, services, began_ns)
+    if services.keeper is not None:
+        await services.keeper.end(f"the next turn runs on the {face} face")
+    if order.adapter.exec is None or face != "exec":
+        raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
+    input = _input_of(order, turn, host, confined, None)
+    return await exec_face.run_turn(_led(order.adapter.exec, proxied), input, services, handle)
+
+
+def _counted(order: TurnRequest, verdict: Verdict, services: TurnServices, began_ns: int) -> Verdict:
+    """Return the verdict with the tokens that the CLI tells only in its own files, if it ran on this machine."""
+    if order.settings.runner or not order.adapter.card.figures_in_files:
+        return verdict
+    from beam.turns.told_in_files import with_tokens
+
+    environ = {**order.environ, **order.settings.env}
+    counted = with_tokens(verdict, order.adapter_name, environ, since_ns=began_ns)
+    if counted is not verdict:
+        services.record(events.UsageSeen(usage=counted.usage, cost_usd=counted.cost_usd))
+    return counted
+
+
+def _led(face: F, proxied: Proxied | None) -> F:
+    """Return the adapter's face; with a proxy, one whose launches lead there."""
+    if proxied is None:
+        return face
+    from beam.turns.model_proxy import Rerouted
+
+    return cast(F, Rerouted(face, proxied.route))
+
+
+def _input_of(
+    order: TurnRequest, turn: Turn, host: Host, confined: Confined, keeper: ProcessKeeper | None
+) -> TurnInput:
+    """Return the input for the turn's face; `keeper` is None if processes end with their turns."""
+    keep = order.limits.keep if order.settings.keep is None else order.settings.keep
+    keep = 0.0 if keeper is None else keeper.idle_s(keep)
+    keeps = keep > 0
+    child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
+    return TurnInput(
+        turn=turn,
+        host=host,
+        turn_key=order.turn_key,
+        limits=order.limits,
+        environ=order.environ,
+        child_env={**order.settings.env, **order.folder_env, **child_env},
+        timeout=order.timeout,
+        idle_timeout=order.idle_timeout,
+        number=order.turn,
+        confined=confined,
+        unstarted=order.unstarted,
+        commands=order.message.options.via == "terminal" and not order.from_agent,
+        keep=keep,
+        folder_env=order.folder_env,
+    )
