@@ -167,6 +167,7 @@ def test_a_message_that_comes_while_its_lane_is_removed_is_kept(root: Root, monk
     assert started == [place]
 
 
+@pytest.mark.slow
 def test_folders_that_an_agent_nested_without_end_do_not_end_it(root: Root) -> None:
     answered(root)
     at = root.place("box").images
