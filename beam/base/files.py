@@ -35,6 +35,7 @@ MORE_TURN_FILES = 8  # of another turn beside it
 HELD_FILES = 2  # of an agent that is held: journal and lock
 _GONE = " (deleted)"  # how the system marks the path of what was removed meanwhile
 _FILE_MODE = 0o600
+_DEEP = 100  # directories in each other that `shutil.rmtree` removes, whatever called it
 _MANY = 16
 PIECE_BYTES = (
     4 << 20
@@ -214,12 +215,27 @@ def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
     followed. Raises OSError, unless errors are ignored."""
     import shutil
 
-    try:
-        shutil.rmtree(path, ignore_errors=ignore_errors)
-    except RecursionError:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        if _is_deep(path):
             _flatten(path)
-        shutil.rmtree(path, ignore_errors=ignore_errors)
+    shutil.rmtree(path, ignore_errors=ignore_errors)
+
+
+def _is_deep(path: Path) -> bool:
+    """Return whether directories are nested so deep below this one that a function that calls itself could not go
+    there."""
+    waiting = [(os.fspath(path), 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if depth == _DEEP:
+            return True
+        try:
+            with os.scandir(folder) as entries:
+                waiting += [(entry.path, depth + 1) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return True
+    return False
 
 
 def _flatten(path: Path) -> None:

@@ -22,11 +22,11 @@ class Failing:
     def __init__(self, real: object, number: int, after: int = 0) -> None:
         self.real, self.number, self.left = real, number, after
 
-    def __call__(self, *args: object) -> object:
+    def __call__(self, *args: object, **named: object) -> object:
         self.left -= 1
         if self.left < 0:
             raise OSError(self.number, os.strerror(self.number))
-        return self.real(*args)  # type: ignore[operator]
+        return self.real(*args, **named)  # type: ignore[operator]
 
 
 def test_a_published_file_is_private_whole_and_leaves_nothing_behind(tmp_path: Path) -> None:
