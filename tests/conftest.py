@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _LONGEST = {  # each waits more than it works
     "test_acceptance_asks.py",
+    "test_acceptance_holder.py",
     "test_acceptance_silence.py",
     "test_acceptance_tui.py",
     "test_cells_conversation.py",

@@ -23,13 +23,14 @@ from beam.model.message import Message
 from beam.process.environment import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
+from beam.store.queue import Queue
 from beam.turns.choice import BY_AUTO, why_not_kept
 from beam.turns.keeper import ReuseKey
 from beam.turns.request import face_of
 from beam.turns.stop import Stop
 
 _POLL_S = 0.2
-_SENDERS_S, _SENDERS_LOOK_S = 10.0, 0.1  # on a busy machine a worker needs seconds to start
+_SENDERS_S, _SENDERS_LOOK_S = 5.0, 0.1  # on a busy machine a worker needs seconds to start
 _LOOK_S = 1.0  # for what no notification tells: a root that is gone, a broker whose file was not seen
 
 
@@ -153,10 +154,12 @@ class Holder:
 
 
 async def leave_to_its_sender(paths: AgentPaths) -> None:
-    """Wait for a while until the sender of the declined message, or a broker, holds the agent."""
+    """Wait for a while until the sender of the declined message, or a broker, holds the agent, or held it and nothing
+    waits any more."""
+    queue = Queue(paths.queue, paths.put_lock)
     for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
         await asyncio.sleep(_SENDERS_LOOK_S)
-        if not is_free(paths.lock):
+        if not is_free(paths.lock) or next(queue.each("new"), None) is None:
             return
 
 

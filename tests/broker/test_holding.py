@@ -7,7 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from beam.broker.holding import Holder
+from beam.broker.holding import Holder, leave_to_its_sender
+from beam.store.queue import Queue
+from tests.support.context import Root
 
 
 def test_what_comes_later_than_the_first_is_no_longer_waited_for() -> None:
@@ -45,3 +47,21 @@ def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
     monkeypatch.setattr(holding.registry, "serves_here", lambda _: is_served)
     lease = SimpleNamespace(is_still=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
     assert Holder._why_let_go(cast(Any, SimpleNamespace(_lease=lease))) == why
+
+
+def test_a_message_that_its_sender_ran_meanwhile_is_waited_for_no_longer(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            queue.remove(queue.entries("new")[0])
+
+    root.put("box")
+    paths = root.place("box")
+    queue = Queue(paths.queue, paths.put_lock)
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    asyncio.run(leave_to_its_sender(paths))
+    assert len(looks) == 3
