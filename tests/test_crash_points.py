@@ -41,10 +41,10 @@ CONTROL = ("control.published", "control.before", "retry.published", "control.do
 EDIT = ("edit.rewritten",)
 ASKED = ("ask.recorded", "ask.shown")
 DECIDED = ("decision.recorded", "decision.shown")
-ASKED_BY_AN_AGENT = ("outbox.put", "outbox.taken", "outbox.removed")  # tests/test_acceptance_outbox.py
+ASKED_BY_AN_AGENT = ("outbox.put", "outbox.taken", "outbox.removed")  # tests/broker/test_acceptance_outbox.py
 REPAIR = ("repair.ended", "repair.noted")
 SEGMENT = ("segment.written", "segment.renamed", "segment.published")
-MOVED = (  # tests/test_acceptance_sessions.py
+MOVED = (  # tests/api/test_acceptance_sessions.py
     "archive.before",
     "archive.done",
     "restore.before",

@@ -17,7 +17,7 @@ from tests.support.cli import Cli, eventually
 from tests.support.markdown import rows
 from tests.support.painter import PAINTER
 from tests.support.repository import make_repository
-from tests.test_acceptance_diff import CLAUDE
+from tests.api.test_acceptance_diff import CLAUDE
 
 pytestmark = pytest.mark.acceptance
 PAGE = (Path(__file__).parents[1] / "docs" / "files.md").read_text()

@@ -48,7 +48,7 @@ ACP_TESTS = {
     "permission_modes": "test_with_edit_it_changes_files_of_the_folder_and_runs_nothing",
 }
 # beam's own, whatever the CLI.
-ARCHIVE = "test_acceptance_sessions.py::test_an_archived_session_takes_no_messages_and_comes_back_as_it_was"
+ARCHIVE = "api/test_acceptance_sessions.py::test_an_archived_session_takes_no_messages_and_comes_back_as_it_was"
 
 
 def card(name: str) -> Card:

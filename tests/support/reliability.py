@@ -90,12 +90,12 @@ CLAIMS = (
     Claim(
         "an agent is run by one process at a time",
         "a broker, ten `beam send` and a worker at once",
-        "test_acceptance_broker.py::test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time",
+        "broker/test_acceptance_broker.py::test_a_broker_ten_sends_and_a_worker_at_once_are_one_holder_at_a_time",
     ),
     Claim(
         "the same while beam is upgraded",
         "a broker of another version follows while a turn runs; `beam send` of both before, in between and after",
-        "test_acceptance_broker.py::"
+        "broker/test_acceptance_broker.py::"
         "test_a_broker_is_upgraded_while_a_turn_runs_and_the_agent_has_one_holder_at_all_times",
     ),
     Claim(
@@ -108,13 +108,13 @@ CLAIMS = (
     Claim(
         "two agents that answer each other stop at a limit",
         "20 hops, then exit code 7 and the reason",
-        "test_acceptance_rings.py::test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why",
+        "broker/test_acceptance_rings.py::test_two_agents_that_always_answer_each_other_stop_at_the_limit_and_say_why",
     ),
     Claim(
         "agents whose messages multiply stop at a limit",
-        f"every turn sends two messages: {figure('test_acceptance_rings', 'TREE_TURNS')} turns "
+        f"every turn sends two messages: {figure('broker.test_acceptance_rings', 'TREE_TURNS')} turns "
         "(`policy: thread_turns`, default 1,000), then exit code 7 and the reason",
-        "test_acceptance_rings.py::test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up_its_turns",
+        "broker/test_acceptance_rings.py::test_agents_whose_every_turn_sends_two_messages_stop_when_the_thread_used_up_its_turns",
     ),
 )
 

@@ -11,7 +11,7 @@ from tests.process.trees import TREES, in_folder, is_gone
 from tests.support.cli import Cli, eventually, kill_hard
 
 pytestmark = pytest.mark.acceptance
-PROGRAM = Path(__file__).parent / "process" / "trees.py"
+PROGRAM = Path(__file__).parent / "trees.py"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.support.asking import SEND, first_ask, place
 from tests.support.cli import Cli
 
 pytestmark = pytest.mark.acceptance
-TERMINALS = Path(__file__).parents[1] / "docs" / "terminals.md"
+TERMINALS = Path(__file__).parents[2] / "docs" / "terminals.md"
 ASKS_ON_A_LINE = """\
 import sys
 while True:

@@ -19,7 +19,7 @@ from tests.support import asking
 from tests.support.cli import Cli, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
-EXAMPLES = Path(__file__).parents[1] / "examples" / "notify"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "notify"
 AGENTS = "agents:\n  echo: {command: [cat]}\n  bad: {command: ['false']}\n"
 
 
