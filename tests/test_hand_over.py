@@ -52,6 +52,7 @@ class Relay:
             environ=root.environ,
             carry_out=carry_out,
             exposed=False,
+            stamps=root.context.stamps,
         )
         self.place = root.place(AGENT)
         self.inside = self.place.dir / "inside"

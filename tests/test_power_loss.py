@@ -82,6 +82,7 @@ class Scene:
             environ=environ,
             carry_out=carry_out,
             exposed=False,
+            stamps=(),
         )
         self.disk = Disk(base)
         self._claimed: tuple[str, int] | None = None

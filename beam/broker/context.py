@@ -11,10 +11,13 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
-from beam.config.resolve import Config, Resolved, load
+from beam.broker.stamp import Stamp, stamp_of
+from beam.config.resolve import USER_CONFIG_NAME, Config, Resolved, load
 from beam.model.message import NAME, Access, Message, base_of
 from beam.root import discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
+from beam.root.user_dirs import config_dir
+from beam.trust import ledger
 
 if TYPE_CHECKING:
     from beam.base.steps import Steps
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 class RootContext(Struct, frozen=True, kw_only=True):
     """One root as seen by one process. `carry_out`: what is done with requests of agents in their turns.
 
+    `stamps`: those of the configuration's files before they were read; whoever lives long compares them.
     `exposed`: whether the root lies where agents may write, so that what it holds may be anybody's; it was looked at
     when this was made, and `at_once` looks again.
     `recordings`: turns that are replayed in the place of the agents' own; None: every turn is the agent's.
@@ -40,19 +44,30 @@ class RootContext(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     carry_out: CarryOut
     exposed: bool
+    stamps: tuple[Stamp, ...]
     recordings: Recordings | None = None
 
     @classmethod
     def of(cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut) -> RootContext:
         """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
+        stamps = config_stamps(home, environ)
         config, exposed = _loaded(home, environ)
         ownership.check_filesystem(home, allow_fs=config.allow_fs)
-        return cls(home=home, config=config, clock=clock, environ=environ, carry_out=carry_out, exposed=exposed)
+        return cls(
+            home=home,
+            config=config,
+            clock=clock,
+            environ=environ,
+            carry_out=carry_out,
+            exposed=exposed,
+            stamps=stamps,
+        )
 
     def reloaded(self) -> RootContext:
         """Return the same with the configuration as its files are now. Raises ConfigError, DiskError."""
+        stamps = config_stamps(self.home, self.environ)
         config, exposed = _loaded(self.home, self.environ)
-        return structs.replace(self, config=config, exposed=exposed)
+        return structs.replace(self, config=config, exposed=exposed, stamps=stamps)
 
     def at_once(self) -> RootContext:
         """Return the same for one decision, which may come long after this was made: look now where the root lies."""
@@ -86,6 +101,11 @@ class RootContext(Struct, frozen=True, kw_only=True):
         """Return where the agent's files are, or those of one of its lanes."""
         paths = self.home.agent(agent)
         return paths if lane is None else paths.lane_of(lane)
+
+
+def config_stamps(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:
+    """Return the stamps of the files that decide how this root is configured, and whether its folder is trusted."""
+    return tuple(map(stamp_of, (home.config_file, config_dir(environ) / USER_CONFIG_NAME, ledger.store_path(environ))))
 
 
 def _loaded(home: RootPaths, environ: Mapping[str, str]) -> tuple[Config, bool]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from beam.broker.stamp import stamp_of
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 
@@ -113,13 +114,3 @@ def _changed_ns(path: str) -> int:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - a text needs no turning into one
     except OSError:
         return 0
-
-
-def stamp_of(path: Path) -> tuple[int, ...] | None:
-    """Return a stamp that differs after a change of the file, the directory, or its permissions; None if it does not
-    exist."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid

@@ -5,6 +5,7 @@ Does not depend on the precedence of files, or on the effect of a setting.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _KEYS = ("defaults", "agents", "limits", "policy", "notify", "env_profiles", "disable", "allow_fs")  # of every file
 ENV_PROFILES = "env_profiles"
 _LARGEST_FILE = 1 << 20
+_MOMENT_S = 0.2
 
 
 class ConfigFile(Struct, frozen=True, kw_only=True):
@@ -55,8 +57,24 @@ def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = 
 
     Raises ConfigError for anything that is no valid setting, DiskError if the file can't be read.
     """
-    data = read_bytes(path, follow=True)
+    data = _settled(path)
     return None if data is None else parse(data, path, adapters=adapters, parsed=parsed)
+
+
+def _settled(path: Path) -> bytes | None:
+    """Return the file's bytes. Where it was emptied a moment ago, wait: most programs empty a file, then write it."""
+    data = read_bytes(path, follow=True)
+    while data == b"" and _is_new(path):
+        time.sleep(_MOMENT_S / 20)
+        data = read_bytes(path, follow=True)
+    return data
+
+
+def _is_new(path: Path) -> bool:
+    try:
+        return 0 <= time.time() - path.stat().st_mtime < _MOMENT_S
+    except OSError:
+        return False
 
 
 def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -223,3 +224,30 @@ def test_a_variable_is_the_text_that_was_written_whatever_it_looks_like(tmp_path
         "F": "a",
         "G": "",
     }
+
+
+def test_a_file_that_was_emptied_a_moment_ago_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "beam.yaml"
+    path.write_text("")
+
+    def written(_: float) -> None:
+        path.write_text("agents: {late: {command: [cat]}}\n")
+
+    monkeypatch.setattr("beam.config.file.time.sleep", written)
+    read = file.read(path, adapters=ADAPTERS)
+    assert read is not None and list(read.agents) == ["late"]
+
+
+def test_an_empty_file_is_one_without_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "beam.yaml"
+    path.write_text("")
+    now = path.stat().st_mtime
+    pauses: list[float] = []
+    monkeypatch.setattr("beam.config.file.time.sleep", pauses.append)
+    monkeypatch.setattr("beam.config.file.time.time", lambda: now + 0.1 * len(pauses))
+    read = file.read(path, adapters=ADAPTERS)
+    assert read is not None and not read.agents
+    assert len(pauses) == 2, "it is waited for during a fifth of a second"
+    os.utime(path, (now - 1, now - 1))
+    assert file.read(path, adapters=ADAPTERS) is not None
+    assert len(pauses) == 2
