@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.api.test_acceptance_diff import CLAUDE
 from tests.support import asking
 from tests.support.cli import Cli, eventually
 from tests.support.markdown import rows
 from tests.support.painter import PAINTER
 from tests.support.repository import make_repository
-from tests.api.test_acceptance_diff import CLAUDE
 
 pytestmark = pytest.mark.acceptance
 PAGE = (Path(__file__).parents[1] / "docs" / "files.md").read_text()
