@@ -46,6 +46,7 @@ class LiveChat:
         self._order = "moderator" if moderator is not None else order
         self._speaker: str | None = None if moderator is not None else self.agents[0]
         self._facts: list[TurnFacts] = []
+        self._given: str | None = None  # who was given the floor while a turn ran
         self._now: tuple[NextTurn, TurnFacts] | None = None
         self._began: set[str] = set()
         self._spent = ""  # which budget is used up
@@ -64,6 +65,7 @@ class LiveChat:
             prompt = self._question = self._question or self._floor.question()
         else:
             prompt = self._floor.prompt(agent)
+        self._given = None
         turn = NextTurn(agent, prompt, agent not in self._began, choice)
         self._now = (turn, TurnFacts(agent, prompt))
         return turn
@@ -111,6 +113,9 @@ class LiveChat:
 
     def _pass_on(self, agent: str, text: str) -> None:
         """Say who speaks after this."""
+        if self._given is not None:
+            self._speaker, self._given = self._given, None
+            return
         if self._order == "moderator":
             self._speaker = None
             return
@@ -126,7 +131,7 @@ class LiveChat:
         elif named is None:
             self._over(f"{turn.agent} named nobody: {value_text(facts.reply)!r}")
         else:
-            self._speaker = named
+            self._speaker = self._given or named
 
     def _over(self, why: str, code: int = 0) -> None:
         if why and not self.why:
@@ -157,8 +162,8 @@ class LiveChat:
             self._pass_on(name, text)
 
     def give_floor(self, agent: str) -> None:
-        """Have this agent speak next."""
-        self._speaker = agent
+        """Have this agent speak next, after the turn that runs."""
+        self._speaker = self._given = agent
 
     def stop(self, why: str) -> None:
         """End the conversation."""

@@ -148,6 +148,22 @@ def test_a_person_who_names_an_agent_gives_it_the_floor(text: str, next_one: str
     assert speaker(chat) == "c"
 
 
+@pytest.mark.parametrize(("more", "then"), [({}, "a"), ({"order": "address"}, "b"), ({"moderator": "m"}, "m")])
+def test_who_is_given_the_floor_while_another_speaks_is_next_and_only_once(more: dict[str, Any], then: str) -> None:
+    chat = LiveChat(["a", "b", "c"], "x", **more)
+    if "moderator" in more:
+        speaker_once(chat, "a")
+    assert speaker_once(chat, "to nobody", floor="c") == "a"
+    assert speaker_once(chat, "@b") == "c"
+    assert speaker(chat) == then
+
+
+def test_who_is_given_the_floor_while_the_moderator_chooses_is_next() -> None:
+    chat = LiveChat(["a", "b"], "x", moderator="m")
+    assert speaker_once(chat, "a", floor="b") == "m"
+    assert speaker(chat) == "b"
+
+
 def test_by_address_it_ends_when_nobody_is_named_but_a_person_may_speak_without_a_name() -> None:
     chat = LiveChat(["a", "b"], "x", order="address")
     chat.step_in("In a's name, to nobody.", "a")
@@ -168,9 +184,11 @@ def test_a_moderator_names_the_speakers_and_ends_it_and_its_own_turns_do_not_cou
     assert (said, chat.why, chat.hops) == (["d", "b"], "m said that it is settled", 2)
 
 
-def speaker_once(chat: LiveChat, reply: str) -> str:
+def speaker_once(chat: LiveChat, reply: str, *, floor: str = "") -> str:
     turn = chat.next()
     assert turn is not None
+    if floor:
+        chat.give_floor(floor)
     outcome = Outcome(message_id="m-1", agent=turn.agent, turn=1, attempt=1, status=Status.COMPLETED, reply=reply)
     chat.on_ended(outcome, 1.0)
     return turn.agent

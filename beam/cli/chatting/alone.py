@@ -253,7 +253,7 @@ class AloneChat:
 
     def _live(self, columns: int) -> list[str]:
         rows = self._turns.live(columns)
-        waits = [one_line(f"  waits: {each.text}", columns - 1) for each in self._waiting[:3]]
+        waits = [f"  {one_line(f'waits: {each.text}', columns - 3)}" for each in self._waiting[:3]]
         if len(self._waiting) > 3:
             waits.append(f"  and {len(self._waiting) - 3} more")
         if rows:

@@ -263,7 +263,7 @@ class TogetherChat:
         self._say([self._style.dim(f"  {collapse_to_line(text)}")])
 
     def _live(self, columns: int) -> list[str]:
-        waits = [one_line(f"  waits: {each.text}", columns - 1) for each in self._waiting[:3]]
+        waits = [f"  {one_line(f'waits: {each.text}', columns - 3)}" for each in self._waiting[:3]]
         rows = self._turns.live(columns)
         state = "paused; /go goes on · " if self._is_paused and not rows else ""
         return [*rows, *waits, one_line(f"{state}{self._figures()}", columns - 1)]

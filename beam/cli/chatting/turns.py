@@ -115,7 +115,7 @@ class Turns:
             row = live.line(self.message.id, progress, waited_s=now - self._put_at)
             return [truncate(f"… {collapse_to_line(row)}", columns - 1)]
         rows = self._transcript.live(now, columns)
-        unread = [one_line(f"  → {text} (not read yet)", columns - 1) for text in self.unread]
+        unread = [f"  {one_line(f'→ {text} (not read yet)', columns - 3)}" for text in self.unread]
         return [*rows[:-1], *unread, *rows[-1:]]
 
     # -- asks ----------------------------------------------------------------------------------------------------------
