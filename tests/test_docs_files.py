@@ -91,11 +91,11 @@ class Seen:
 
     def check(self, where: str) -> None:
         """Every file has its row, and every row that is not for a moment had a file."""
-        patterns = documented(where)
-        assert patterns
-        unnamed = [path for path in self.found if not any(expression(p).fullmatch(path) for p in patterns)]
+        rows = {row: (expression(row), is_rare) for row, is_rare in documented(where).items()}
+        assert rows
+        unnamed = [path for path in self.found if not any(row.fullmatch(path) for row, _ in rows.values())]
         unseen = [
-            p for p, is_rare in patterns.items() if not is_rare and not any(map(expression(p).fullmatch, self.found))
+            name for name, (row, is_rare) in rows.items() if not is_rare and not any(map(row.fullmatch, self.found))
         ]
         assert (sorted(unnamed), unseen) == ([], [])
 
