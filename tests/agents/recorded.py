@@ -47,11 +47,16 @@ def decode(make: Decode, recorded: Recorded, chunks: list[bytes]) -> tuple[list[
     return [*found, *last], verdict
 
 
+def whole(make: Decode, recorded: Recorded) -> str:
+    """The listing of a recording that is fed at once."""
+    return listing(recorded, *decode(make, recorded, [recorded.stdout]))
+
+
 def check(make: Decode, recorded: Recorded, expected: Path) -> None:
     """It decodes to its checked-in events, whole, byte by byte and in growing chunks, and nothing of it is unknown."""
     data = recorded.stdout
-    whole = decode(make, recorded, [data])
-    listed = listing(recorded, *whole)
+    found = decode(make, recorded, [data])
+    listed = listing(recorded, *found)
     if os.environ.get("BEAM_WRITE_EXPECTED"):
         expected.parent.mkdir(exist_ok=True)
         expected.write_text(listed, "utf-8")
@@ -60,12 +65,12 @@ def check(make: Decode, recorded: Recorded, expected: Path) -> None:
     while position < len(data):
         growing.append(data[position : position + size])
         position, size = position + size, size + 1
-    assert decode(make, recorded, [data[n : n + 1] for n in range(len(data))]) == whole
-    assert decode(make, recorded, growing) == whole
-    assert [event for event in whole[0] if isinstance(event, events.Unknown)] == []
-    raws = [event.raw for event in whole[0] if getattr(event, "raw", UNSET) is not UNSET]  # type: ignore[attr-defined]
+    assert decode(make, recorded, [data[n : n + 1] for n in range(len(data))]) == found
+    assert decode(make, recorded, growing) == found
+    assert [event for event in found[0] if isinstance(event, events.Unknown)] == []
+    raws = [event.raw for event in found[0] if getattr(event, "raw", UNSET) is not UNSET]  # type: ignore[attr-defined]
     assert Counter(raws) <= Counter(data.decode().split("\n")), "each line is kept at most once"
-    assert not any(isinstance(event, events.TextDelta) and hasattr(event, "raw") for event in whole[0])
+    assert not any(isinstance(event, events.TextDelta) and hasattr(event, "raw") for event in found[0])
 
 
 def listing(recorded: Recorded, found: list[events.Event], verdict: Verdict) -> str:

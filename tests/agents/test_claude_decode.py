@@ -97,6 +97,12 @@ def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_
     assert recordings.decode(recording, growing) == whole
 
 
+def test_the_recordings_become_their_checked_in_events() -> None:
+    loaded = {name: recordings.load(name) for name in recordings.names()}
+    found = {name: recordings.listing(each, *recordings.decode(each, [each.stdout])) for name, each in loaded.items()}
+    assert found == {name: (recordings.EXPECTED / f"{name}.jsonl").read_text("utf-8") for name in recordings.names()}
+
+
 def test_no_line_of_any_recording_is_unknown() -> None:
     for name in recordings.names():
         recording = recordings.load(name)

@@ -49,6 +49,16 @@ def test_a_recording_becomes_the_expected_events(adapter: str, version: str, nam
     recorded.check(face.decoder, load(adapter, version, name), expected)
 
 
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_the_recordings_of_a_cli_become_their_expected_events(adapter: str) -> None:
+    face = registry.adapter(adapter).exec
+    assert face is not None
+    names = [(version, name) for named, version, name in NAMES if named == adapter]
+    found = {name: recorded.whole(face.decoder, load(adapter, *name)) for name in names}
+    places = {(version, name): RECORDINGS / adapter / version / "expected" / f"{name}.jsonl" for version, name in names}
+    assert found == {name: path.read_text("utf-8") for name, path in places.items()}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("adapter", "version", "name"), NAMES)
 def test_an_errors_text_is_never_a_reply(adapter: str, version: str, name: str) -> None:
