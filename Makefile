@@ -66,7 +66,7 @@ format: $(VENV)/.ready ## format the code
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 docs: $(VENV)/.ready ## write the generated parts of docs/
-	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py
+	BEAM_WRITE_DOCS=1 $(PYTEST) -q tests/test_docs.py tests/cli/test_declared.py
 
 bench: $(VENV)/.ready ## measure, as ratios in one run
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
