@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from beam.base import files
 from beam.base.errors import BeamError
 from beam.broker import launch
 from beam.broker.context import RootContext
-from beam.model.message import parse_file_name
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.lock import is_held
+from beam.store.queue import Queue
 from beam.store.segment import read_state
 
 OWN_S = 2.0  # so long a lane is left to the worker that was started for it
@@ -40,8 +39,8 @@ def found(agent: AgentPaths) -> Iterator[AgentPaths]:
 
 def own_s(lane: AgentPaths, now_ns: int) -> float:
     """Return for how many more seconds the lane is reserved for its own worker, because its message is new."""
-    found = (parse_file_name(name) for name in files.names(lane.queue / "new"))
-    age_s = max(((now_ns - parsed[0]) / 1e9 for parsed in found if parsed), default=OWN_S)
+    waiting = Queue(lane.queue, lane.put_lock).entries("new")
+    age_s = max(((now_ns - entry.position) / 1e9 for entry in waiting), default=OWN_S)
     return max(0.0, OWN_S - age_s) if age_s >= 0 else 0.0  # below: the clock was set back since
 
 

@@ -18,7 +18,6 @@ VERSION = 1
 PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 NAME = re.compile(r"(?=.{1,64}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")  # of an agent, or of a session of one
 ID = re.compile(r"(?=.{1,96}\Z)[a-z0-9][a-z0-9_-]*(?:@[a-z0-9][a-z0-9_-]*)?\Z")
-_FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
 _SESSION_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z"
 NAME_RULE = (
     "a name is up to 64 of a-z, 0-9, _ and -, and begins with a letter or a digit; a session is AGENT@NAME, "
@@ -295,17 +294,6 @@ def _base32(number: int, width: int) -> str:
 def agent_of(message_id: str) -> str:
     """Return the agent that a complete message id belongs to: the part before its last dash."""
     return message_id.rpartition("-")[0]
-
-
-def file_name(position: int, message_id: str) -> str:
-    """Return the name of a message's file; names sort in the order of publication."""
-    return f"{position:020d}-{message_id}.json"
-
-
-def parse_file_name(name: str) -> tuple[int, str] | None:
-    """Return (position, message id) from a queue file's name; None for any other file."""
-    match = _FILE.match(name)
-    return (int(match[1]), match[2]) if match and ID.match(match[2]) else None
 
 
 def check_name(name: str, what: str = "agent") -> str:

@@ -8,6 +8,7 @@ does. Does not depend on what a turn is.
 
 import contextlib
 import os
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from beam.base.clock import Clock
 from beam.base.errors import CorruptError, DiskError, LimitError, UsageError
 from beam.base.faults import crash_point
 from beam.model.limits import Limits
-from beam.model.message import Message, decode, encode, file_name, parse_file_name
+from beam.model.message import ID, Message, decode, encode
 from beam.root.paths import ARCHIVED
 from beam.store.lock import short_lock
 
@@ -27,6 +28,7 @@ BOXES = ("tmp", "new", "cur", "dead")
 _IN_TURN = ("new", "cur", "dead", "new", "cur")  # as a message moves, and again for one that went back
 MESSAGE_BYTES = 16 << 20  # of its file: twice the longest text (1 MiB unless `limits:` says more), each letter escaped
 LAST_POSITION = 2**63 - 1  # what a journal and every reader of JSON can hold
+_FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
 _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) leave room to count on
 
 
@@ -44,7 +46,14 @@ class Entry(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        return file_name(self.position, self.id)
+        """Return the file's name; names sort in the order of publication."""
+        return f"{self.position:020d}-{self.id}.json"
+
+
+def entry_of(name: str, box: str) -> Entry | None:
+    """Return the entry whose file has that name in the box; None for any other file."""
+    match = _FILE.match(name)
+    return Entry(int(match[1]), match[2], box) if match and ID.match(match[2]) else None
 
 
 class Queue:
@@ -74,11 +83,11 @@ class Queue:
         """Yield the entries of that box, in order. Taking only the first is cheap, however many there are."""
         names = files.listed(self.directory / box)
         first = min(names, default="")
-        if (parsed := parse_file_name(first)) is not None:
-            yield Entry(parsed[0], parsed[1], box)
+        if (entry := entry_of(first, box)) is not None:
+            yield entry
         for name in sorted(names):
-            if name != first and (parsed := parse_file_name(name)) is not None:
-                yield Entry(parsed[0], parsed[1], box)
+            if name != first and (entry := entry_of(name, box)) is not None:
+                yield entry
 
     def first(self, box: str) -> Entry | None:
         """Return the first entry of that box."""
@@ -114,8 +123,8 @@ class Queue:
         """Return where the message is in that box."""
         end = f"-{message_id}.json"
         for name in files.names(self.directory / box):
-            if name.endswith(end) and (parsed := parse_file_name(name)) is not None and parsed[1] == message_id:
-                return Entry(parsed[0], parsed[1], box)
+            if name.endswith(end) and (entry := entry_of(name, box)) is not None and entry.id == message_id:
+                return entry
         return None
 
     def put(
@@ -168,9 +177,9 @@ class Queue:
                     subject=messages[0].to,
                 )
             data = [_encoded(message) for message in messages]
-            names = [file_name(first + offset, message.id) for offset, message in enumerate(messages)]
-            temporaries = [tmp / name for name in names]
-            finals = [new / name for name in names]
+            entries = [Entry(first + offset, message.id, "new") for offset, message in enumerate(messages)]
+            temporaries = [tmp / entry.name for entry in entries]
+            finals = [self.path(entry) for entry in entries]
             published: list[Path] = []
             try:
                 files.write_many(dict(zip(temporaries, data, strict=True)))
@@ -199,11 +208,11 @@ class Queue:
         Does not parse every name, which may cost more than the disk.
         """
         names = files.listed(new)
-        last = parse_file_name(max(names, default=""))
-        if last is not None and last[0] <= LAST_POSITION:
-            return len(names), last[0]
-        parsed = (found[0] for name in sorted(names, reverse=True) if (found := parse_file_name(name)))
-        return len(names), next((position for position in parsed if position <= LAST_POSITION), 0)
+        last = entry_of(max(names, default=""), "new")
+        if last is not None and last.position <= LAST_POSITION:
+            return len(names), last.position
+        positions = (entry.position for name in sorted(names, reverse=True) if (entry := entry_of(name, "new")))
+        return len(names), next((position for position in positions if position <= LAST_POSITION), 0)
 
     def _last_position(self, handle: int) -> int:
         try:

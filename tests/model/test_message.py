@@ -22,10 +22,8 @@ from beam.model.message import (
     decode,
     digest,
     encode,
-    file_name,
     keyed_id,
     new_id,
-    parse_file_name,
     reply_id,
     with_fields,
 )
@@ -109,21 +107,6 @@ def test_keys_and_replies_have_one_id_each() -> None:
     assert keyed_id("a", "k") == keyed_id("a", "k") != keyed_id("a", "l")
     assert reply_id("a", "b-1", 1) == reply_id("a", "b-1", 1) != reply_id("a", "b-1", 2)
     assert keyed_id("a", "\ud800").startswith("a-k")
-    for message_id in (keyed_id("a" * 64, "k"), reply_id("a" * 64, "b-1", 1), new_id("a" * 64, 10**18, bytes(4))):
-        assert parse_file_name(file_name(1, message_id)) == (1, message_id)
-
-
-def test_file_names_sort_as_their_positions_do() -> None:
-    names = [file_name(position, "a-1") for position in (1, 9, 10, 10**18)]
-    assert names == sorted(names)
-    assert [parse_file_name(name) for name in names][-1] == (10**18, "a-1")
-
-
-@pytest.mark.parametrize(
-    "name", ["x.json", "1-a.json", f"{1:020d}-a.json.tmp", f"{1:020d}-A.json", f"{1:020d}-../a.json", ""]
-)
-def test_other_names_are_no_messages(name: str) -> None:
-    assert parse_file_name(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a" * 65, "a\n", "a b", "ä"])
@@ -155,11 +138,6 @@ def test_what_only_the_writer_knows_costs_no_memory_and_stays_as_it_was_on_one_l
     data = encode(message)
     assert data.count(b"\n") == 1
     assert b"[1.50,{}]" in data
-
-
-def test_only_ascii_digits_make_a_position() -> None:
-    assert parse_file_name(f"{'1' * 20}-a-1.json") == (int("1" * 20), "a-1")
-    assert parse_file_name(f"{chr(0x0661) * 20}-a-1.json") is None
 
 
 def test_option_fields_are_the_fields_of_options_with_their_types() -> None:

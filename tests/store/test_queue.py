@@ -14,9 +14,9 @@ import pytest
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError, LimitError, UsageError
 from beam.model.limits import DEFAULT, Limits
-from beam.model.message import Message, Payload
+from beam.model.message import Message, Payload, keyed_id, new_id, reply_id
 from beam.store.lock import short_lock
-from beam.store.queue import BOXES, Entry, Queue
+from beam.store.queue import BOXES, Entry, Queue, entry_of
 from tests.support.context import NOON_NS, FakeClock
 
 
@@ -33,6 +33,31 @@ def message(name: str, text: str = "hi") -> Message:
 
 def ids(queue: Queue, box: str = "new") -> list[str]:
     return [entry.id for entry in queue.entries(box)]
+
+
+@pytest.mark.parametrize(
+    "message_id", ["a-1", keyed_id("a" * 64, "k"), reply_id("a" * 64, "b-1", 1), new_id("a" * 64, 10**18, bytes(4))]
+)
+def test_the_name_of_a_messages_file_says_which_message_it_is(message_id: str) -> None:
+    entry = Entry(10**18, message_id, "cur")
+    assert entry_of(entry.name, "cur") == entry
+
+
+def test_file_names_sort_as_their_positions_do() -> None:
+    names = [Entry(position, "a-1", "new").name for position in (1, 9, 10, 10**18)]
+    assert names == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.json", "1-a.json", f"{1:020d}-a.json.tmp", f"{1:020d}-A.json", f"{1:020d}-../a.json", ""]
+)
+def test_other_names_are_no_messages(name: str) -> None:
+    assert entry_of(name, "new") is None
+
+
+def test_only_ascii_digits_make_a_position() -> None:
+    assert entry_of(f"{'1' * 20}-a-1.json", "new") == Entry(int("1" * 20), "a-1", "new")
+    assert entry_of(f"{chr(0x0661) * 20}-a-1.json", "new") is None
 
 
 def test_messages_wait_in_the_order_of_arrival_though_the_clock_goes_backwards(queue: Queue) -> None:

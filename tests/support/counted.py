@@ -16,7 +16,7 @@ def operations(step: Callable[[], object]) -> Counter[str]:
     message, one name of a queue's file or one line of a journal."""
     found: Counter[str] = Counter()
     mine = {
-        "parse_file_name": "beam/model/message.py",
+        "entry_of": "beam/store/queue.py",
         "decode": "beam/model/message.py",
         "_line": "beam/store/segment.py",
     }
