@@ -55,7 +55,9 @@ class _Desk:
 
     def __init__(self, bench: Bench, name: str, count: int) -> None:
         project = Project(bench, name, _YAML)
-        self.context = RootContext.of(project.place, environ=project.env, clock=_CLOCK, carry_out=carry_out)
+        self.context = RootContext.of(
+            project.place, environ=project.env, clock=_CLOCK, carry_out=carry_out, exposed=None
+        )
         self.place = self.context.agent_paths("desk")
         create(self.context.home, self.place)
         self._queue = Queue(self.place.queue, self.place.put_lock)

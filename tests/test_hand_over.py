@@ -51,7 +51,7 @@ class Relay:
             clock=_CLOCK,
             environ=root.environ,
             carry_out=carry_out,
-            exposed=False,
+            exposed=None,
             stamps=root.context.stamps,
         )
         self.place = root.place(AGENT)

@@ -81,7 +81,7 @@ class Scene:
             clock=self.clock,
             environ=environ,
             carry_out=carry_out,
-            exposed=False,
+            exposed=None,
             stamps=(),
         )
         self.disk = Disk(base)

@@ -90,7 +90,7 @@ def order_of(log: AgentLog, message: Message, before: standing.Look | None = Non
         folder_env=stands.env,
         from_agent=message.hops > 0,
         at_most=lowest("read" if context.exposed else None, message.at_most),
-        rules=rules_for(resolved, message, is_exposed=context.exposed),
+        rules=rules_for(resolved, message, is_exposed=context.exposed is not None),
         cli_file=paths.cli if paths.lane is None else None,
         recorded=context.recordings.take(message) if context.recordings is not None else None,
     )

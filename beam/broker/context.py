@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -33,8 +34,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
     """One root as seen by one process. `carry_out`: what is done with requests of agents in their turns.
 
     `stamps`: those of the configuration's files before they were read; whoever lives long compares them.
-    `exposed`: whether the root lies where agents may write, so that what it holds may be anybody's; it was looked at
-    when this was made, and `at_once` looks again.
+    `exposed`: the folder with the root in it where agents may write, so that what it holds may be anybody's; None if
+    they can't reach it. It was looked at when this was made, and `at_once` looks again.
     `recordings`: turns that are replayed in the place of the agents' own; None: every turn is the agent's.
     """
 
@@ -43,15 +44,20 @@ class RootContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     environ: Mapping[str, str]
     carry_out: CarryOut
-    exposed: bool
+    exposed: Path | None
     stamps: tuple[Stamp, ...]
     recordings: Recordings | None = None
 
     @classmethod
-    def of(cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut) -> RootContext:
-        """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
+    def of(
+        cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut, exposed: Path | None
+    ) -> RootContext:
+        """Return the root with its configuration, checked. `exposed` is what `discovery.exposed` says now.
+
+        Raises ConfigError, DiskError.
+        """
         stamps = config_stamps(home, environ)
-        config, exposed = _loaded(home, environ)
+        config = _loaded(home, environ, exposed)
         ownership.check_filesystem(home, allow_fs=config.allow_fs)
         return cls(
             home=home,
@@ -65,13 +71,14 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     def reloaded(self) -> RootContext:
         """Return the same with the configuration as its files are now. Raises ConfigError, DiskError."""
+        exposed = discovery.exposed(self.home, self.environ)
         stamps = config_stamps(self.home, self.environ)
-        config, exposed = _loaded(self.home, self.environ)
+        config = _loaded(self.home, self.environ, exposed)
         return structs.replace(self, config=config, exposed=exposed, stamps=stamps)
 
     def at_once(self) -> RootContext:
         """Return the same for one decision, which may come long after this was made: look now where the root lies."""
-        exposed = discovery.exposed(self.home, self.environ) is not None
+        exposed = discovery.exposed(self.home, self.environ)
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
     def is_agent(self, name: str) -> bool:
@@ -108,8 +115,7 @@ def config_stamps(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, .
     return tuple(map(stamp_of, (home.config_file, config_dir(environ) / USER_CONFIG_NAME, ledger.store_path(environ))))
 
 
-def _loaded(home: RootPaths, environ: Mapping[str, str]) -> tuple[Config, bool]:
-    """Return the configuration, and whether the root is exposed: then it remembers nothing of the configuration."""
+def _loaded(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
+    """Return the configuration, of which a root that is exposed remembers nothing."""
     ownership.check_owner(home, uid=os.geteuid())
-    exposed = discovery.exposed(home, environ) is not None
-    return load(home, environ=environ, adapters=registry.NAMES, remembers=not exposed), exposed
+    return load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)

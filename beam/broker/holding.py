@@ -178,7 +178,7 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
         adapter = adapters.adapter(resolved.settings.adapter)
         access, attaches = context.access_for(resolved, message), bool(message.payload.attach)
         face = face_of(adapter, options.via, access)
-        rules = rules_for(resolved, message, is_exposed=context.exposed)
+        rules = rules_for(resolved, message, is_exposed=context.exposed is not None)
         if face == "exec" and options.via in BY_AUTO:
             why = why_not_kept(adapter, options, resolved.settings, access, rules.rules, attaches=attaches)
             face = face if why else "dialogue"

@@ -35,7 +35,8 @@ def main(argv: list[str]) -> int:
     environ = dict(os.environ)
     home = discovery.at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
-    context = RootContext.of(home, environ=environ, clock=SystemClock(), carry_out=carry_out)
+    exposed = discovery.exposed(home, environ)
+    context = RootContext.of(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)
     files.check_descriptors(files.TURN_FILES)
     asyncio.run(serve(context, context.agent_paths(argv[1], argv[2] if len(argv) > 2 else None)))
     return 0

@@ -21,7 +21,8 @@ def opened(root: Path, project: Path) -> RootContext:
     home = RootPaths(root, project)
     discovery.create(home)
     environ = {"HOME": str(project.parent), "PATH": "/usr/bin:/bin"}
-    return RootContext.of(home, environ=environ, clock=FakeClock(), carry_out=carry_out)
+    exposed = discovery.exposed(home, environ)
+    return RootContext.of(home, environ=environ, clock=FakeClock(), carry_out=carry_out, exposed=exposed)
 
 
 @pytest.mark.parametrize("inside", [False, True])
@@ -30,11 +31,12 @@ def test_only_a_root_out_of_agents_reach_remembers_what_its_files_were_parsed_to
     project.mkdir()
     root = (project if inside else tmp_path) / "root"
     context = opened(root, project)
-    assert (context.exposed, (root / PARSED_JSON).exists()) == (inside, not inside)
+    assert (context.exposed is not None, (root / PARSED_JSON).exists()) == (inside, not inside)
 
 
 def test_a_root_that_comes_within_reach_is_noticed_by_the_next_decision(tmp_path: Path) -> None:
     context = opened(tmp_path / "elsewhere" / "root", tmp_path / "project")
     assert context.at_once() is context
-    (tmp_path / "elsewhere" / ".git").mkdir()
-    assert (context.exposed, context.at_once().exposed, context.reloaded().exposed) == (False, True, True)
+    where = tmp_path / "elsewhere"
+    (where / ".git").mkdir()
+    assert (context.exposed, context.at_once().exposed, context.reloaded().exposed) == (None, where, where)

@@ -50,7 +50,7 @@ def test_a_replayed_agent_needs_no_cli_and_no_capability(root: Root) -> None:
 
 def test_more_access_than_read_is_refused_where_agents_may_write_into_the_root(root: Root) -> None:
     asked = "steps:\n- send: worker\n  prompt: x\n  access: {}\n"
-    exposed = msgspec.structs.replace(root.context, exposed=True)
+    exposed = msgspec.structs.replace(root.context, exposed=root.base)
     with pytest.raises(BeamError) as caught:
         check_machine(scenario(asked.format("full")), exposed, needs_agents=False)
     assert caught.value.message.startswith("s.yaml:5:3: steps.0.access: the root lies where agents may write")

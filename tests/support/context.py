@@ -70,7 +70,7 @@ class Root:
             clock=self.clock,
             environ=self.environ,
             carry_out=carry_out,
-            exposed=False,
+            exposed=None,
             stamps=stamps,
         )
         return self.context

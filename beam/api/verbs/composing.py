@@ -84,7 +84,7 @@ class ComposeVerbs(OpenedRoot):
                 f"BEAM_AGENT is {self.me}, but this process does not belong to an agent's turn",
                 "unset BEAM_AGENT if you are not inside an agent",
             )
-        context = self.context.at_once()
+        context = self._context_now()
         discovery.check_folder(self.home, self.environ)
         receiver = find_receiver(context, agent, wanted.access)
         if wanted.once and key is not None:
@@ -92,8 +92,8 @@ class ComposeVerbs(OpenedRoot):
                 "--once and --key don't go together",
                 "a --once message has a session of its own each time, and no first outcome to return",
             )
-        self._check_access(wanted.access)
-        self._check_rules(wanted.rules)
+        self._check_access(wanted.access, context.exposed)
+        self._check_rules(wanted.rules, context.exposed)
         if wanted.keep is not UNSET:
             self._check_keep(receiver, wanted, attaches=bool(attach))
         made = compose(
@@ -141,7 +141,7 @@ class ComposeVerbs(OpenedRoot):
         found = []
         agent, receiver = message.to, self._receivers.get(message.id)
         if receiver is None:
-            receiver = find_receiver(self.context.at_once(), agent, message.options.access)
+            receiver = find_receiver(self._context_now(), agent, message.options.access)
         if receiver.stands.by_variable:
             found.append("BEAM_TRUST=1: this folder's files take effect although nobody trusted them as they are")
         refused = sorted(LOADER.intersection(receiver.resolved.settings.env))
@@ -194,13 +194,10 @@ class ComposeVerbs(OpenedRoot):
                 subject=agent,
             )
 
-    def _check_access(self, access: Access | None) -> None:
-        """Raise UsageError if agents may write in this root, because the requested access would then be lowered
-        silently."""
-        if access in (None, "read"):
-            return
-        where = discovery.exposed(self.home, self.environ)
-        if where is not None:
+    def _check_access(self, access: Access | None, where: Path | None) -> None:
+        """Raise UsageError if agents may write in this root, `where` it lies, because the requested access would then
+        be lowered silently."""
+        if access not in (None, "read") and where is not None:
             raise UsageError(
                 f"--access {access} is refused in the root {self.home.root}: it is in {where}, where agents may "
                 "write messages in your name",
@@ -208,15 +205,14 @@ class ComposeVerbs(OpenedRoot):
                 subject=str(self.home.root),
             )
 
-    def _check_rules(self, lists: RuleLists | UnsetType) -> None:
+    def _check_rules(self, lists: RuleLists | UnsetType, where: Path | None) -> None:
         """Raise UsageError for an invalid rule, and for an allow rule in a root in which agents may write."""
         if lists is UNSET:
             return
         from beam.rules.ruleset import rules_of
 
         rules_of(lists, "")
-        where = discovery.exposed(self.home, self.environ) if lists.allow else None
-        if where is not None:
+        if lists.allow and where is not None:
             raise UsageError(
                 f"no rule allows anything in the root {self.home.root}: it lies in {where}, where agents may write "
                 "messages in your name",

@@ -59,7 +59,18 @@ class OpenedRoot:
     @cached_property
     def context(self) -> RootContext:
         """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
-        return RootContext.of(self.home, environ=self.environ, clock=self._clock, carry_out=carry_out)
+        return RootContext.of(
+            self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposed
+        )
+
+    def _context_now(self) -> RootContext:
+        """Return the context for one decision: with a look now at where the root lies."""
+        return self.context.at_once() if "context" in self.__dict__ else self.context
+
+    @cached_property
+    def _exposed(self) -> Path | None:
+        """Look where the root lies, on its first use: return the folder in which agents may write it, None if none."""
+        return discovery.exposed(self.home, self.environ)
 
     @cached_property
     def is_agent(self) -> bool:
