@@ -19,13 +19,12 @@ MOST_COUNT = 10**12  # tokens, calls, lines or seconds
 
 U = TypeVar("U", bound=Usage)
 _COUNTS = (*FIGURES, "lines_added", "lines_removed", "api_s", "used", "size")
-_CLAIMS = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.SessionIdle)
+CLAIMS = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.SessionIdle)
 
 
 def taken(body: Event) -> tuple[Event, tuple[str, ...]]:
-    """Return the event without figures out of range, null instead, and the names of those that it had."""
-    if not isinstance(body, _CLAIMS):
-        return body, ()
+    """Return the event, one of CLAIMS, without figures out of range, null instead, and the names of those that it
+    had."""
     refused: dict[str, None] = {}
     changes = _changes(body, refused)
     return (structs.replace(body, **changes), tuple(refused)) if refused else (body, ())

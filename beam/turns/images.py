@@ -18,11 +18,9 @@ from beam.agents.images import CONTENT, content_of, size_of
 from beam.base import files
 from beam.base.digest import sha256
 from beam.base.errors import DiskError
-from beam.model import events
-from beam.model.events import Event, ImageSeen
+from beam.model.events import Event, ImageSeen, TurnFinished
 from beam.secrets.redact import found_in
 from beam.turns.attached import image_of
-from beam.turns.request import Record
 
 SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 MOST_BYTES = 16 * 1024 * 1024  # of one image
@@ -32,22 +30,24 @@ _WORDS = re.compile(rb"[\x20-\x7e\n\t]{16,}")  # text in an image, such as its c
 
 
 class ImageFiles:
-    """Records events; an image's content goes to a file in `folder`, which lies in the agent's directory."""
+    """The change of events with images (`pieces.Change`): an image's content goes to a file in `folder`, which lies in
+    the agent's directory."""
 
-    def __init__(self, folder: Path, agent_dir: Path, record: Record) -> None:
+    types = (ImageSeen, TurnFinished)
+
+    def __init__(self, folder: Path, agent_dir: Path) -> None:
         self._folder = folder
         self._agent_dir = agent_dir
-        self._record = record
         self._files: dict[str, None] = {}
         self._bytes = 0
 
-    def __call__(self, body: Event, *, sync: bool = False) -> Event:
-        """Return the event as it was recorded."""
+    def __call__(self, body: Event) -> Event:
+        """Return the event with the file of its image; an outcome with the files of all."""
         if isinstance(body, ImageSeen) and body.path.startswith(CONTENT):
-            body = self._kept(body)
-        elif isinstance(body, events.TurnFinished) and self._files:
-            body = structs.replace(body, images=tuple(self._files))
-        return self._record(body, sync=sync)
+            return self._kept(body)
+        if isinstance(body, TurnFinished) and self._files:
+            return structs.replace(body, images=tuple(self._files))
+        return body
 
     def _kept(self, image: ImageSeen) -> ImageSeen:
         """Return the event with the file of its content, or with the reason why there is none."""

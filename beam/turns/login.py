@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable
 
 from beam.model import events
-from beam.model.events import Event
 
 _LINK = re.compile(
     r"https?://[A-Za-z0-9\[][!#-&(-;=?-Z_a-z~\[\]]{3,2000}"
@@ -37,10 +36,12 @@ class Heard:
     """What the CLI itself said in a turn, as far as it may name a link: notices, its status, its errors. What its model
     or a tool says is not among it."""
 
+    types = (events.Notice, events.StatusChanged, events.AgentExited)
+
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def event(self, event: Event) -> None:
+    def event(self, event: events.Notice | events.StatusChanged | events.AgentExited) -> None:
         """Remember what this event says."""
         match event:
             case events.Notice():
@@ -49,7 +50,5 @@ class Heard:
                 text = event.detail
             case events.AgentExited():
                 text = event.stderr_tail
-            case _:
-                return
         if "://" in text:
             self.texts = [*self.texts[-_MOST:], text]

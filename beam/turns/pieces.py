@@ -1,11 +1,14 @@
-"""Removes secrets that span several finished pieces of an agent's thoughts, texts or tool output, before they reach the
-journal.
+"""Records a turn's events in order. Some are changed before; secrets that span several finished pieces of an agent's
+thoughts, texts or tool output are removed.
 
 A piece that may end in the middle of a secret waits up to two seconds for the next piece. After that its beginning is
 recorded, and only the rest of the secret is blanked. Does not depend on the meaning of a piece.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -21,11 +24,21 @@ _PATIENCE_S = 2.0
 _MOST = 64 * 1024  # characters that wait
 
 
+class Change(Protocol):
+    """A function that returns the event to record in the place of one of its `types`, of which no piece is one."""
+
+    @property
+    def types(self) -> tuple[type[Event], ...]: ...
+
+    def __call__(self, body: Event) -> Event: ...
+
+
 class Pieces:
     """Records events in order. Waiting pieces are recorded before any event that does not continue them."""
 
-    def __init__(self, record: Record, clock: Clock) -> None:
+    def __init__(self, record: Record, clock: Clock, changes: Sequence[Change] = ()) -> None:
         self._record = record
+        self._changes = changes
         self._clock = clock
         self._since = 0.0
         self._waiting: list[Piece] = []
@@ -37,6 +50,9 @@ class Pieces:
         if not isinstance(body, Piece):
             self._let_go()
             self._before = ""
+            for change in self._changes:
+                if isinstance(body, change.types):
+                    body = change(body)
             return self._record(body, sync=sync)
         whose = type(body), body.parent, getattr(body, "call_id", None)
         if whose != self._whose:

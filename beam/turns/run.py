@@ -25,7 +25,7 @@ from beam.turns.cli_version import looked_at
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.login import Heard
 from beam.turns.outcome import outcome_of, refusal, started_of
-from beam.turns.pieces import Pieces
+from beam.turns.pieces import Change, Pieces
 from beam.turns.request import Record, TurnRequest, face_for, why_this_face
 from beam.turns.stop import Stop
 from beam.turns.verdict import verdict_on
@@ -42,7 +42,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     clock, stop = services.clock, handle.stop
     began = clock.monotonic()
     face, why = None, None
-    record = pieces = Pieces(_with_images(order, Claims(services.record)), clock)
+    record = pieces = Pieces(services.record, clock, _changes(order, services.record))
 
     def poll() -> None:
         pieces.look()
@@ -97,12 +97,14 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     return _finish(order, record, outcome)
 
 
-def _with_images(order: TurnRequest, record: Record) -> Record:
-    if order.images is None or order.agent_dir is None:
-        return record
-    from beam.turns.images import ImageFiles
+def _changes(order: TurnRequest, record: Record) -> list[Change]:
+    """Return what is changed of the turn's events before they are recorded."""
+    changes: list[Change] = [Claims(record)]
+    if order.images is not None and order.agent_dir is not None:
+        from beam.turns.images import ImageFiles
 
-    return ImageFiles(order.images, order.agent_dir, record)
+        changes.append(ImageFiles(order.images, order.agent_dir))
+    return changes
 
 
 class _Sent:
@@ -117,7 +119,8 @@ class _Sent:
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
         """Return the event as it was recorded."""
-        self.heard.event(body)
+        if isinstance(body, Heard.types):
+            self.heard.event(body)
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
             notice = self.works() if self.works is not None else None

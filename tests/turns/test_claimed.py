@@ -10,6 +10,8 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.outcome import ModelUsage, Status, Total, Usage
 from beam.turns.claimed import Claims
+from beam.turns.pieces import Pieces
+from tests.support.context import FakeClock
 from tests.support.turns import Recorded
 
 
@@ -24,7 +26,7 @@ def test_a_cost_that_no_turn_has_is_unknown_and_told(cost_usd: float) -> None:
 @pytest.mark.parametrize("tokens", [-1, 10**12 + 1, 10**300])
 def test_tokens_that_no_turn_has_are_unknown_in_each_figure_and_told_once(tokens: int) -> None:
     journal = Recorded()
-    record = Claims(journal)
+    record = Pieces(journal, FakeClock(), [Claims(journal)])
     usage = Usage(input_tokens=tokens, output_tokens=5)
     share = ModelUsage(model="m", usage=usage, cost_usd=math.inf)
     record(events.UsageSeen(usage=usage, total=Total(cached_tokens=tokens, models=(share,), cost_usd=0.5)))
@@ -43,5 +45,5 @@ def test_tokens_that_no_turn_has_are_unknown_in_each_figure_and_told_once(tokens
 def test_figures_within_their_range_are_taken_as_they_are() -> None:
     journal = Recorded()
     seen = events.UsageSeen(usage=Usage(input_tokens=0, output_tokens=10**12), cost_usd=1e6)
-    assert Claims(journal)(seen) is seen
+    assert Pieces(journal, FakeClock(), [Claims(journal)])(seen) is seen
     assert journal.events == [seen]

@@ -14,6 +14,8 @@ from beam.model.events import Event, ImageSeen
 from beam.model.outcome import Status
 from beam.turns import images
 from beam.turns.images import ImageFiles
+from beam.turns.pieces import Pieces
+from tests.support.context import FakeClock
 from tests.support.secrets import PLANTED
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(900)
@@ -25,7 +27,7 @@ class Kept:
     def __init__(self, agent_dir: Path) -> None:
         self.agent_dir = agent_dir
         self.events: list[Event] = []
-        self.record = ImageFiles(agent_dir / "images", agent_dir, self._record)
+        self.record = Pieces(self._record, FakeClock(), [ImageFiles(agent_dir / "images", agent_dir)])
 
     def _record(self, body: Event, *, sync: bool = False) -> Event:
         self.events.append(body)

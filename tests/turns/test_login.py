@@ -41,15 +41,9 @@ def test_a_long_text_is_read_at_its_end() -> None:
 
 
 def test_what_the_model_and_tools_say_is_not_heard() -> None:
+    assert not set(Heard.types).intersection((events.Text, events.TextDelta, events.Thinking, events.ToolReturned))
     heard = Heard()
-    link = "https://evil.example/login"
-    for event in (
-        events.Text(text=link),
-        events.TextDelta(text=link),
-        events.ToolReturned(call_id="c", output=link),
-        events.Notice(text="no link"),
-    ):
-        heard.event(event)
+    heard.event(events.Notice(text="no link"))
     assert heard.texts == []
     for said in (
         events.Notice(text="https://a.example/1"),
