@@ -128,5 +128,5 @@ def move_to_dead(log: AgentLog, entry: Entry) -> None:
     """Move the file of a recorded dead letter to `dead/`."""
     with contextlib.suppress(FileNotFoundError):
         log.queue.move(entry, "dead")
-    log.forget(entry)
+    log.checked.discard(entry)
     crash_point("dead.moved")

@@ -28,7 +28,9 @@ def ignore(event: Event) -> None:
 class AgentLog:
     """An agent's journal and queue. `context` is replaced when the configuration is read again.
 
-    `watched`: the message whose events alone the watcher is shown; None for all events.
+    `watched`: the message whose events alone the watcher is shown; None for all events. `checked` are the waiting files
+    that were checked already and may run: one that is claimed or moved away is taken out, as a new file of that name
+    must be checked again.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class AgentLog:
         self.state = journal.state  # what the journal comes to
         self.watcher = watcher
         self.watched = watched
-        self._checked: set[tuple[str, int]] = set()
+        self.checked: set[Entry] = set()
 
     def record(
         self, body: events.E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False
@@ -78,17 +80,3 @@ class AgentLog:
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False
         return self.context.clock.now_ns() < recorded_ns(turn.lease_until)
-
-    # -- which files of the queue were checked already ---------------------------------------------------------------
-
-    def is_checked(self, entry: Entry) -> bool:
-        """Return whether the waiting file was checked already and may run."""
-        return (entry.id, entry.position) in self._checked
-
-    def mark_checked(self, entry: Entry) -> None:
-        """Remember that the waiting file was checked and may run."""
-        self._checked.add((entry.id, entry.position))
-
-    def forget(self, entry: Entry) -> None:
-        """Forget the check, because the file no longer waits; a new file of that name is checked again."""
-        self._checked.discard((entry.id, entry.position))

@@ -122,7 +122,7 @@ class Waiting:
 
     def _is_ready(self, entry: Entry) -> bool:
         """Check the file that waits there; return whether it may run."""
-        if self.log.is_checked(entry):
+        if entry in self.log.checked:
             return True
         message = self.read(entry)
         if message is None or not self._is_fresh(entry, message):
@@ -130,7 +130,7 @@ class Waiting:
         self.record_queued(entry, message)
         if message.attempt > 1:
             self._remove_older(message)
-        self.log.mark_checked(entry)
+        self.log.checked.add(entry)
         return True
 
     def expire(self) -> None:
@@ -214,7 +214,7 @@ class Waiting:
             claimed = self.log.queue.move(entry, "cur")
         except FileNotFoundError:
             return None
-        self.log.forget(entry)
+        self.log.checked.discard(entry)
         crash_point("claim.renamed")
         self.log.record(events.MessageClaimed(attempt=message.attempt), message_id=message.id, sync=True)
         crash_point("claim.recorded")
