@@ -48,10 +48,10 @@ class Outboxes:
         self._count = 0
         self._notices = 0
 
-    def make(self, turn_key: str) -> Path:
-        """Create the outbox of a turn; return its path. Raises DiskError."""
-        path = self.log.context.home.turns_of(self.log.paths) / turn_key / "outbox"
-        self._folders[turn_key] = Folder.make(path)
+    def make(self, scratch: Path) -> Path:
+        """Create the outbox of the turn with this directory; return its path. Raises DiskError."""
+        path = scratch / "outbox"
+        self._folders[scratch.name] = Folder.make(path)
         return path
 
     def begin(self, sender: Sender) -> None:

@@ -103,7 +103,7 @@ class _Turn:
                     held.enter_context(session_lock(context, order.adapter_name, driven, scope=scope))
                 sender = sender_of(log, order)
                 if order.recorded is None:  # else nobody is there who could ask for anything
-                    outboxes.make(order.turn_key)
+                    outboxes.make(order.scratch)
                 outboxes.begin(sender)
             except BeamError as error:
                 return error if self._is_retried(error) else self._could_not_begin(error)

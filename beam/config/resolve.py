@@ -69,7 +69,7 @@ class WrittenRules(Struct, frozen=True):
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """An agent with all its settings.
+    """An agent with all its settings; `agent` is the one whose settings a session has, else its own name.
 
     `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config,
     default. `declared_in` is the file that declares the agent, `built in` for an adapter's own name. `base` is the
@@ -79,6 +79,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     """
 
     name: str
+    agent: str
     settings: AgentSettings
     origin: Mapping[str, str]
     declared_in: str
@@ -182,6 +183,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             settings = at_most(settings, AgentSettings(**_merged([*layers, *variables])[0]))  # type: ignore[arg-type]
         return Resolved(
             name=name,
+            agent=base,
             settings=settings,
             origin={**dict.fromkeys(AgentSettings.__struct_fields__, DEFAULT), **origin},
             declared_in=declared_by,

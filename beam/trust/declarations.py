@@ -15,7 +15,7 @@ from msgspec import Struct
 from beam.config.resolve import AGENT_JSON, BEAM_YAML, SCENARIO, Config, Resolved
 from beam.model.autoloaded import Finding
 from beam.model.limits import DEFAULT
-from beam.model.message import PLAIN, base_of
+from beam.model.message import PLAIN
 from beam.trust import scan
 
 _CODE = frozenset(
@@ -96,7 +96,7 @@ def files_named(words: Collection[str], folder: Path, by: str) -> Iterator[Findi
 
 
 def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str]) -> Iterator[Finding]:
-    settings, agent = resolved.settings, base_of(resolved.name)
+    settings, agent = resolved.settings, resolved.agent
 
     def who_has(field: str) -> str:
         return resolved.name if field in resolved.own else agent
@@ -220,7 +220,7 @@ def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = Fals
             for found_file in scan.look_at(path.parent, path.name):
                 name = scan.named(found_file.path, resolved.base)
                 yield Finding(
-                    name=name, digest=found_file.digest, text=found_file.text, by=(base_of(resolved.name),), runs=True
+                    name=name, digest=found_file.digest, text=found_file.text, by=(resolved.agent,), runs=True
                 )
 
 

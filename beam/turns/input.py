@@ -15,12 +15,13 @@ from beam.turns.request import as_new_session
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
-    """The input of one turn. Times are seconds. `number` is the turn's number. `unstarted` is the file by which the
-    guard reports that the agent was never started. `commands`: a text like `/context` is for the agent's own screen,
-    not a message. `keep`: how long its process may stay after the turn. `folder_env` are the variables that depend
-    on the folder's files."""
+    """The input of one turn. Times are seconds. `scratch` is its private directory. `number` is the turn's number.
+    `unstarted` is the file by which the guard reports that the agent was never started. `commands`: a text like
+    `/context` is for the agent's own screen, not a message. `keep`: how long its process may stay after the turn.
+    `folder_env` are the variables that depend on the folder's files."""
 
     turn: Turn
+    scratch: Path
     host: Host
     turn_key: str
     limits: Limits
@@ -34,11 +35,6 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     commands: bool = False
     keep: float = 0.0
     folder_env: Mapping[str, str] = {}
-
-    @property
-    def scratch(self) -> Path:
-        """Return the turn's private directory."""
-        return Path(self.turn.scratch)
 
     def environment(self, launch: Launch) -> dict[str, str]:
         """Return the environment for a process with this launch, without the confinement's variables."""

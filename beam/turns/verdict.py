@@ -156,6 +156,7 @@ def _input_of(
     child_env = env_for_kept_process(order.child_env) if keeps else order.child_env
     return TurnInput(
         turn=turn,
+        scratch=order.scratch,
         host=host,
         turn_key=order.turn_key,
         limits=order.limits,

@@ -36,7 +36,7 @@ class Turn:
     def __init__(self, root: Root) -> None:
         self.lease: AgentLease = root.hold("asker")
         self.boxes = Outboxes(self.lease.log)
-        self.folder = self.boxes.make("t1")
+        self.folder = self.boxes.make(root.context.home.turns_of(self.lease.log.paths) / "t1")
         self.sender = Sender(
             agent="asker",
             message=root.message("asker"),

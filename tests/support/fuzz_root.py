@@ -108,7 +108,7 @@ def outboxes(base: Path) -> list[Reader]:
         assert lease is not None
         try:
             boxes = Outboxes(lease.log)
-            folder = boxes.make("t1")
+            folder = boxes.make(context.home.turns_of(made.place) / "t1")
             boxes.begin(sender)
             (folder / "x.json").write_bytes(data)
             os.utime(folder / "x.json", ns=(0, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from pathlib import Path
 from typing import Any
 
 from beam.agents.base import Host, Turn
@@ -40,6 +41,7 @@ class Recorded:
 def turn_input(turn: Turn, **fields: Any) -> TurnInput:
     """The input of that turn: a minute for it, and of the environment only PATH."""
     settled = {
+        "scratch": Path(turn.scratch),
         "host": Host(),
         "turn_key": uuid.uuid4().hex,
         "limits": DEFAULT,
