@@ -996,11 +996,6 @@ def _decode_unknown(line: bytes, error: Exception) -> Unknown:
 E = TypeVar("E", bound=Event)
 
 
-def stamp(event: E, *, seq: int, ts: str, agent: str, turn: int | None, message_id: str | None) -> E:
-    """Return the event with its header."""
-    return msgspec.structs.replace(event, seq=seq, ts=ts, agent=agent, turn=turn, message_id=message_id)
-
-
 def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinished:
     """Return the event of an outcome: the verdict, and in `known` what only beam knows (any other field of the event).
 

@@ -261,7 +261,7 @@ class Journal:
 
     def _append(self, body: E, turn: int | None, message_id: str | None, *, sync: bool) -> E:
         clean, count = redact_event(body)
-        event = events.stamp(
+        event = msgspec.structs.replace(
             clean, seq=self.state.seq + 1, ts=self._stamp_time(), agent=self.agent, turn=turn, message_id=message_id
         )
         try:

@@ -10,7 +10,7 @@ from beam.agents import registry
 from beam.agents.base import Exit, Turn
 from beam.agents.images import named
 from beam.base.errors import UnsupportedError
-from beam.model.events import Event, stamp, turn_finished
+from beam.model.events import Event, turn_finished
 
 
 def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, exit: Exit) -> Iterator[Event]:
@@ -28,11 +28,11 @@ def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, 
     seq = 0
     for line in lines:
         for event in map(named, decoder.line(line.removesuffix(b"\n"))):
-            yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
+            yield msgspec.structs.replace(event, seq=(seq := seq + 1), agent=name, turn=1)
     events, verdict = decoder.end(exit)
     finished = turn_finished(verdict, attempt=1, via="exec")
     for event in (*events, finished):
-        yield stamp(event, seq=(seq := seq + 1), ts="", agent=name, turn=1, message_id=None)
+        yield msgspec.structs.replace(event, seq=(seq := seq + 1), agent=name, turn=1)
 
 
 def without_raw(event: Event) -> Event:

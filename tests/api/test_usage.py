@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import structs
+
 from beam.api import usage
 from beam.api.status import status_of
 from beam.api.usage import UsageLine
@@ -17,7 +19,7 @@ A_THOUSAND = Usage(input_tokens=1000, output_tokens=10)
 
 def finished(model: str | None, cost_usd: float | None, turn: int | None) -> events.Event:
     body = events.TurnFinished(status=Status.COMPLETED, model=model, usage=A_THOUSAND, cost_usd=cost_usd)
-    return events.stamp(body, seq=turn or 1, ts="t", agent="a", turn=turn, message_id="a-1")
+    return structs.replace(body, seq=turn or 1, ts="t", agent="a", turn=turn, message_id="a-1")
 
 
 def totals(*turns: tuple[str | None, float | None]) -> Totals:

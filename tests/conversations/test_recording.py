@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from beam.base.errors import ConfigError, DiskError, NotFoundError, RefusedFileError, UsageError
 from beam.conversations.recording import Recorder, Replay, mode_of
@@ -27,7 +28,7 @@ def turn(prompt: str, reply: str, number: int = 1) -> list[events.Event]:
         events.TurnFinished(status=Status.COMPLETED, reply=reply),
         events.TurnClosed(),
     ]
-    return [events.stamp(e, seq=1, ts="", agent="claude@s", turn=number, message_id=f"m-{number}") for e in found]
+    return [structs.replace(e, seq=1, ts="", agent="claude@s", turn=number, message_id=f"m-{number}") for e in found]
 
 
 def recorded(folder: Path, *turns: tuple[str, str]) -> Path:

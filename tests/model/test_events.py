@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from beam.base.errors import CorruptError
 from beam.model import events
@@ -83,7 +84,7 @@ def test_every_type_begins_with_its_tag_and_has_the_header(tag: str) -> None:
 
 
 def test_a_stamped_event_keeps_its_body() -> None:
-    event = events.stamp(events.Text(text="hi"), seq=2, ts="t", agent="a", turn=1, message_id="a-1")
+    event = structs.replace(events.Text(text="hi"), seq=2, ts="t", agent="a", turn=1, message_id="a-1")
     assert json.loads(events.encode(event)) == {
         "type": "text",
         "v": 1,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, structs
 
 from beam.base.clock import rfc3339
 from beam.model import events
@@ -96,7 +96,7 @@ BODIES = st.one_of(
 def journals(draw: st.DrawFn) -> list[AnyEvent]:
     drawn = draw(st.lists(st.tuples(BODIES, st.none() | ids, st.none() | st.integers(1, 4)), max_size=25))
     return [
-        events.stamp(body, seq=seq, ts=rfc3339(seq * 10**9), agent="a", turn=turn, message_id=message_id)
+        structs.replace(body, seq=seq, ts=rfc3339(seq * 10**9), agent="a", turn=turn, message_id=message_id)
         for seq, (body, message_id, turn) in enumerate(drawn, 1)
     ]
 
@@ -133,7 +133,7 @@ def test_events_read_back_from_json_fold_to_the_same_state(journal: list[AnyEven
 def state_after(*bodies: events.Event, message_id: str = "a-1", turn: int = 1) -> State:
     state = State(agent="a")
     for seq, body in enumerate(bodies, 1):
-        apply(state, events.stamp(body, seq=seq, ts=rfc3339(seq), agent="a", turn=turn, message_id=message_id))  # type: ignore[arg-type]
+        apply(state, structs.replace(body, seq=seq, ts=rfc3339(seq), agent="a", turn=turn, message_id=message_id))  # type: ignore[arg-type]
     return state
 
 
@@ -170,7 +170,7 @@ def test_a_dead_letter_after_its_turn_keeps_the_outcome_of_the_turn() -> None:
 
 def test_a_file_that_reuses_an_id_changes_nothing_of_the_message_that_has_it() -> None:
     before = state_after(QUEUED_EVENT, events.MessageClaimed(), STARTED, events.PromptSent())
-    dead = events.stamp(events.MessageDead(reason="id_reused"), seq=5, ts="x", agent="a", turn=None, message_id="a-1")
+    dead = structs.replace(events.MessageDead(reason="id_reused"), seq=5, ts="x", agent="a", message_id="a-1")
     after = fold(before, [dead])
     assert after.known == before.known
     assert after.open_turn == before.open_turn
@@ -229,7 +229,7 @@ def test_a_turn_that_told_no_total_leaves_nobody_to_know_what_the_cli_counts_fro
         session = state_after(*begun, *bodies).session
         assert session is not None and session.carried == carried
     state = state_after(*begun, told, ended)
-    later = events.stamp(ended, seq=state.seq + 1, ts="", agent="a", turn=9, message_id="a-2")
+    later = structs.replace(ended, seq=state.seq + 1, ts="", agent="a", turn=9, message_id="a-2")
     session = fold(state, [later]).session
     assert session is not None and session.carried is None
 
@@ -350,7 +350,7 @@ def test_a_message_that_is_known_costs_less_than_half_a_kilobyte_of_memory() -> 
         for step, body in enumerate((queued, finished)):
             seq = 2 * number + step + 1
             ident = f"agent-1m80cjj{number:08d}"
-            event = events.stamp(body, seq=seq, ts=rfc3339(seq), agent="agent", turn=None, message_id=ident)
+            event = structs.replace(body, seq=seq, ts=rfc3339(seq), agent="agent", turn=None, message_id=ident)
             apply(state, events.decode(events.encode(event)))
     snapshot = msgspec.json.encode(state)
     tracemalloc.start()
@@ -372,7 +372,7 @@ def turn_of(*bodies: events.Event, attempt: int = 1) -> list[events.Event]:
 def totals_of(*bodies: events.Event) -> Totals:
     state = State()
     for seq, body in enumerate(bodies, 1):
-        event = events.stamp(body, seq=seq, ts="2026-01-01T00:00:00.000000Z", agent="a", turn=1, message_id="a-1")
+        event = structs.replace(body, seq=seq, ts="2026-01-01T00:00:00.000000Z", agent="a", turn=1, message_id="a-1")
         apply(state, event)  # type: ignore[arg-type]
     return state.totals
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from beam.model import events
 from beam.model.notification import Notification, NotifyTarget
@@ -14,7 +15,7 @@ KEY = "sk-ant-api03-" + "a" * 80
 
 def of(status: Status, **known: object) -> Notification:
     finished = events.TurnFinished(status=status, **known)  # type: ignore[arg-type]
-    stamped = events.stamp(finished, seq=1, ts="2026-01-01T00:00:00Z", agent="a", turn=3, message_id="m")
+    stamped = structs.replace(finished, seq=1, ts="2026-01-01T00:00:00Z", agent="a", turn=3, message_id="m")
     return occasions.of_turn(stamped, "m", "/p")
 
 
@@ -42,7 +43,7 @@ def test_the_same_end_has_the_same_id_and_another_attempt_another_one() -> None:
 
 def ask(expires: str | None) -> Notification | None:
     asked = events.PermissionAsked(ask_id="a-1", tool="Bash", description="rm\nx", expires=expires)
-    return occasions.of_ask(events.stamp(asked, seq=1, ts="t", agent="a", turn=1, message_id="m"), "/p")
+    return occasions.of_ask(structs.replace(asked, seq=1, ts="t", agent="a", turn=1, message_id="m"), "/p")
 
 
 def test_an_ask_that_waits_says_how_to_decide_it_and_one_that_does_not_wait_tells_nobody() -> None:

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from beam.base import files
 from beam.base.errors import CorruptError, DiskError, RefusedFileError
@@ -209,7 +210,7 @@ def test_an_event_that_lacks_only_its_newline_and_failed_is_no_event(
     journal = begin(tmp_path / "j")
     length = len(
         events.encode(
-            events.stamp(
+            structs.replace(
                 events.Text(text="lost"), seq=1, ts=journal._stamp_time(), agent="a", turn=None, message_id=None
             )
         )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from beam.agents import registry
 from beam.agents.base import ErrorReader, Exit, HasHistory, Turn
@@ -388,7 +389,7 @@ def _user_files(base: Path) -> list[Reader]:
     known = next((user_dirs.state_dir(environ) / "roots").iterdir())
     place = folder / "c.json"
     said = events.Text(text="hi")
-    said = events.stamp(said, seq=3, ts="2026-01-01T00:00:00.000000Z", agent="box", turn=1, message_id="box-1")
+    said = structs.replace(said, seq=3, ts="2026-01-01T00:00:00.000000Z", agent="box", turn=1, message_id="box-1")
     with (folder / "out").open("w") as output:
         cursor = Cursor(place, now_ns=FakeClock().now_ns())
         for _ in range(3):

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from beam.base.errors import NotFoundError
 from beam.cli.render.stream import Line, Stream, short_id
@@ -22,7 +23,7 @@ def lines(*bodies: events.Event) -> list[str]:
     out = io.StringIO()
     stream = Stream(out, as_json=False)
     for body in bodies:
-        stream.event(events.stamp(body, **HEAD))  # type: ignore[arg-type]
+        stream.event(structs.replace(body, **HEAD))  # type: ignore[arg-type]
     return out.getvalue().splitlines()
 
 
@@ -39,7 +40,7 @@ def test_bookkeeping_is_not_for_people() -> None:
 
 def test_a_line_in_a_pipe_has_a_bound_and_ends_with_the_id_that_shows_it_whole() -> None:
     (line,) = lines(events.Text(text="x" * 10_000))
-    assert len(line) == 200 and line.endswith(f"x… {short_id(events.stamp(events.Text(text=''), **HEAD))}")  # type: ignore[arg-type]
+    assert len(line) == 200 and line.endswith(f"x… {short_id(structs.replace(events.Text(text=''), **HEAD))}")  # type: ignore[arg-type]
 
 
 def test_a_line_that_fits_has_no_id() -> None:
@@ -64,8 +65,8 @@ def test_without_utf_8_every_line_is_ascii_and_no_longer_than_others(given: dict
     out = io.TextIOWrapper(data, encoding=given.pop("encoding", "utf-8"))
     stream = Stream(out, as_json=False, **given)
     for text in ("é → …", "\x1b[2J\x7f日", "日" * 300, "x" * 300):
-        stream.event(events.stamp(events.Text(text=text), **HEAD))  # type: ignore[arg-type]
-    stream.event(events.stamp(events.ToolReturned(call_id="1", output="x" * 300), **HEAD))  # type: ignore[arg-type]
+        stream.event(structs.replace(events.Text(text=text), **HEAD))  # type: ignore[arg-type]
+    stream.event(structs.replace(events.ToolReturned(call_id="1", output="x" * 300), **HEAD))  # type: ignore[arg-type]
     out.flush()
     found = data.getvalue().decode("ascii").splitlines()
     assert found[0].endswith("| \\xe9 -> ...") and found[1].endswith("| ^[[2J^?\\u65e5")
@@ -102,7 +103,7 @@ def test_what_a_cli_says_and_no_failure_repeats_is_printed_in_its_place() -> Non
     ]
     out = io.StringIO()
     stream = Stream(out, as_json=False)
-    stream.event(events.stamp(said, **HEAD))  # type: ignore[arg-type]
+    stream.event(structs.replace(said, **HEAD))  # type: ignore[arg-type]
     stream.tick("2026-01-02T03:04:05.500000Z")
     assert out.getvalue() == ""
     stream.tick("2026-01-02T03:04:06.100000Z")
@@ -128,7 +129,7 @@ def test_internal_events_are_for_those_who_ask() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=False, verbose=True)
     for body in internal:
-        stream.event(events.stamp(body, **HEAD))  # type: ignore[arg-type]
+        stream.event(structs.replace(body, **HEAD))  # type: ignore[arg-type]
     assert [line.split(" ", 2)[2].strip() for line in out.getvalue().splitlines()] == [
         "… idle by history",
         "· release: released",
@@ -152,7 +153,7 @@ def test_a_refused_request_and_what_stops_a_queue_are_for_everybody() -> None:
 
 def test_a_once_session_is_named_by_the_end_of_its_id() -> None:
     out = io.StringIO()
-    event = events.stamp(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
+    event = structs.replace(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
     Stream(out, as_json=False).batch([Line(event, lane="1m865k7j9z1qaz4")])
     assert out.getvalue() == "03:04:05 a:1qaz4  │ t\n"
     assert Line(event, lane="1m865k7j9z1qaz4").qualified.agent == "a:1m865k7j9z1qaz4", "a cursor needs the whole"
@@ -171,12 +172,12 @@ def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_
     out = io.StringIO()
     stream = Stream(out, as_json=False)
     begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
-    stream.event(events.stamp(begun, **HEAD))  # type: ignore[arg-type]
-    stream.event(events.stamp(events.SessionStarted(session_id="s", model="gpt-6-sol"), **HEAD))  # type: ignore[arg-type]
+    stream.event(structs.replace(begun, **HEAD))  # type: ignore[arg-type]
+    stream.event(structs.replace(events.SessionStarted(session_id="s", model="gpt-6-sol"), **HEAD))  # type: ignore[arg-type]
     used = Usage(input_tokens=10_000, output_tokens=2_000)
-    stream.event(events.stamp(events.UsageSeen(usage=used), **HEAD))  # type: ignore[arg-type]
+    stream.event(structs.replace(events.UsageSeen(usage=used), **HEAD))  # type: ignore[arg-type]
     call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make"}'))
-    stream.event(events.stamp(call, **{**HEAD, "ts": "2026-01-02T03:05:00.000000Z"}))  # type: ignore[arg-type]
+    stream.event(structs.replace(call, **{**HEAD, "ts": "2026-01-02T03:05:00.000000Z"}))  # type: ignore[arg-type]
     for minute, second in ((4, 50), (5, 10), (5, 30), (7, 10)):
         stream.tick(f"2026-01-02T03:{minute:02}:{second}.000000Z")
     told = [line for line in out.getvalue().splitlines() if "…" in line]
@@ -184,7 +185,7 @@ def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_
         "03:05:10 a        … turn 1 runs for 1m05s, 12,000 tokens, ~$0.0400: Bash make for 10s",
         "03:07:10 a        … turn 1 runs for 3m05s, 12,000 tokens, ~$0.0400: Bash make for 2m10s",
     ]
-    stream.event(events.stamp(events.TurnFinished(status=Status.COMPLETED), **HEAD))  # type: ignore[arg-type]
+    stream.event(structs.replace(events.TurnFinished(status=Status.COMPLETED), **HEAD))  # type: ignore[arg-type]
     before = out.getvalue()
     stream.tick("2026-01-02T04:00:00.000000Z")
     assert out.getvalue() == before
@@ -196,7 +197,7 @@ def test_a_turn_that_runs_when_the_watching_begins_is_told_of() -> None:
     begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
     call = events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"make"}'))
     stream.running(
-        [Line(events.stamp(body, **HEAD)) for body in (begun, call)],  # type: ignore[type-var]
+        [Line(structs.replace(body, **HEAD)) for body in (begun, call)],  # type: ignore[type-var]
         "2026-01-02T03:04:35.000000Z",
     )
     assert out.getvalue() == "03:04:35 a        ▶ turn 1 runs for 30s: Bash make for 30s\n"
@@ -260,8 +261,8 @@ def test_no_escape_sequence_works_beside_the_text_either() -> None:
 
 
 def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
-    call = events.stamp(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(b'{"a":1}')), **HEAD)  # type: ignore[arg-type]
-    result = events.stamp(events.ToolReturned(call_id="1", output="one\ntwo\x1b" + "x" * 300), **HEAD)  # type: ignore[arg-type]
+    call = structs.replace(events.ToolCalled(call_id="1", name="T", input=msgspec.Raw(b'{"a":1}')), **HEAD)  # type: ignore[arg-type]
+    result = structs.replace(events.ToolReturned(call_id="1", output="one\ntwo\x1b" + "x" * 300), **HEAD)  # type: ignore[arg-type]
     out = io.StringIO()
     assert Stream(out, as_json=False).find([Line(call), Line(result)], short_id(result).upper()) == 0
     assert out.getvalue() == '03:04:05 a ✓ T {"a":1}\none\ntwo␛' + "x" * 300 + "\n"
@@ -270,7 +271,7 @@ def test_an_event_is_found_by_its_id_and_printed_whole() -> None:
 
 
 def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
-    event = events.stamp(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
+    event = structs.replace(events.Text(text="t"), **HEAD)  # type: ignore[arg-type]
     line = Line(event, Path("/state/shop-1f"), Path("/home/me/shop"))
     out = io.StringIO()
     Stream(out, as_json=False).batch([line])
@@ -283,7 +284,7 @@ def test_of_several_roots_a_line_has_the_folder_and_json_the_root() -> None:
 
 def test_names_that_come_together_line_up() -> None:
     out = io.StringIO()
-    found = [Line(events.stamp(events.Text(text="t"), **{**HEAD, "agent": name})) for name in ("a", "a-long-name")]  # type: ignore[arg-type]
+    found = [Line(structs.replace(events.Text(text="t"), **{**HEAD, "agent": name})) for name in ("a", "a-long-name")]  # type: ignore[arg-type]
     Stream(out, as_json=False).batch(found)
     assert len({line.index("│") for line in out.getvalue().splitlines()}) == 1
 
@@ -298,7 +299,7 @@ def test_names_line_up_once_a_longer_one_was_seen() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=False)
     for agent in ("a", "a-long-name", "b"):
-        stream.event(events.stamp(events.Text(text="t"), **{**HEAD, "agent": agent}))  # type: ignore[arg-type]
+        stream.event(structs.replace(events.Text(text="t"), **{**HEAD, "agent": agent}))  # type: ignore[arg-type]
     positions = [line.index("│") for line in out.getvalue().splitlines()]
     assert positions[1] == positions[2]
 
@@ -306,6 +307,6 @@ def test_names_line_up_once_a_longer_one_was_seen() -> None:
 def test_as_json_every_event_is_printed_as_it_is_in_the_journal() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=True)
-    event = events.stamp(events.PromptSent(bytes=3), **HEAD)  # type: ignore[arg-type]
+    event = structs.replace(events.PromptSent(bytes=3), **HEAD)  # type: ignore[arg-type]
     stream.event(event)
     assert out.getvalue() == events.encode(event).decode() + "\n"
