@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Timer
 
 import pytest
+from msgspec import UNSET
 
 from beam.api import manage
 from beam.base.errors import (
@@ -16,12 +17,20 @@ from beam.base.errors import (
     UntrustedError,
     UsageError,
 )
-from beam.broker import standing
+from beam.base.steps import Steps
+from beam.broker import mailbox, standing
 from beam.model import events
+from beam.model.outcome import Point
 from beam.model.settings import AgentSettings
+from beam.root import discovery
+from beam.root.paths import GONE
 from beam.store.journal import read_state
 from beam.store.lock import try_lock
+from beam.store.queue import Queue
 from tests.support.context import Root
+from tests.support.journals import GONE as GONE_OWNER
+from tests.support.journals import record, result, started, turn
+from tests.support.refused import refused
 
 
 def test_an_added_agent_resolves_and_needs_no_trust(root: Root) -> None:
@@ -212,3 +221,296 @@ def test_a_variable_without_a_name_is_refused(key: str, root: Root) -> None:
         manage.settings_of_flags({"adapter": "claude", key: "1"})
     with pytest.raises(ConfigError, match="a variable's name"):
         manage.change(root.context, "claude", {key: "1"})
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a lock."""
+    monkeypatch.setattr(manage, "_MOMENT_S", 0.0)
+
+
+@pytest.fixture
+def mine(root: Root, hurried: None) -> Root:
+    """With an agent `mine` of its own agent.json."""
+    manage.add(root.context, "mine", AgentSettings(adapter="scripted", model="m"))
+    root.reload()
+    return root
+
+
+def test_an_agent_is_declared_once(mine: Root) -> None:
+    hint = "beam agent set mine …, or beam agent rm mine"
+    with refused(UsageError, "agent mine is already declared", hint, subject="mine"):
+        manage.add(mine.context, "mine", AgentSettings(adapter="scripted"))
+    with pytest.raises(UsageError):
+        manage.add(mine.context, "No Name", AgentSettings(adapter="scripted"))
+    with pytest.raises(NotFoundError):
+        manage.change(mine.context, "nobody", {"model": "m"})
+    assert manage.own_settings(mine.context, "mine") == AgentSettings(adapter="scripted", model="m")
+    assert manage.own_settings(mine.context, "worker") == AgentSettings()
+    with pytest.raises(NotFoundError):
+        manage.own_settings(mine.context, "nobody")
+
+
+@pytest.mark.parametrize("act", ["add", "change", "remove", "write"])
+def test_a_change_is_a_persons_unless_it_is_said_whose(act: str, mine: Root) -> None:
+    if act == "add":
+        agent = "new"
+        manage.add(mine.context, agent, AgentSettings(adapter="scripted"))
+    else:
+        agent = "mine"
+        own = manage.own_settings(mine.context, agent)
+        if act == "change":
+            manage.change(mine.context, agent, {"model": "n"})
+        elif act == "write":
+            manage.write_settings(mine.context, agent, own, AgentSettings(adapter="scripted"))
+        else:
+            manage.remove(mine.context, agent, purge=False)
+    last = mine.events(agent)[-1]
+    assert isinstance(last, events.SettingsChanged) and last.by == "human"
+
+
+def test_a_new_agents_folder_is_gone_again_where_it_does_not_resolve_and_an_old_one_stays(root: Root) -> None:
+    for name in ("worker", "new"):
+        if name == "worker":
+            root.place(name)
+        with pytest.raises(BeamError):
+            manage.write_settings(root.context, name, AgentSettings(), AgentSettings(adapter="nothing"))
+        assert root.context.agent_paths(name).dir.exists() == (name == "worker")
+        assert not (root.context.agent_paths(name).dir / "agent.json").exists()
+
+
+def test_a_removed_agents_files_stay_and_it_is_said_where(mine: Root) -> None:
+    place = mine.context.agent_paths("mine")
+    said = f"mine is not declared any more; its queue and journal stay in {place.dir}"
+    mine.place("mine@a")
+    mine.place("minel")
+    assert manage.remove(mine.context, "mine", purge=False) == (
+        f"{said}; its sessions stay, and run no more without mine: mine@a (beam agent rm --purge)"
+    )
+    manage.change(mine.reload(), "worker", {"model": "m"})
+    mine.place("worker@a")
+    mine.place("worker@b")
+    place = mine.context.agent_paths("worker")
+    assert manage.remove(mine.reload(), "worker", purge=False) == (
+        f"worker is not declared any more; its queue and journal stay in {place.dir}"
+        "; its sessions stay: worker@a, worker@b (beam agent rm --purge)"
+    )
+
+
+def test_what_was_not_added_can_not_be_removed(root: Root) -> None:
+    root.place("left")
+    for name, hint in (
+        ("worker", "it is declared in beam.yaml; take it out there"),
+        ("left", "beam agent list says where it is declared"),
+        ("nobody", "beam agent list says where it is declared"),
+    ):
+        said = f"{name} was not added by `beam agent add`, so it can't be removed"
+        with refused(NotFoundError, said, hint, subject=name):
+            manage.remove(root.context, name, purge=False)
+    with pytest.raises(NotFoundError):
+        manage.remove(root.context, "nobody", purge=True)
+    assert manage.remove(root.context, "left", purge=True) == "left and all its messages and events are gone"
+
+
+def test_a_broken_agent_json_is_removed_all_the_same(mine: Root) -> None:
+    path = mine.context.agent_paths("mine").dir / "agent.json"
+    path.write_text("junk")
+    manage.remove(mine.context, "mine", purge=False)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("purge", [False, True])
+def test_an_agent_in_a_turn_is_not_removed(purge: bool, mine: Root) -> None:
+    lock = try_lock(mine.place("mine").lock)
+    assert lock is not None
+    with lock, refused(UnfinishedError, "mine is in a turn", "wait for it, or interrupt it", subject="mine"):
+        manage.remove(mine.context, "mine", purge=purge)
+    assert (mine.context.agent_paths("mine").dir / "agent.json").exists()
+
+
+def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
+    home = mine.context.home
+    lane = mine.context.agent_paths("mine", "aaaa")
+    discovery.create(home, lane)
+    asked = mine.put("mine", sender="asker", reply="queue")
+    own = mine.put("mine", sender="mine", reply="queue")
+    Queue(lane.queue, lane.put_lock).put(mine.message("mine"), mine.clock, mine.context.config.limits)
+    left = home.agent("mine").dir.with_name(f"{GONE}mine")
+    for folder in (left, home.turns / "mine", home.turns / "mine.aaaa", home.turns / "minel"):
+        folder.mkdir(parents=True)
+        (folder / "file").touch()
+    home.search.touch()
+    assert manage.remove(mine.context, "mine", purge=True) == (
+        "mine and all its messages and events are gone; 3 waited, and who waits for an answer is told"
+    )
+    assert home.agents() == ["asker"] and not left.exists() and not home.search.exists()
+    assert [path.name for path in home.turns.iterdir()] == ["minel"]
+    ((box, (reply_id,)),) = mine.boxes("asker").items()
+    entry = mine.queue("asker").find(reply_id)
+    assert box == "new" and entry is not None
+    message = mine.queue("asker").read(entry)
+    assert (message.type, message.sender, message.reply_to) == ("reply", "mine", asked.id) and own.id
+
+
+def test_a_mailboxs_message_that_somebody_took_is_taken_back_by_a_purge(root: Root, hurried: None) -> None:
+    manage.add(root.context, "desk", AgentSettings(mailbox=True))
+    message = root.put("desk", sender="asker", reply="queue")
+    assert mailbox.recv(root.reload(), root.place("desk"), None) is not None
+    assert "; 1 waited, " in manage.remove(root.context, "desk", purge=True)
+    assert len(root.boxes("asker")["new"]) == 1 and message.id
+
+
+def test_an_agent_whose_journal_is_damaged_is_purged(mine: Root) -> None:
+    mine.hold("mine").close()
+    (segment,) = mine.place("mine").journal.glob("*.jsonl")
+    segment.write_bytes(b"junk\n")
+    assert manage.remove(mine.context, "mine", purge=True) == "mine and all its messages and events are gone"
+
+
+def test_an_agent_is_unblocked_by_a_persons_word(root: Root, hurried: None) -> None:
+    with refused(UsageError, "worker is not blocked", "beam status", subject="worker"):
+        manage.unblock(root.context, "worker")
+    record(root, "worker", started(3, owner=GONE_OWNER), events.Notice(code="blocked", text="who knows", turn=3))
+    place = root.place("worker")
+    if read_state(place.journal).blocked is None:
+        record(root, "worker", events.Notice(code="blocked", text="who knows", turn=3))
+    lock = try_lock(place.lock)
+    assert lock is not None
+    with lock, pytest.raises(UnfinishedError, match="worker is in a turn"):
+        manage.unblock(root.context, "worker")
+    said = "a person said that no process of turn 3 is left"
+    assert manage.unblock(root.context, "worker") == said
+    last = root.events("worker")[-1]
+    assert isinstance(last, events.Notice) and (last.code, last.text, last.turn) == ("unblocked", said, 3)
+    assert read_state(place.journal).blocked is None
+
+
+# -- sessions that become agents ---------------------------------------------------------------------------------------
+
+
+def test_an_adopted_session_makes_an_agent_with_its_settings(root: Root) -> None:
+    done = manage.adopt_session(root.context, "new", "claude:s1", AgentSettings(model="m"), by="ann")
+    assert done == (
+        "the first turn of new continues in session s1 of claude; "
+        "no files of it were found, so beam log new begins here"
+    )
+    assert manage.own_settings(root.reload(), "new") == AgentSettings(adapter="claude", model="m")
+    for taken in ("new", "worker"):
+        said = f"there is already an agent {taken} here"
+        with refused(UsageError, said, "give the agent another name", subject=taken):
+            manage.adopt_session(root.context, taken, "claude:s1", AgentSettings(), by="ann")
+    with refused(UsageError, "the session is one of claude, not of codex", "leave the adapter out"):
+        manage.adopt_session(root.context, "third", "claude:s1", AgentSettings(adapter="codex"), by="ann")
+    manage.adopt_session(root.context, "third", "claude:s1", AgentSettings(adapter="claude"), by="ann")
+
+
+def test_a_session_beside_an_agent_has_that_agents_settings_and_variables(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manage.add(root.context, "mine", AgentSettings(adapter="claude", env={"A": "1", "B": "1"}))
+    given: list[dict[str, str]] = []
+
+    def past(*_: object, folder: str, environ: dict[str, str]) -> None:
+        given.append(environ)
+
+    monkeypatch.setattr("beam.foreign.past.past", past)
+    manage.adopt_session(root.reload(), "mine@a", "claude:s1", AgentSettings(), by="ann")
+    assert not (root.context.agent_paths("mine@a").dir / "agent.json").exists()
+    manage.adopt_session(root.context, "mine@b", "claude:s1", AgentSettings(env={"B": "2"}), by="ann")
+    assert (root.context.agent_paths("mine@b").dir / "agent.json").exists()
+    manage.adopt_session(root.context, "alone", "claude:s1", AgentSettings(env={"B": "2"}), by="ann")
+    own = [{key: each[key] for key in "AB" if key in each} for each in given]
+    assert own == [{"A": "1", "B": "1"}, {"A": "1", "B": "2"}, {"B": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("left_out", "said"),
+    [
+        (None, "no files of it were found, so beam log a begins here"),
+        (0, "5 events of it are in the journal: beam log a"),
+        (2, "5 events of it are in the journal, without 2 earlier ones: beam log a"),
+    ],
+)
+def test_how_much_of_a_session_came_along_is_said(left_out: int | None, said: str) -> None:
+    imported = events.SessionImported(session_id="s", adapter="claude", events=5, left_out=left_out)
+    assert manage._history_of(imported, "a") == said
+
+
+def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
+    declare(root, "{adapter: codex}")
+    with refused(NotFoundError, "coder has no session yet", "beam send coder … starts one", subject="coder"):
+        manage.fork(root.context, "coder", "twin", by="ann")
+    in_session(root, "coder")
+    lock = try_lock(root.place("twin").lock)
+    assert lock is not None
+    said = "another process is creating twin at this moment"
+    with lock, refused(UnfinishedError, said, "give the copy another name", subject="twin"):
+        manage.fork(root.context, "coder", "twin", by="ann")
+    manage.fork(root.context, "coder", "twin", by="ann")
+    (forked,) = [event for event in root.events("twin") if isinstance(event, events.SessionForked)]
+    assert (forked.session_id, forked.of, forked.adapter, forked.by, forked.upto) == (
+        "s1",
+        "coder",
+        "codex",
+        "ann",
+        UNSET,
+    )
+    for used in ("other", "left"):
+        root.put(used)
+        root.hold(used).waiting.scan()
+        with refused(UsageError, f"there is already an agent {used} here", "give the copy another name", subject=used):
+            manage.fork(root.context, "coder", used, by="ann")
+    declare(root, "{adapter: gemini}")
+    said = "coder can't continue in a copy of its session: gemini has no headless way to make one"
+    with refused(UnsupportedError, said, "beam agent add twin gemini starts with an empty one", subject="coder"):
+        manage.fork(root.context, "coder", "twin", by="ann")
+
+
+def test_a_fork_may_end_at_an_earlier_turn(root: Root) -> None:
+    declare(root, "{adapter: codex}")
+    record(root, "coder", *(body for n in (1, 2) for body in turn(n, "s1", adapter="codex", point=Point(ends=f"e{n}"))))
+    manage.fork(root.context, "coder", "twin", by="ann", at="1")
+    (forked,) = [event for event in root.events("twin") if isinstance(event, events.SessionForked)]
+    assert forked.upto == "e1"
+    with pytest.raises(NotFoundError):
+        manage.fork(root.context, "coder", "third", by="ann", at="9")
+    assert "third" not in root.context.home.agents()
+
+
+def test_a_session_of_another_adapter_is_not_copied(root: Root) -> None:
+    declare(root, "{adapter: codex}")
+    in_session(root, "coder", "claude")
+    with pytest.raises(NotFoundError, match="has no session yet"):
+        manage.fork(root.context, "coder", "twin", by="ann")
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_lock_is_asked_of_a_broker_that_serves_the_root(
+    is_kept: bool, root: Root, hurried: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = root.place("worker")
+    lock = try_lock(paths.lock)
+    assert lock is not None
+    asked: list[object] = []
+
+    def request(*args: object, **given: object) -> Steps[str]:
+        yield 0.0
+        asked.append((args, given))
+        if not is_kept:
+            lock.release()
+        return "released"
+
+    monkeypatch.setattr("beam.broker.requests.request", request)
+    monkeypatch.setattr("beam.broker.registry.running", lambda home: object())
+    if is_kept:
+        with refused(UnfinishedError, "worker is in a turn", "wait for it, or interrupt it", subject="worker"):
+            result(manage.lock_of(root.context, paths, by="ann"))
+        lock.release()
+    else:
+        result(manage.lock_of(root.context, paths, by="ann")).release()
+    assert asked == [((root.context, paths, "release"), {"by": "ann"})]
+    result(manage.lock_of(root.context, paths, by="ann")).release()
+    assert len(asked) == 1
