@@ -143,11 +143,13 @@ def _locked_while_idle(context: RootContext, paths: AgentPaths) -> Iterator[None
 
 def _why_busy(context: RootContext, paths: AgentPaths) -> str | None:
     state = read_state(paths.journal)
-    if state.blocked is not None or state.kept is not None or not state.is_over():
+    if state.blocked is not None or state.kept is not None or state.open_turn is not None:
         return "has an unfinished turn"
     queue = queue_of(paths)
     if any(queue.entries(box) for box in ("new", "cur")) or control.waiting(paths.control):
         return "has messages that wait"
+    if not state.is_over():
+        return "has an unfinished turn"
     if any(lanes.has_left(lane) or is_held(lane.lock) for lane in lanes.entered(paths)):
         return "has --once messages that are not over"
     for other in all_paths(context):

@@ -204,7 +204,11 @@ class Picture(App[None]):
         return "" if active.is_empty else self._filter_text or self._names.get(active.key, active.key)
 
     def _row(self) -> Row | None:
-        return self.everyone.get(self._selected)
+        """Return the selected row. If there is none, say so, for a key that was pressed acts on nothing."""
+        row = self.everyone.get(self._selected)
+        if row is None:
+            self._set_note("nobody is selected", "bad")
+        return row
 
     def _set_note(self, text: str, style: str = "") -> None:
         self._note = Piece(plain(text), style)

@@ -119,7 +119,7 @@ class PictureWithActions(Picture):
 
     def action_asks(self) -> None:
         """Show an open ask and answer it as the person decides. An ask of the selected row comes first."""
-        row = self._row()
+        row = self.everyone.get(self._selected)
         asks = sorted(self._asks, key=lambda each: row is None or each[1].id not in row.asks)
         if not asks:
             self._set_note("nobody asks for anything", "dim")

@@ -9,6 +9,7 @@ import pytest
 from beam.api import archive, manage
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.broker import standing
+from beam.broker.duty import step
 from beam.model import events
 from beam.model.settings import AgentSettings
 from beam.store import control, lanes
@@ -69,6 +70,14 @@ def waits(root: Root) -> str:
     return "has messages that wait"
 
 
+def waits_and_was_seen(root: Root) -> str:
+    why = waits(root)
+    lease = root.hold("mine")
+    assert step(lease).entries
+    lease.hand_over(start_worker=False)
+    return why
+
+
 def is_claimed(root: Root) -> str:
     root.put("mine")
     (waiting,) = (root.place("mine").queue / "new").iterdir()
@@ -117,7 +126,10 @@ def is_owed(root: Root) -> str:
     return f"is owed an answer to {message.id} by box"
 
 
-@pytest.mark.parametrize("busy", [waits, is_claimed, is_asked, runs, keeps, is_blocked, has_a_lane, is_owed])
+@pytest.mark.parametrize(
+    "busy",
+    [waits, waits_and_was_seen, is_claimed, is_asked, runs, is_not_closed, keeps, is_blocked, has_a_lane, is_owed],
+)
 @pytest.mark.parametrize("act", [archived, renamed])
 def test_an_agent_is_left_as_it_is_while_something_of_it_is_under_way(act: Any, busy: Any, root: Root) -> None:
     why = busy(root)

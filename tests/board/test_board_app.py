@@ -106,6 +106,19 @@ def test_a_stray_key_decides_nothing(keys: tuple[str, ...]) -> None:
     assert did(drive(story)) == []
 
 
+@pytest.mark.parametrize("key", ["m", "s", "i", "p", "f", "o"])
+def test_a_key_says_that_nobody_is_selected(key: str) -> None:
+    feed = FakeFeed()
+    feed.looks = []
+
+    async def story(pilot: Pilot[None], board: Board) -> None:
+        await pilot.press(key)
+        await settle(pilot, board)
+        assert "nobody is selected" in screen(board)
+
+    assert did(drive(story, feed=feed)) == []
+
+
 def test_no_dialog_opens_by_itself_when_an_ask_comes() -> None:
     async def story(pilot: Pilot[None], board: Board) -> None:
         assert len(board.screen_stack) == 1 and "asker asks for Bash: a shows it" in screen(board)

@@ -53,10 +53,11 @@ def installed(beam: Cli) -> Cli:
 
 
 def play(beam: Cli, texts: Sequence[str], *, timeout: float = 60) -> list[str]:
-    """Runs the blocks in order in one shell; a complaint for every step that printed something else."""
+    """Runs the blocks in order in one shell; a complaint for every step that printed something else. Each step may take
+    `timeout` seconds."""
     wanted = [step for text in texts for step in steps(text)]
     script = "".join(f"echo '{_MARK}'\n{step.command}\n" for step in wanted)
-    done = installed(beam).shell(f"exec 2>&1\nunset -f beam\n{script}", timeout=timeout)
+    done = installed(beam).shell(f"exec 2>&1\nunset -f beam\n{script}", timeout=timeout * len(wanted))
     seen = done.out.split(f"{_MARK}\n")[1:]
     assert len(seen) == len(wanted), done
     return [

@@ -42,6 +42,7 @@ class Terminal:
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
+        cli.started.append(self.process)
         os.close(slave)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -139,15 +139,16 @@ class Scratch:
         skip: str = "",
         until: float = 1e12,
         pause: float = 3.0,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """Does what the recording did; `speed` None is as fast as it goes. Pauses are cut to `pause` seconds of the
-        recording."""
+        recording, and waited for by `sleep`."""
         last = None
         for at, version, payload in self.steps():
             if at > until:
                 return
             if speed is not None and last is not None:
-                time.sleep(min(at - last, pause) / speed)
+                sleep(min(at - last, pause) / speed)
             last = at
             if version is not None and not (skip and version["path"].startswith(skip)):
                 self.do(version, at)

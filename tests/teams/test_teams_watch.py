@@ -30,13 +30,27 @@ pytestmark = pytest.mark.acceptance
 
 
 def watched(scratch: Scratch, speed: float | None, pause: float = 3.0, **given: Any) -> list[Event]:
-    """Everything that a watcher which began before the recording says."""
+    """Everything that a watcher which began before the recording says.
+
+    With a speed the time between two changes is that in which the watcher looks: on a busy machine it is late for none
+    that stood as long as in the recording.
+    """
     teams = scratch.teams(**given)
-    player = threading.Thread(target=scratch.replay, args=(speed,), kwargs={"pause": pause})
-    player.start()
-    while player.is_alive():
-        teams.wait(0.05)
-        scratch.seen += teams.poll()
+    if speed is None:
+        player = threading.Thread(target=scratch.replay, args=(None,))
+        player.start()
+        while player.is_alive():
+            teams.wait(0.05)
+            scratch.seen += teams.poll()
+    else:
+
+        def look(seconds: float) -> None:
+            until = time.monotonic() + seconds
+            while (left := until - time.monotonic()) > 0:
+                teams.wait(min(left, 0.05))
+                scratch.seen += teams.poll()
+
+        scratch.replay(speed, pause=pause, sleep=look)
     drain(teams, scratch.seen, 1.2)
     teams.close()
     return scratch.seen
