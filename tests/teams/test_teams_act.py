@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import threading
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ import pytest
 from beam.base.errors import BeamError, CorruptError, NotFoundError, UnfinishedError, UsageError
 from beam.teams import act, frames, vendor_lock
 from beam.teams.act import TeamFiles
+from beam.teams.model import Task
 from tests.support.cli import Cli
 
 TEAM = "session-5eed0000"
@@ -295,3 +297,274 @@ def test_the_commands_send_and_move_tasks(tmp_path: Path) -> None:
     assert cli("team", "approve", TEAM, "bob", "x").code == 2
     assert cli("team", "approve", TEAM, "bob", "perm-1-a", "--deny", "no").code == 0
     assert json.loads(letters(files, "bob")[-1]["text"])["subtype"] == "error"
+
+
+# -- whole files, and what is said of mistakes ---------------------------------------------------------------------
+
+
+def whole(path: str) -> Any:
+    return json.loads(Path(path).read_text())
+
+
+def test_a_team_that_beam_makes_has_claudes_own_form(team: TeamFiles, tmp_path: Path) -> None:
+    config = whole(team.config)
+    now_ms = config["createdAt"]
+    assert abs(now_ms - time.time() * 1000) < 600_000
+    session = "5eed0000-0000-4000-8000-000000000000"
+    lead = {
+        "agentId": f"team-lead@{TEAM}",
+        "name": "team-lead",
+        "agentType": "team-lead",
+        "joinedAt": now_ms,
+        "tmuxPaneId": "leader",
+        "cwd": "/p",
+        "subscriptions": [],
+        "backendType": "in-process",
+    }
+    others = [{"name": name, "agentId": f"{name}@{TEAM}", "joinedAt": 1, "cwd": "/p"} for name in ("alice", "bob")]
+    assert config == {
+        "name": TEAM,
+        "createdAt": now_ms,
+        "leadAgentId": f"team-lead@{TEAM}",
+        "leadSessionId": session,
+        "madeBy": "beam",
+        "members": [lead, *others],
+    }
+    assert Path(team.config).stat().st_mode & 0o777 == 0o644
+    assert sorted(path.name for path in Path(team.team_dir).iterdir()) == ["config.json", "inboxes"]
+    assert (tmp_path / "claude/tasks" / TEAM).is_dir()
+    assert [letters(team, name) for name in ("alice", "bob")] == [[], []]
+    assert team.members() == [lead, *others]
+
+
+@pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a" * 65, "ä"])
+def test_a_name_that_is_no_teams_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        act.create(str(tmp_path), name, session_id="s", cwd="/p")
+    said = f"{name!r} is not a team's name (use lower-case letters, digits and -)"
+    assert (str(caught.value), caught.value.subject) == (said, name)
+    assert act.create(str(tmp_path), "a" * 64, session_id="s", cwd="/p").folder == "a" * 64
+
+
+def refused(call: Any) -> tuple[str, str, str, str | None]:
+    """The mistake, what is said of it, the hint, and the subject."""
+    with pytest.raises(BeamError) as caught:
+        call()
+    error = caught.value
+    return type(error).__name__, str(error).removesuffix(f" ({error.hint})"), error.hint or "", error.subject
+
+
+def test_each_mistake_names_what_it_is_about_and_what_to_do(team: TeamFiles, tmp_path: Path) -> None:
+    done = team.add_task("done")
+    team.move_task(done, "completed", "bob")
+    waits = team.add_task("waits", after=[team.add_task("first")])
+    (tmp_path / "claude/teams/half/inboxes").mkdir(parents=True)
+    half = TeamFiles(str(tmp_path / "claude"), "half")
+    (tmp_path / "file").touch()
+    assert [
+        refused(lambda: act.create(str(tmp_path / "claude"), TEAM, session_id="s", cwd="/p")),
+        refused(half.roster),
+        refused(lambda: half.remove_member("bob")),
+        refused(lambda: team.member("bobb")),
+        refused(lambda: team.member("zzz")),
+        refused(lambda: team.add_member({"name": "bob"})),
+        refused(lambda: team.claim_task(done, "alice")),
+        refused(lambda: team.move_task(done, "pending", "alice")),
+        refused(lambda: team.move_task(done, "in_progress", "bob")),
+        refused(lambda: team.claim_task(waits, "alice")),
+        refused(lambda: team.claim_task("77", "alice")),
+        refused(lambda: team.add_task("x", after=["77"])),
+        refused(lambda: team.block_task("2", "77")),
+        refused(lambda: team.block_task("2", waits)),
+        refused(lambda: team.block_task("2", "2")),
+    ] == [
+        (
+            "UsageError",
+            "there is a team session-5eed0000 already",
+            "beam team show session-5eed0000",
+            "session-5eed0000",
+        ),
+        ("NotFoundError", "the team half has no configuration", "beam team list", "half"),
+        ("NotFoundError", "the team half is gone", "beam team list", "half"),
+        ("NotFoundError", "session-5eed0000 has no member 'bobb'", "did you mean bob?", "bobb"),
+        ("NotFoundError", "session-5eed0000 has no member 'zzz'", "there are team-lead, alice, bob", "zzz"),
+        ("UsageError", "session-5eed0000 has a member bob already", "use --name", "bob"),
+        ("UsageError", "task 1 is bob's", "beam team tasks", "1"),
+        ("UsageError", "task 1 is bob's", "beam team tasks", "1"),
+        ("UsageError", "task 1 is completed", "beam team tasks", "1"),
+        ("UsageError", "task 3 waits for 2", "beam team tasks", "3"),
+        ("NotFoundError", "session-5eed0000 has no task '77'", "beam team tasks TEAM", "77"),
+        ("NotFoundError", "session-5eed0000 has no task '77'", "beam team tasks TEAM", "77"),
+        ("NotFoundError", "session-5eed0000 has no task '77'", "beam team tasks TEAM", "77"),
+        ("UsageError", "task 2 can't wait for 3: that waits for it (3 → 2)", "beam team tasks", ""),
+        ("UsageError", "task 2 can't wait for 2: that waits for it (2)", "beam team tasks", ""),
+    ]
+
+
+def test_a_frame_and_an_answer_carry_what_they_are_about(team: TeamFiles) -> None:
+    team.frame("bob", "shutdown_request", sender="team-lead", reason="wir sind fertig – ja")
+    team.post("bob", "yes", sender="alice", reply_to="q")
+    frame, answer = letters(team, "bob")
+    value = json.loads(frame["text"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", value.pop("timestamp"))
+    assert (value, frame["from"]) == ({"type": "shutdown_request", "reason": "wir sind fertig – ja"}, "team-lead")
+    assert "– ja" in frame["text"] and "summary" not in frame
+    assert (answer["inReplyTo"], answer["from"], answer["text"]) == ("q", "alice", "yes")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", answer["timestamp"])
+    assert [mail.is_reply for mail in team.take_mail("bob")] == [False, True]
+    assert team.take_mail("bob") == () == team.take_mail("nobody")
+
+
+def test_a_member_takes_the_place_of_one_that_is_given_up_and_leaves_again(team: TeamFiles) -> None:
+    new = {"name": "bob", "agentId": "new", "extra": 1}
+    assert team.add_member(new, replaces=lambda one: one["joinedAt"] == 1) is True
+    assert [one["name"] for one in team.members()] == ["team-lead", "alice", "bob"]
+    assert team.members()[-1] == new
+    team.post("bob", "hi", sender="alice")
+    assert team.add_member({"name": "eve"}) is False
+    assert len(letters(team, "bob")) == 1
+    team.remove_member("bob")
+    team.remove_member("bob")
+    assert [one["name"] for one in team.members()] == ["team-lead", "alice", "eve"]
+
+
+def test_members_of_a_configuration_of_another_shape_are_none(team: TeamFiles) -> None:
+    Path(team.config).write_text('{"members": "no"}')
+    assert team.members() == []
+    Path(team.config).write_text('{"members": [1, {"name": "x"}]}')
+    assert team.members() == [{"name": "x"}]
+    team.remove_member("y")
+    assert whole(team.config) == {"members": [{"name": "x"}]}
+
+
+def test_a_task_has_claudes_own_form_through_its_life(team: TeamFiles) -> None:
+    first = team.add_task("first", description="d")
+    second = team.add_task("second", after=[first, first])
+    folder = Path(team._task_dir())
+    assert sorted(path.name for path in folder.iterdir() if not path.is_dir()) == [".lock", "1.json", "2.json"]
+    assert whole(f"{folder}/2.json") == {
+        "id": "2",
+        "subject": "second",
+        "description": "",
+        "status": "pending",
+        "blocks": [],
+        "blockedBy": ["1"],
+    }
+    claimed = {"id": "1", "subject": "first", "description": "d", "status": "pending", "blocks": ["2"], "blockedBy": []}
+    assert whole(f"{folder}/1.json") == claimed
+    team.claim_task(first, "bob")
+    assert whole(f"{folder}/1.json") == {**claimed, "owner": "bob"}
+    assert team.move_task(first, "in_progress").owner == "bob"
+    team.release_task(first)
+    assert whole(f"{folder}/1.json") == claimed
+    assert team.move_task(second, "in_progress", "bob").owner == "bob"
+    team.claim_task(team.add_task("third"), "alice")
+    fourth = team.add_task("fourth")
+    team.move_task(fourth, "completed", "bob")
+    assert team.release_tasks("bob") == ["2"]
+    assert {one.id: (one.status, one.owner) for one in team.tasks().values()} == {
+        "1": ("pending", None),
+        "2": ("pending", None),
+        "3": ("pending", "alice"),
+        "4": ("completed", "bob"),
+    }
+
+
+def test_the_next_task_has_a_number_above_all_that_there_ever_were(team: TeamFiles) -> None:
+    folder = Path(team._task_dir())
+    folder.mkdir(exist_ok=True)
+    (folder / ".highwatermark").write_text("41\n")
+    assert team.add_task("x") == "42"
+    (folder / "77.json").write_text('{"id": "78"}')
+    (folder / "1234567890.json").write_text("{}")
+    (folder / "x.json").write_text("{}")
+    assert team.add_task("y") == "78"
+    assert sorted(team.tasks()) == ["42", "78"]
+    (folder / ".highwatermark").write_text("-1")
+    assert team._highest() == 0
+
+
+def test_a_task_waits_for_what_is_not_done_or_can_not_be_read_and_not_for_what_is_gone(team: TeamFiles) -> None:
+    ids = [team.add_task(name) for name in ("open", "done", "broken")]
+    team.move_task("2", "completed")
+    Path(team._task_path("3")).write_text("{}")
+    task = Task(id="9", blocked_by=(*ids, "77", "../1"))
+    assert team.waits_for(task, team.tasks()) == ["1", "3"]
+
+
+def test_tasks_may_wait_for_each_other_in_a_row_but_not_in_a_ring(team: TeamFiles) -> None:
+    for name in "abc":
+        team.add_task(name)
+    team.block_task("2", "1")
+    team.block_task("2", "1")
+    team.block_task("3", "2")
+    assert {one.id: (one.blocks, one.blocked_by) for one in team.tasks().values()} == {
+        "1": (("2",), ()),
+        "2": (("3",), ("1",)),
+        "3": ((), ("2",)),
+    }
+    said = "task 1 can't wait for 3: that waits for it (3 → 2 → 1)"
+    assert refused(lambda: team.block_task("1", "3")) == ("UsageError", said, "beam team tasks", "")
+    value = whole(team._task_path("3"))
+    Path(team._task_path("3")).write_text(json.dumps({**value, "blockedBy": []}))
+    assert refused(lambda: team.block_task("1", "3"))[1] == said
+
+
+@pytest.mark.parametrize("folder", ["teams/t", "teams/t/inboxes", "tasks/t", "teams", "tasks"])
+def test_beam_writes_nothing_below_a_link(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "claude" / folder
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    make = (lambda: act.create(str(tmp_path / "claude"), "t2", session_id="s", cwd="/p")) if "/" not in folder else None
+    found = refused(make or (lambda: TeamFiles(str(tmp_path / "claude"), "t")))
+    assert found == ("CorruptError", f"{link} is no directory of yours; beam writes nothing there", "", str(link))
+
+
+# -- what may be sent --------------------------------------------------------------------------------------------------
+
+
+def test_a_text_of_the_largest_size_is_sent_and_one_more_is_not() -> None:
+    assert frames.check_text("x" * 262_144) == "x" * 262_144
+    assert [refused(lambda text=text: frames.check_text(text)) for text in ("x" * 262_145, " \n", ' {"type": 1} ')] == [
+        ("UsageError", "a message of 262,145 characters is too long", "at most 262,144", ""),
+        ("UsageError", "there is nothing to send", "", ""),
+        (
+            "UsageError",
+            "the text is a frame of the team's own protocol, and beam sends none",
+            "write it as a sentence",
+            "",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_frame"),
+    [
+        ('{"type": "x"}', True),
+        ('\ufeff\u200b {"type": null}\x00', True),
+        ('{"a": {"type": 1}}', False),
+        ('{"type": 1', False),
+        ('["type"]', False),
+        ("type", False),
+        ('{"type": ' + "9" * 5000 + "}", True),
+        ('{"type": 1.' + "9" * 5000 + "}", True),
+        ('{"a": ' + "[" * 5_000, True),
+    ],
+    ids=range(9),
+)
+def test_what_some_reader_of_json_takes_for_a_frame_is_one(text: str, is_frame: bool) -> None:
+    assert frames.is_frame(text) is is_frame
+
+
+def test_a_name_that_is_a_members_or_none_is_named(team: TeamFiles) -> None:
+    roster = team.roster()
+    assert frames.check_sender("human_1", roster) == "human_1"
+    assert [
+        refused(lambda name=name: frames.check_sender(name, roster)) for name in ("bob", "team-lead", "a b", "")
+    ] == [
+        ("UsageError", "bob is a member of the team", "use a name of your own", "bob"),
+        ("UsageError", "team-lead is a member of the team", "use a name of your own", "team-lead"),
+        ("UsageError", "'a b' is not a name", "use letters, digits, _ and -", "a b"),
+        ("UsageError", "'' is not a name", "use letters, digits, _ and -", ""),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -258,3 +259,230 @@ def test_an_older_command_beside_todays_is_taken_out(tmp_path: Path) -> None:
     assert hooks_install.install(path).changed == ("Stop",)
     assert hooks_install.install(path).changed == ()
     assert len(json.loads(path.read_text())["hooks"]["Stop"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "spool"),
+    [
+        ({b"BEAM_STATE": b"/s", b"XDG_STATE_HOME": b"/x", b"HOME": b"/h"}, b"/s/hooks"),
+        ({b"BEAM_STATE": b"s", b"XDG_STATE_HOME": b"/x", b"HOME": b"/h"}, b"/x/beam/hooks"),
+        ({b"XDG_STATE_HOME": b"x", b"HOME": b"/h"}, b"/h/.local/state/beam/hooks"),
+        ({b"HOME": b"/h"}, b"/h/.local/state/beam/hooks"),
+        ({}, b"/.local/state/beam/hooks"),
+    ],
+)
+def test_the_spool_lies_in_beams_state(environ: dict[bytes, bytes], spool: bytes) -> None:
+    assert hook.directory(environ) == spool
+
+
+def test_a_call_is_read_to_its_end_and_one_that_is_too_large_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "LARGEST", 100_000)
+    path = tmp_path / "call"
+    for size, kept in ((0, 0), (99_999, 99_999), (100_000, 100_000), (100_001, 0), (300_000, 0)):
+        data = bytes(number % 251 for number in range(size))
+        path.write_bytes(data)
+        with path.open("rb") as file:
+            assert hook.read(file.fileno()) == data[:kept]
+
+
+def test_the_command_reads_stdin_and_writes_where_only_this_user_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "read", lambda fd: CALL if fd == 0 else b"")
+    before = os.umask(0)
+    try:
+        assert hook.main({b"BEAM_STATE": bytes(tmp_path / "a" / "b")}) == 0
+        assert os.umask(before) == 0o077
+        (tmp_path / "file").touch()
+        assert hook.main({b"BEAM_STATE": bytes(tmp_path / "file")}) == 0
+    finally:
+        os.umask(before)
+    (written,) = (tmp_path / "a/b/hooks").iterdir()
+    assert json.loads(written.read_text())["payload"] == json.loads(CALL)
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "a", tmp_path / "a/b", written.parent)] == [0o700] * 3
+
+
+def test_calls_of_one_hour_stand_in_one_file_line_by_line(tmp_path: Path) -> None:
+    spool = bytes(tmp_path / "new" / "hooks")
+    for number in range(2):
+        hook.write(b' {"n": 1}\n', spool, TODAY_NS + number)
+    hook.write(b'{"n": 2}', spool, TODAY_NS + 3600 * 1_000_000_000)
+    files = {path.name: path.read_bytes() for path in (tmp_path / "new/hooks").iterdir()}
+    assert files == {
+        "2026-11-21T22.jsonl": b'{"at_ns":1795300000000000000,"payload":{"n": 1}}\n'
+        b'{"at_ns":1795300000000000001,"payload":{"n": 1}}\n',
+        "2026-11-21T23.jsonl": b'{"at_ns":1795303600000000000,"payload":{"n": 2}}\n',
+    }
+
+
+@pytest.mark.parametrize("sign", [*hook.SIGNS, *hook.SIGNS_ANY_CASE])
+def test_a_sign_of_a_secret_is_seen_in_a_call(sign: bytes) -> None:
+    assert hook.may_hold_secret(b'{"x": "' + sign + b'"}')
+    assert hook.may_hold_secret(sign.upper()) == (sign in hook.SIGNS_ANY_CASE or sign.upper() == sign)
+
+
+@pytest.mark.parametrize(
+    ("payload", "may"),
+    [
+        (b"", False),
+        (b"https://example.org/", False),
+        (b"me@example.org", False),
+        (b"https://me:pw@example.org", True),
+        (b"sk-" + b"a" * 16, True),
+        (b"sk-" + b"a" * 16 + b" ", True),
+        (b"sk-" + b"a" * 15 + b" ", False),
+        (b"sk-.............", False),
+        (b" sk-a b, and sk-" + b"Z9_-" * 4, True),
+        (b" sk-a b, and sk-c d", False),
+    ],
+)
+def test_a_call_may_hold_a_secret_or_surely_does_not(payload: bytes, may: bool) -> None:
+    assert hook.may_hold_secret(payload) == may
+
+
+def test_a_call_from_which_a_secret_can_not_be_taken_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = SECRETS["anthropic-key 0"][2]
+    call = json.dumps({"x": f"it is {key}", "y": "\udce4"}, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    assert json.loads(hook.redacted(call)) == {"x": "it is [redacted:anthropic-key]", "y": "\ufffd"}
+    monkeypatch.setattr(hook, "_redactor", lambda: 1 / 0)
+    assert hook.redacted(call) == b""
+    hook.write(call, bytes(tmp_path), TODAY_NS)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- its place in the settings -----------------------------------------------------------------------------------------
+
+
+def test_the_command_stands_at_every_event_with_the_tools_that_matter(tmp_path: Path) -> None:
+    path = hooks_install.settings_path("user", home=tmp_path / "home", project=tmp_path / "p")
+    done = hooks_install.install(path, state="/the state")
+    assert done == hooks_install.Done(path=str(path), action="installed", changed=hooks_install.EVENTS)
+    settings = json.loads(path.read_text())
+    where = str(Path(hook.__file__).resolve())
+    command = f"BEAM_STATE='/the state' {sys.executable} -I -S {where} # beam team hook"
+    plain = {"hooks": [{"type": "command", "command": command, "timeout": 5}]}
+    tools = {"matcher": "SendMessage|TaskCreate|TaskUpdate|Agent|Task|Bash|Edit|Write"}
+    groups = {event: [{**tools, **plain} if event == "PostToolUse" else plain] for event in hooks_install.EVENTS}
+    assert settings == {"hooks": groups}
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert hooks_install.command() == f"{sys.executable} -I -S {where} # beam team hook"
+    assert hooks_install.install(path, state="/the state").changed == ()
+    assert hooks_install.uninstall(path) == hooks_install.Done(
+        path=str(path), action="removed", changed=hooks_install.EVENTS
+    )
+    assert path.read_text() == "{}\n"
+
+
+def test_each_scope_has_its_settings_file(tmp_path: Path) -> None:
+    paths = [
+        hooks_install.settings_path(one, home=Path("/h"), project=Path("/p")) for one in ("user", "project", "local")
+    ]
+    assert paths == [Path("/h/settings.json"), Path("/p/.claude/settings.json"), Path("/p/.claude/settings.local.json")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", " is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("[]", " holds no settings"),
+        ('{"hooks": []}', ": beam can't read its `hooks`"),
+        ('{"hooks": {"Stop": {}}}', ": beam can't read its `hooks`"),
+    ],
+)
+def test_settings_that_are_not_understood_are_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        hooks_install.install(path)
+    hint = "repair it first; nothing was changed"
+    assert str(caught.value) == f"{path}{message} ({hint})"
+    assert (caught.value.hint, caught.value.subject) == (hint, str(path))
+
+
+def test_settings_keep_their_indentation_their_mode_and_halves_of_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    for text, second in (
+        ('{\n\t"a": "ü"\n}', '\t"a": "ü",'),
+        ('{"a": "ü"}', '  "a": "ü",'),
+        ('{"a": "\\ud800"}', '  "a": "\\ud800",'),
+    ):
+        path.write_text(text)
+        path.chmod(0o640)
+        hooks_install.install(path)
+        assert path.read_text().splitlines()[1] == second
+        assert path.stat().st_mode & 0o777 == 0o640
+        assert path.read_text().endswith("}\n")
+
+
+def test_a_link_to_settings_stays_one_and_a_folder_that_was_made_goes_again(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("{}")
+    (tmp_path / "link.json").symlink_to("real.json")
+    hooks_install.install(tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink() and hooks_install.MARK in (tmp_path / "real.json").read_text()
+    path, kept = tmp_path / "new" / "settings.json", tmp_path / "kept"
+    hooks_install.install(path, kept=kept)
+    (record,) = kept.iterdir()
+    assert json.loads(record.read_text()) == {
+        "path": str(path),
+        "before": None,
+        "after": hooks_install._digest(path.read_bytes()),
+        "has_folder": False,
+        "v": 1,
+    }
+    assert record.read_bytes().endswith(b"}\n") and len(record.stem) == 32
+    path.write_text("{}")
+    assert hooks_install.uninstall(path, kept=kept).changed == ()
+    assert list(kept.iterdir()) == []
+    assert path.exists()
+
+
+# -- the spool ---------------------------------------------------------------------------------------------------------
+
+
+def entry(at_ns: int, home: str = "/h") -> bytes:
+    payload = {"hook_event_name": "Stop", "transcript_path": f"{home}/projects/p/s.jsonl"}
+    return json.dumps({"at_ns": at_ns, "payload": payload}).encode() + b"\n"
+
+
+def test_a_spool_begins_at_its_end_or_with_the_calls_since_a_time(tmp_path: Path) -> None:
+    (tmp_path / "1.jsonl").write_bytes(entry(1) + entry(2) + entry(3))
+    (tmp_path / "other.txt").write_bytes(entry(9))
+
+    def after(since_ns: int | None) -> list[int]:
+        spool = Spool(tmp_path)
+        spool.begin(since_ns)
+        return [call.at_ns for call in spool.calls("/h")]
+
+    assert [after(None), after(0), after(2), after(4)] == [[], [1, 2, 3], [2, 3], []]
+
+
+def test_only_whole_lines_of_a_spool_are_calls_and_each_is_given_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.begin(None)
+    path = tmp_path / "1.jsonl"
+    path.write_bytes(entry(1) + b"nonsense\n\n" + entry(2)[:20])
+    assert [call.at_ns for call in spool.calls("/h")] == [1]
+    with path.open("ab") as file:
+        file.write(entry(2)[20:] + entry(3))
+    (tmp_path / "2.jsonl").write_bytes(entry(4))
+    (tmp_path / "3.jsonl").mkdir()
+    assert [call.at_ns for call in spool.calls("/h")] == [2, 3, 4]
+    assert list(spool.calls("/h")) == []
+
+
+def test_calls_of_another_home_wait_for_it_but_not_more_than_a_thousand(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.begin(None)
+    (tmp_path / "1.jsonl").write_bytes(b"".join(entry(number, "/other") for number in range(1001)) + entry(5))
+    assert [call.at_ns for call in spool.calls("/h")] == [5]
+    assert [call.at_ns for call in spool.calls("/other")] == list(range(1, 1001))
+
+
+def test_without_a_spool_and_where_it_is_gone_there_are_no_calls(tmp_path: Path) -> None:
+    for spool in (Spool(None), Spool(tmp_path / "none")):
+        spool.begin(0)
+        assert list(spool.calls("/h")) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from beam.teams import model
@@ -142,3 +143,173 @@ def test_a_process_that_began_at_no_number_began_at_none() -> None:
     session = model.session(b'{"pid": 7, "procStart": "' + b"9" * 5000 + b'"}')
     assert session is not None
     assert session.start == 0
+
+
+def test_a_configuration_is_read_whole() -> None:
+    bob = {
+        "name": "bob",
+        "agentId": "bob@t",
+        "agentType": "tester",
+        "model": "haiku",
+        "color": "blue",
+        "backendType": "iterm",
+        "tmuxPaneId": "%2",
+        "cwd": "/p",
+        "prompt": "go",
+        "joinedAt": 2,
+        "isActive": False,
+    }
+    panes = [
+        {"name": str(number), "tmuxPaneId": pane} for number, pane in enumerate(("%1", "in-process", "leader", "x"))
+    ]
+    value = {"name": "t", "createdAt": 1, "leadAgentId": "bob@t", "leadSessionId": "s", "madeBy": "beam"}
+    assert model.roster(dumped({**value, "members": [bob, *panes, {"name": "", "cwd": "/q"}]})) == model.Roster(
+        name="t",
+        created_ns=1_000_000,
+        lead_id="bob@t",
+        session_id="s",
+        made_by="beam",
+        members=(
+            model.Member(
+                name="bob",
+                agent_id="bob@t",
+                kind="tester",
+                model="haiku",
+                colour="blue",
+                backend="iterm",
+                pane="%2",
+                cwd="/p",
+                prompt="go",
+                joined_ns=2_000_000,
+                active=False,
+            ),
+            model.Member(name="0", backend="tmux", pane="%1"),
+            model.Member(name="1", backend="in-process"),
+            model.Member(name="2", backend="in-process"),
+            model.Member(name="3"),
+        ),
+    )
+
+
+def test_the_lead_is_the_member_that_the_configuration_names_or_has_the_leads_name() -> None:
+    ann, lead = model.Member(name="ann", agent_id="a"), model.Member(name="team-lead", agent_id="l")
+    assert model.Roster(name="t", lead_id="a", members=(lead, ann)).lead == ann
+    assert model.Roster(name="t", lead_id="x", members=(ann, lead)).lead == lead
+    assert model.Roster(name="t", lead_id="x", members=(ann,)).lead is None
+    own = [model.Member(name="m", backend=one).has_own_process for one in ("", "in-process", "tmux", "iterm")]
+    assert own == [False, False, True, True]
+
+
+def test_an_inbox_is_read_whole() -> None:
+    frame = '{"type": "idle_notification", "summary": "x"}'
+    value = {"msg_id": "m", "from": "bob", "text": "hi", "summary": "s", "timestamp": "1970-01-01T00:00:01Z"}
+    letters = [
+        {**value, "color": "red", "read": True, "inReplyTo": "q"},
+        {**value, "read": 1},
+        {"from": "bob", "text": frame, "timestamp": "soon"},
+        {"text": '{"type": ""}'},
+        {"text": '["type"]'},
+        {"text": "{half"},
+        {},
+    ]
+    mail = model.Mail(id="m", sender="bob", text="hi", summary="s", sent_ns=1_000_000_000)
+    assert model.inbox(dumped(letters)) == (
+        msgspec.structs.replace(mail, colour="red", is_read=True, is_reply=True),
+        mail,
+        model.Mail(
+            id=model.digest("bob", "soon", frame),
+            sender="bob",
+            text=frame,
+            kind="idle_notification",
+            frame={"type": "idle_notification", "summary": "x"},
+        ),
+        model.Mail(id=model.digest("", "", '{"type": ""}'), text='{"type": ""}'),
+        model.Mail(id=model.digest("", "", '["type"]'), text='["type"]'),
+        model.Mail(id=model.digest("", "", "{half"), text="{half"),
+        model.Mail(id=model.digest("", "", "")),
+    )
+    assert model.digest("bob", "soon", "hi \ud800") == "~f0506cb259492046"
+    assert model.frame_of('{"type": "x", "y": "\ud800"}') == {"type": "x", "y": "?"}
+
+
+def test_a_task_is_read_whole() -> None:
+    value = {
+        "id": "1",
+        "subject": "s",
+        "description": "d",
+        "activeForm": "Doing",
+        "owner": "bob",
+        "status": "held",
+        "blocks": ["2"],
+        "blockedBy": ["3"],
+        "metadata": {},
+        "more": None,
+        "b": 0,
+        "a": "x",
+    }
+    assert model.task(dumped(value)) == model.Task(
+        id="1",
+        subject="s",
+        description="d",
+        active_form="Doing",
+        owner="bob",
+        status="held",
+        blocks=("2",),
+        blocked_by=("3",),
+        rest='{"a":"x","b":0}',
+    )
+    assert model.task(b'{"id": 1, "owner": ""}') == model.Task(id="1")
+    assert [model.task(one) for one in (b'{"id": true}', b'{"id": 1.5}', b'{"subject": "s"}')] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("start", "ticks"), [("9" * 19, int("9" * 19)), ("9" * 20, 0), ("²", 0), ("", 0), (12, 12), (None, 0)]
+)
+def test_a_session_is_read_whole(start: object, ticks: int) -> None:
+    value = {"pid": 7, "sessionId": "s", "cwd": "/p", "startedAt": 5, "status": "idle", "statusUpdatedAt": 6}
+    session = model.Session(
+        pid=7, start=ticks, session_id="s", cwd="/p", started_ns=5_000_000, status="idle", status_ns=6_000_000
+    )
+    assert model.session(dumped({**value, "procStart": start})) == session
+    assert [model.session(dumped({**value, "pid": pid})) for pid in (0, -1, None, "7")] == [None] * 4
+
+
+def test_a_call_of_a_hook_is_read_whole() -> None:
+    payload = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "s",
+        "team_name": "t",
+        "teammate_name": "bob",
+        "agent_id": "abob",
+        "agent_type": "tester",
+        "tool_name": "Bash",
+        "tool_use_id": "c",
+        "tool_input": {"command": "ls"},
+        "tool_response": {"stdout": ""},
+    }
+    call = model.hook_call(dumped({"at_ns": 5, "payload": payload}))
+    assert call == model.HookCall(
+        at_ns=5,
+        event="PostToolUse",
+        session_id="s",
+        team="t",
+        member="bob",
+        agent_id="abob",
+        tool="Bash",
+        call_id="c",
+        input={"command": "ls"},
+        response={"stdout": ""},
+        payload=payload,
+    )
+    del payload["teammate_name"]
+    call = model.hook_call(dumped({"at_ns": 0, "payload": payload}))
+    assert call is not None and (call.at_ns, call.member) == (0, "tester")
+    assert model.hook_call(b'{"at_ns": "5", "payload": {}}') is None
+
+
+def test_a_time_that_is_none_is_0() -> None:
+    assert [model.when_ns(one) for one in ("", "soon", "1970-01-01T00:00:02Z")] == [0, 0, 2_000_000_000]
+
+
+def test_a_name_is_safe_in_a_path() -> None:
+    assert model.inbox_name("../a b.c_d-E9/ü") == "---a-b-c_d-E9--"

@@ -36,3 +36,23 @@ def test_equal_times_keep_the_order_in_which_they_were_seen() -> None:
     events = [Notice(ts="1", text=str(n)) for n in range(5)]
     order.push(events, 0)
     assert order.due(WINDOW_NS) == events
+
+
+def test_what_was_seen_under_an_earlier_ticket_comes_first_among_equal_times() -> None:
+    order = ReorderBuffer()
+    ticket = order.ticket()
+    assert (ticket, order.ticket()) == (1, 2)
+    order.push([Notice(ts="1", text="now")], 0)
+    order.push([Notice(ts="1", text="earlier")], 0, ticket=ticket)
+    order.push([Notice(ts="0", text="first")], 0)
+    assert [event.text for event in order.all() if isinstance(event, Notice)] == ["first", "earlier", "now"]
+    assert (order.is_holding, order.all(), order.due(WINDOW_NS)) == (False, [], [])
+
+
+def test_an_event_is_due_when_the_window_is_over_with_all_before_it() -> None:
+    order = ReorderBuffer(window_ns=10)
+    order.push([notice("2")], 0)
+    order.push([notice("1"), notice("3")], 5)
+    assert order.due(9) == []
+    assert stamps(order.due(10)) == ["1", "2"]
+    assert stamps(order.due(15)) == ["3"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,3 +170,222 @@ def test_a_transcript_that_is_a_pipe_or_another_users_is_as_empty(tmp_path: Path
     one = tail(tmp_path / "t.jsonl")
     one.begin(0)
     assert one.read() == []
+
+
+# -- whose a transcript is ---------------------------------------------------------------------------------------------
+
+
+def member(name: str) -> dict[str, str]:
+    return {"name": name, "taskKind": "in_process_teammate", "teamName": "t"}
+
+
+def subagent(folder: Path, session: str, name: str, meta: object, at: int = 9) -> Path:
+    """A transcript below another, written to at that time, and what it says of itself."""
+    below = folder / session / "subagents"
+    below.mkdir(parents=True, exist_ok=True)
+    (below / f"{name}.meta.json").write_text(json.dumps(meta))
+    return written(below / f"{name}.jsonl", line(at), at=at)
+
+
+def written(path: Path, *lines_: bytes, at: int = 9) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(lines_))
+    os.utime(path, ns=(at * S, at * S))
+    return path
+
+
+def known(home: Path, *, session_id: str = "sid", cwd: str = "/p", created: int = 1, **more: Any) -> Diff:
+    diff = Diff()
+    members = (Member(name="team-lead", cwd=cwd), Member(name="erry", **more))
+    diff.config(str(home), "t", Roster(name="t", session_id=session_id, created_ns=created * S, members=members), S)
+    return diff
+
+
+def rows(found: list[Tail]) -> list[tuple[str, str, bool, str | None]]:
+    return [(Path(one.path).stem, one.member, one.is_member, one.parent) for one in found]
+
+
+def test_without_a_time_only_the_leads_transcript_and_those_below_it_are_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "projects/-p"
+    written(folder / "sid.jsonl", line(9))
+    written(folder / "own.jsonl", line(9, teamName="t", agentName="erry"))
+    subagent(folder, "sid", "agent-abob", member("bob"))
+    for more, names in (({}, ["sid", "agent-abob"]), ({"backend": "tmux"}, ["sid", "agent-abob", "own"])):
+        tails_ = Tails(str(tmp_path), known(tmp_path, **more), began_ns=0)
+        found = tails_.find(since_ns=None, is_new=False)
+        assert [row[0] for row in rows(found)] == names
+        assert tails_.find(since_ns=None, is_new=False) == []
+        assert [tails_.follows(one.path) for one in found] == [True] * len(names)
+        assert [one.read() for one in found] == [[]] * len(names)
+
+
+def test_of_a_stale_team_the_transcripts_are_followed_only_for_the_past(tmp_path: Path) -> None:
+    written(tmp_path / "projects/-p/sid.jsonl", line(9))
+    diff = known(tmp_path)
+    diff.teams[str(tmp_path), "t"].is_stale = True
+    assert Tails(str(tmp_path), diff, began_ns=0).find(since_ns=None, is_new=False) == []
+    assert len(Tails(str(tmp_path), diff, began_ns=0).find(since_ns=0, is_new=False)) == 1
+    assert Tails(str(tmp_path / "other"), diff, began_ns=0).find(since_ns=0, is_new=False) == []
+
+
+def test_transcripts_that_were_written_before_a_team_began_are_not_its_members(tmp_path: Path) -> None:
+    folder = tmp_path / "projects/-p"
+    written(folder / "sid.jsonl", line(9))
+    for at in (4, 5, 6):
+        written(folder / f"own{at}.jsonl", line(at, teamName="t", agentName="erry"), at=at)
+    found = Tails(str(tmp_path), known(tmp_path, created=5), began_ns=0).find(since_ns=0, is_new=False)
+    assert sorted(row[0] for row in rows(found)) == ["own5", "own6", "sid"]
+
+
+def test_a_team_is_looked_for_in_the_folder_of_its_directory_or_where_its_session_is(tmp_path: Path) -> None:
+    written(tmp_path / "projects/-elsewhere/sid.jsonl", line(9))
+    written(tmp_path / "projects/-other/x.jsonl", line(9))
+    found = Tails(str(tmp_path), known(tmp_path), began_ns=0).find(since_ns=0, is_new=False)
+    assert [one.path for one in found] == [str(tmp_path / "projects/-elsewhere/sid.jsonl")]
+    nowhere = Tails(str(tmp_path), known(tmp_path, session_id="none"), began_ns=0)
+    assert nowhere.find(since_ns=0, is_new=False) == []
+    invalid = Tails(str(tmp_path), known(tmp_path, session_id="../sid"), began_ns=0)
+    assert invalid.find(since_ns=0, is_new=False) == []
+    empty = Tails(str(tmp_path), known(tmp_path, session_id="late", cwd="/other"), began_ns=0)
+    assert rows(empty.find(since_ns=None, is_new=False)) == [("late", "team-lead", True, None)]  # may come yet
+    subagent(tmp_path / "projects/-other", "late", "agent-abob", member("bob"))
+    assert rows(empty.find(since_ns=None, is_new=False)) == [("agent-abob", "bob", True, None)]
+
+
+def test_a_new_transcript_is_followed_from_five_seconds_before_its_team_began(tmp_path: Path) -> None:
+    folder = tmp_path / "projects/-p"
+    folder.mkdir(parents=True)
+    tails_ = Tails(str(tmp_path), known(tmp_path, created=1_795_219_220), began_ns=0)
+    path = written(folder / "sid.jsonl", *[line(second) for second in (14, 15, 30)])
+    (one,) = tails_.changed([str(path), str(path), str(tmp_path / "elsewhere.jsonl"), f"{path}.lock"])[:1]
+    assert one.since == "2026-11-21T00:00:15.000000Z"
+    os.utime(path)
+    assert tails_.changed([str(path)]) == [one]
+
+
+def test_a_transcript_that_was_there_before_is_followed_from_its_end_and_a_new_one_from_its_beginning(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "projects/-p"
+    old = written(folder / "old.jsonl", line(1, teamName="t", agentName="erry"))
+    below = subagent(folder, "old", "agent-a", {"toolUseId": "c"})
+    tails_ = Tails(str(tmp_path), known(tmp_path, created=0), began_ns=0)
+    new = written(folder / "new.jsonl", line(1, teamName="t", agentName="erry"))
+    found = [tails_.changed([str(path)])[0] for path in (old, below, new)]
+    assert [len(one.read()) for one in found] == [0, 0, 1]
+
+
+def test_if_anything_may_have_changed_new_sessions_and_those_below_are_followed_too(tmp_path: Path) -> None:
+    folder = tmp_path / "projects/-p"
+    written(folder / "sid.jsonl", line(9))
+    written(folder / "before.jsonl", line(9, teamName="t", agentName="erry"))
+    tails_ = Tails(str(tmp_path), known(tmp_path), began_ns=5 * S)
+    written(folder / "late.jsonl", line(9, teamName="t", agentName="ann"), at=9)
+    written(folder / "early.jsonl", line(9, teamName="t", agentName="ann"), at=4)
+    subagent(folder, "late", "agent-a", {"description": "look"})
+    found = tails_.changed(["*"])
+    assert rows(found) == [
+        ("sid", "team-lead", True, None),
+        ("late", "ann", True, None),
+        ("agent-a", "ann", False, "look"),
+    ]
+    assert tails_.changed(["*"]) == found
+
+
+def test_of_a_former_team_the_transcripts_say_whose_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "projects/-p"
+    subagent(folder, "lead", "agent-abob", {**member("bob"), "teamName": "gone"})
+    subagent(folder, "lead", "agent-a", {})
+    record = {"status": "teammate_spawned", "team_name": "team2", "name": "eve"}
+    back = {"message": {"content": [{"type": "tool_result", "tool_use_id": "c"}]}, "toolUseResult": record}
+    written(folder / "lead.jsonl", line(9))
+    written(folder / "lead2.jsonl", line(8), line(9, **back))
+    written(folder / "nobody.jsonl", line(9))
+    written(folder / "older.jsonl", line(3, teamName="gone", agentName="x"), at=3)
+    diff = Diff()
+    found = Tails(str(tmp_path), diff, began_ns=0).gone(5 * S)
+    assert sorted((one.team, *row) for one, row in zip(found, rows(found), strict=True)) == [
+        ("gone", "agent-abob", "bob", True, None),
+        ("gone", "lead", "team-lead", True, None),
+        ("team2", "lead2", "team-lead", True, None),
+    ]
+    assert {name: team.session_id for (_, name), team in diff.teams.items()} == {"gone": "lead", "team2": "lead2"}
+
+
+def test_a_subagent_without_an_account_of_itself_is_nobodys(tmp_path: Path) -> None:
+    folder = tmp_path / "projects/-p"
+    written(folder / "sid.jsonl", line(9))
+    subagent(folder, "sid", "agent-1", {"description": "look"})
+    subagent(folder, "sid", "agent-2", {"x": 1})
+    subagent(folder, "sid", "agent-3", [1])
+    subagent(folder, "sid", "agent-4", {}).with_name("agent-4.meta.json").write_text("{half")
+    subagent(folder, "sid", "agent-5", {}).with_name("agent-5.meta.json").unlink()
+    found = Tails(str(tmp_path), known(tmp_path), began_ns=0).find(since_ns=0, is_new=False)
+    assert sorted(rows(found)) == [
+        ("agent-1", "team-lead", False, "look"),
+        ("agent-2", "team-lead", False, "subagent"),
+        ("sid", "team-lead", True, None),
+    ]
+
+
+def test_the_end_of_each_members_transcript_is_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "SNIFF", 2500)
+    folder = tmp_path / "projects/-p"
+    path = written(folder / "sid.jsonl", *[line(second) for second in range(5)])
+    subagent(folder, "sid", "agent-abob", member("bob"))
+    subagent(folder, "sid", "agent-a", {"description": "look"})
+    gone = subagent(folder, "sid", "agent-aeve", member("eve"))
+    diff = known(tmp_path)
+    tails_ = Tails(str(tmp_path), diff, began_ns=0)
+    followed = tails_.find(since_ns=None, is_new=False)
+    gone.unlink()
+    ends = tails_.ends(diff.teams[str(tmp_path), "t"])
+    assert [(one.member, one.skips, [len(data) for data in one.read()]) for one in ends] == [
+        ("team-lead", True, [len(line(0)) - 1] * 2),
+        ("bob", False, [len(line(9)) - 1]),
+    ]
+    assert [one.offset for one in followed if one.path == str(path)] == [path.stat().st_size]
+    assert tails_.ends(diff.team(str(tmp_path), "other")) == []
+
+
+def test_a_transcript_that_says_nothing_yet_is_looked_at_again_until_it_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails, "SNIFF", 1500)
+    path = written(tmp_path / "projects/-p/own.jsonl", b"")
+    tails_ = Tails(str(tmp_path), known(tmp_path), began_ns=0)
+    assert tails_.changed([str(path)]) == []
+    written(path, line(1, teamName="t", agentName="erry"))
+    assert rows(tails_.changed([str(path)])) == [("own", "erry", True, None)]
+    other = written(tmp_path / "projects/-p/other.jsonl", line(1), line(2))
+    assert tails_.changed([str(other)]) == []
+    written(other, line(1, teamName="t", agentName="erry"))
+    assert tails_.changed([str(other)]) == []
+    tails_.forget_others()
+    assert rows(tails_.changed([str(other)])) == [("other", "erry", True, None)]
+    (tmp_path / "projects/-p/folder.jsonl").mkdir()
+    assert tails_.changed([str(tmp_path / "projects/-p/folder.jsonl")]) == []
+
+
+def test_lines_of_several_transcripts_come_in_the_order_of_their_times_since_the_time_wanted(tmp_path: Path) -> None:
+    found = []
+    for name, seconds in (("a", (1, 4)), ("b", (2, 3))):
+        one = tail(written(tmp_path / f"{name}.jsonl", *[line(second) for second in seconds], b"\n"))
+        one.member, one.since = name, "2026-11-21T00:00:02.000Z"
+        found.append(one)
+    assert [(one.member, said.at[17:19]) for one, said in lines(found)] == [("b", "02"), ("b", "03"), ("a", "04")]
+
+
+@pytest.mark.parametrize(("since", "first"), [(1000, 1000), (3400, 3400), (3499, 3499)])
+def test_a_transcript_is_begun_no_later_than_the_first_line_since_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: int, first: int
+) -> None:
+    monkeypatch.setattr(tails, "CHUNK", 4096)
+    path = written(tmp_path / "t.jsonl", *[line(second) for second in range(3500)], at=1_795_219_200 + 3500)
+    one = tail(path)
+    one.begin((1_795_219_200 + since) * S)
+    data = one.read()
+    assert line(first)[:-1] in data
+    assert len(data) <= 2 * (3500 - since) + 12
+    one.begin(0)
+    assert (one.offset, one.skips, one.rest) == (0, False, b"")

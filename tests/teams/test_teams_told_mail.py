@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from beam.agents.claude.history import read
+from beam.teams import mail as mail_module
 from beam.teams.model import Mail, Member
-from tests.teams.teams_told import BOB, H, S, T, line, started, tags, told
+from tests.teams.teams_told import BOB, H, S, T, hook, line, started, tags, told
 
 
 def test_a_message_is_told_whole_when_it_comes_and_when_it_is_taken() -> None:
@@ -232,4 +235,58 @@ def test_the_leads_own_lines_do_not_make_it_work() -> None:
     diff, team = started(BOB)
     assert told(diff.line(team, "team-lead", line(3, "assistant", [{"type": "text", "text": "x"}]))) == [
         ("00:03", "text", "team-lead@session-1", "", "", {"text": "x"})
+    ]
+
+
+def test_a_message_that_was_lost_is_lost_once_and_ends() -> None:
+    diff, team = started(BOB)
+    given = {"tool": "SendMessage", "input": {"to": "ann", "message": "hi"}, "response": {"success": False}}
+    assert tags(diff.hook(H, hook("PostToolUse", call_id="c", **given)) or []) == ["mail.lost"]
+    assert team.post.on_failed("ann", Mail(id="c", sender="team-lead", text="hi"), "why", "transcript") == []
+    assert tags(diff.inbox(H, T, "ann", [Mail(id="c", sender="team-lead", text="hi")], 5 * S)) == ["mail.sent"]
+    diff.inbox_gone(H, T, "ann", 6 * S)
+    assert (team.post.waiting, [one.ended_ns for one in team.post.letters]) == ([], [6 * S])
+
+
+def test_of_many_messages_the_first_that_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail_module, "_KEPT", 8)
+    diff, team = started(BOB)
+    mails = [Mail(id=f"m{number}", sender="a", text=str(number), sent_ns=number) for number in range(9)]
+    diff.inbox(H, T, "bob", mails[:8], S)
+    assert len(team.post.letters) == 8
+    diff.inbox(H, T, "bob", mails[2:3], 2 * S)
+    diff.inbox(H, T, "bob", mails[2:3] + mails[8:], 3 * S)
+    assert [one.mail.id for one in team.post.letters] == ["m2", "m3", "m4", "m5", "m6", "m7", "m8"]
+    text = '<teammate-message teammate_id="a">\n0\n</teammate-message>'
+    assert "mail.sent" in tags(diff.line(team, "bob", line(9, content=text)))
+
+
+def test_a_frame_in_a_transcript_has_its_own_time_and_is_told_for_what_it_says() -> None:
+    diff, team = started(BOB)
+    frame_text = '{"type": "idle_notification", "timestamp": "1970-01-01T00:00:03Z"}'
+    text = f'<teammate-message teammate_id="bob">\n{frame_text}\n</teammate-message>'
+    assert told(diff.line(team, "team-lead", line(9, content=text))) == [
+        (
+            "00:03",
+            "mail.sent",
+            "bob",
+            "sent/team-lead/~dadd5cba7d6bd255",
+            "transcript",
+            {
+                "mail_id": "~dadd5cba7d6bd255",
+                "from": "bob",
+                "to": "team-lead",
+                "text": '{"type": "idle_notification", "timestamp": "1970-01-01T00:00:03Z"}',
+                "kind": "idle_notification",
+            },
+        ),
+        (
+            "00:03",
+            "mail.delivered",
+            "team-lead",
+            "delivered/team-lead/~dadd5cba7d6bd255",
+            "transcript",
+            {"mail_id": "~dadd5cba7d6bd255", "from": "bob", "to": "team-lead", "waited_s": 0.0},
+        ),
+        ("00:03", "member.idle", "bob", "idle/bob/3000", "transcript", {"member": "bob"}),
     ]

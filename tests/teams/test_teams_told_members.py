@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from beam.teams.model import Member, Task
-from tests.teams.teams_told import BOB, LEAD, H, S, T, frame, hook, roster, started, tags, told
+from beam.teams.model import Member, Session, Task
+from tests.teams.teams_told import BOB, LEAD, H, S, T, frame, hook, line, roster, started, tags, told
 
 
 def test_a_member_in_a_pane_works_and_waits_as_its_configuration_says() -> None:
@@ -171,6 +171,45 @@ def test_a_permission_that_was_asked_for_is_answered_by_the_call_of_that_member_
         )
     ]
     assert team.members.asks == {}
+
+
+def test_a_tool_that_failed_was_permitted_too_and_a_strangers_start_is_no_turn() -> None:
+    diff, team = started(BOB)
+    diff.hook(H, hook("PermissionRequest", member="bob", tool="Bash", input={"command": "ls"}))
+    assert tags(diff.hook(H, hook("PostToolUseFailure", member="bob", tool="Bash", at_ns=5 * S)) or []) == [
+        "member.answered"
+    ]
+    assert diff.hook(H, hook("SubagentStart", member="stranger")) == []
+    assert list(team.members.states) == []
+
+
+def test_what_a_member_that_left_had_asked_for_is_asked_no_more() -> None:
+    diff, team = started(BOB)
+    asked = [
+        frame(number, sender=sender, type="permission_request", requestId=sender)
+        for number, sender in enumerate(("bob", "ann"))
+    ]
+    diff.inbox(H, T, "team-lead", asked, 3 * S)
+    team.members.working("bob", 3 * S, "hook", "why")
+    team.members.on_left("bob", 4 * S, "gone", "files")
+    assert (list(team.members.asks), list(team.members.states)) == (["ann"], [])
+    team.members.on_left("team-lead", 4 * S, "gone", "files")
+    assert team.members.asks == {}
+
+
+def test_a_session_that_its_transcript_or_the_register_told_of_speaks_for_its_member() -> None:
+    diff, team = started(BOB)
+    found = line(3, "user", sessionId="own", agentName="bob", teamName=T)
+    assert tags(diff.line(team, "bob", found)) == ["member.working"]
+    idle = hook("TeammateIdle", session_id="own", at_ns=5 * S)
+    assert told(diff.hook(H, idle) or []) == [
+        ("00:05", "member.idle", "bob", "idle/bob/5000", "hook", {"member": "bob"})
+    ]
+    assert diff.hook(H, hook("TeammateIdle", session_id="new")) is None
+    diff.lead_lives(team, Session(pid=7, start=1, session_id="new"))
+    assert told(diff.hook(H, hook("TeammateIdle", session_id="new")) or []) == [
+        ("00:04", "member.idle", "team-lead", "idle/team-lead/4000", "hook", {"member": "team-lead"})
+    ]
 
 
 _CALLED = {
