@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from beam.api.inside import TurnAround
-from beam.base.errors import BeamError, ExitCode, LimitError, UnfinishedError
-from beam.store.outbox import Answer, Folder, OpenTurn, Refusal
+from beam.api.inside import TurnAround, turn_around
+from beam.base.errors import (
+    BeamError,
+    DiskError,
+    ExitCode,
+    LimitError,
+    SignalledError,
+    UnfinishedError,
+    UnsupportedError,
+    UsageError,
+)
+from beam.model.message import Message, Options, Payload
+from beam.model.outcome import Outcome, Status
+from beam.process import table
+from beam.store.outbox import Answer, Folder, OpenTurn, Refusal, Request
 from tests.support.context import FakeClock
+from tests.support.refused import refused
 
 
 @pytest.fixture
@@ -69,3 +88,284 @@ def test_outside_of_a_turn_nothing_is_asked(outbox: Folder) -> None:
     with pytest.raises(LimitError, match="writer is not in a turn"):
         next(TurnAround("writer", outbox.path).interrupt("other-1", FakeClock()))
     assert outbox.names() == []
+
+
+# -- what is written and what comes back -------------------------------------------------------------------------------
+
+NOW = "2023-11-14T22:13:20.000000Z"
+AROUND = TurnAround("writer", Path("/nowhere"))
+
+
+def message(around: TurnAround = AROUND, **given: Any) -> Message:
+    default: dict[str, Any] = {
+        "wait": True,
+        "sender": None,
+        "attach": (),
+        "options": Options(),
+        "key": None,
+        "deadline": None,
+        "replies": None,
+        "clock": FakeClock(),
+    }
+    return around.message(given.pop("to", "other"), given.pop("text", "hi"), **{**default, **given})
+
+
+def test_a_message_of_a_turn_is_its_agents_and_has_what_was_asked_for(tmp_path: Path) -> None:
+    plain = message()
+    assert plain == Message(
+        id=plain.id, timestamp=NOW, sender="writer", to="other", payload=Payload(text="hi"), reply="wait"
+    )
+    assert plain.id.startswith("other-")
+    file = tmp_path / "a.txt"
+    full = message(
+        text="a \udcff",
+        wait=False,
+        sender="writer",
+        attach=(file, Path("b.txt")),
+        options=Options(model="m"),
+        key="k",
+        deadline=2.5,
+        replies=3,
+    )
+    assert full == Message(
+        id=full.id,
+        timestamp=NOW,
+        sender="writer",
+        to="other",
+        payload=Payload(text="a \ufffd", attach=(str(file), str(Path("b.txt").absolute()))),
+        reply="queue",
+        replies=3,
+        key="k",
+        deadline="2023-11-14T22:13:22.500000Z",
+        options=Options(model="m"),
+    )
+
+
+def test_what_a_turn_can_not_send_is_refused() -> None:
+    with refused(UsageError, f"writer can't send as {'x' * 80!r}: this is a process of its turn", "leave --from out"):
+        message(sender="x" * 81)
+    for given in ({"text": ""}, {"replies": 1}, {"to": "No Name"}, {"replies": -1, "wait": False}):
+        with pytest.raises(BeamError):
+            message(**given)
+
+
+def asked(outbox: Folder) -> Request:
+    (name,) = outbox.names()
+    request = outbox.read(name, 100_000)
+    assert request is not None
+    return request
+
+
+def test_a_message_is_put_into_the_outbox_with_what_is_left_of_its_deadline(outbox: Folder) -> None:
+    clock = FakeClock()
+    around = TurnAround("writer", outbox.path)
+    given = {"attach": (Path("/a"),), "options": Options(model="m"), "key": "k", "deadline": 2.5, "replies": 3}
+    made = message(around, wait=False, **given)
+    clock.sleep(1)
+    putting = around.put(made, clock)
+    assert next(putting) == 0.02
+    assert asked(outbox) == Request(
+        verb="send",
+        to="other",
+        text="hi",
+        wait=False,
+        attach=("/a",),
+        options=Options(model="m"),
+        key="k",
+        deadline=1.5,
+        replies=3,
+    )
+    outbox.answer(outbox.names()[0], Answer(accepted="other-1"))
+    with pytest.raises(StopIteration) as done:
+        next(putting)
+    assert done.value.value == "other-1"
+
+
+def test_a_message_whose_id_is_not_told_has_its_own(outbox: Folder) -> None:
+    made = message()
+    putting = TurnAround("writer", outbox.path).put(made, FakeClock())
+    next(putting)
+    assert asked(outbox).deadline is None
+    outbox.answer(outbox.names()[0], Answer())
+    with pytest.raises(StopIteration) as done:
+        next(putting)
+    assert done.value.value == made.id
+
+
+def test_a_reply_and_an_interrupt_are_requests(outbox: Folder) -> None:
+    around = TurnAround("writer", outbox.path)
+    replying = around.reply("box-1", "no", FakeClock(), failed=True)
+    next(replying)
+    assert asked(outbox) == Request(verb="reply", target="box-1", text="no", failed=True)
+    outbox.answer(outbox.names()[0], Answer(outcome=OUTCOME))
+    with pytest.raises(StopIteration) as done:
+        next(replying)
+    assert done.value.value == OUTCOME
+    outbox.remove(outbox.names()[0])
+    interrupting = around.interrupt("box-1", FakeClock())
+    next(interrupting)
+    assert asked(outbox) == Request(verb="interrupt", target="box-1")
+    outbox.answer(outbox.names()[0], Answer(said="interrupted"))
+    with pytest.raises(StopIteration) as done:
+        next(interrupting)
+    assert done.value.value == "interrupted"
+    outbox.remove(outbox.names()[0])
+    denying = around.deny("ask-1", FakeClock(), message=None, stop=False)
+    next(denying)
+    assert asked(outbox) == Request(verb="deny", target="ask-1")
+
+
+def test_a_reply_without_an_outcome_is_said(outbox: Folder) -> None:
+    replying = TurnAround("writer", outbox.path).reply("box-1", "yes", FakeClock(), failed=False)
+    next(replying)
+    outbox.answer(outbox.names()[0], Answer(said="taken"))
+    with refused(UnfinishedError, "box-1 got no outcome", "beam show ID", subject="box-1"):
+        next(replying)
+
+
+def test_what_keeps_a_request_from_being_made_is_said(outbox: Folder, tmp_path: Path) -> None:
+    around = TurnAround("writer", outbox.path)
+    asking = around.interrupt("box-1", FakeClock())
+    next(asking)
+    shutil.rmtree(outbox.path)
+    said = "the process that runs writer's turn did not read its outbox"
+    with refused(UnfinishedError, said, "nothing was sent; try again", subject="writer"):
+        next(asking)
+    said = "writer is not in a turn; a process of its kept terminal can send only while one runs"
+    with refused(LimitError, said, "send from a shell of your own", subject="writer"):
+        next(around.interrupt("box-1", FakeClock()))
+
+
+def test_a_sandbox_that_forbids_writing_is_named(outbox: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def publish(*_: object) -> None:
+        raise DiskError("can't write")
+
+    monkeypatch.setattr("beam.store.outbox.publish", publish)
+    said = f"writer can't send from here: its sandbox forbids writing into its outbox ({outbox.path}: can't write)"
+    hint = "give it --access edit, or let a person send"
+    with refused(UnsupportedError, said, hint, subject="writer"):
+        next(TurnAround("writer", outbox.path).interrupt("box-1", FakeClock()))
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_request_waits_a_minute_and_longer_once_it_was_taken(is_taken: bool, outbox: Folder) -> None:
+    clock = FakeClock()
+    asking = TurnAround("writer", outbox.path).interrupt("box-1", clock)
+    next(asking)
+    if is_taken:
+        outbox.remove(outbox.names()[0])
+    clock.sleep(60)
+    next(asking)
+    clock.sleep(0.1)
+    if is_taken:
+        next(asking)
+    else:
+        with pytest.raises(UnfinishedError):
+            next(asking)
+
+
+# -- waiting for an outcome ------------------------------------------------------------------------------------------
+
+OUTCOME = Outcome(message_id="other-1", agent="other", turn=1, attempt=1, status=Status.COMPLETED, reply="yes")
+
+
+def delivered(outbox: Folder, answers: Callable[[str, Request], Answer | None]) -> Outcome:
+    """The outcome of a message, where each request gets such answers until the outcome is there."""
+    around = TurnAround("writer", outbox.path)
+
+    async def holder() -> None:
+        while True:
+            for name in outbox.names():
+                request = outbox.read(name, 100_000)
+                answer = None if request is None else answers(name, request)
+                if answer is not None:
+                    outbox.answer(name, answer)
+            await asyncio.sleep(0.001)
+
+    async def both() -> Outcome:
+        answering = asyncio.create_task(holder())
+        try:
+            return await asyncio.wait_for(around.deliver(message(around), FakeClock()), 10)
+        finally:
+            answering.cancel()
+
+    return asyncio.run(both())
+
+
+def test_an_outcome_comes_after_its_message_was_accepted(outbox: Folder) -> None:
+    seen: list[bool] = []
+
+    def answers(name: str, request: Request) -> Answer:
+        seen.append(request.wait)
+        return Answer(accepted="other-1", outcome=OUTCOME if len(seen) > 5 else None)
+
+    assert delivered(outbox, answers) == OUTCOME
+    assert all(seen)
+
+
+def test_a_refusal_after_the_message_was_accepted_is_raised(outbox: Folder) -> None:
+    seen: list[str] = []
+
+    def answers(name: str, request: Request) -> Answer:
+        seen.append(name)
+        return Answer(accepted="other-1") if len(seen) < 5 else Answer(refused=Refusal(message="removed"))
+
+    with pytest.raises(BeamError, match="removed"):
+        delivered(outbox, answers)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: Folder) -> None:
+    targets: list[str] = []
+
+    def answers(name: str, request: Request) -> Answer | None:
+        if request.verb == "send":
+            if not targets:
+                os.kill(os.getpid(), signal.SIGTERM)
+                return Answer(accepted="other-1")
+            return None if is_refused else Answer(accepted="other-1", outcome=OUTCOME)
+        targets.append(request.target)
+        return Answer(refused=Refusal(message="no")) if is_refused else Answer(said="interrupted")
+
+    with pytest.raises(SignalledError) as ended:
+        delivered(outbox, answers)
+    assert (ended.value.number, ended.value.message) == (signal.SIGTERM, "other was asked to stop")
+    assert ended.value.outcome in ((None,) if is_refused else (OUTCOME,))
+    assert not is_refused or set(targets) == {"other-1"}
+
+
+# -- whose process this is ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        ({"BEAM_AGENT": "writer", "BEAM_OUTBOX": "/o"}, TurnAround("writer", Path("/o"))),
+        ({"BEAM_AGENT": "writer"}, None),
+        ({"BEAM_OUTBOX": "/o"}, None),
+        ({"BEAM_AGENT": "writer", "BEAM_OUTBOX": "o"}, None),
+        ({"BEAM_AGENT": "No Name", "BEAM_OUTBOX": "/o"}, None),
+        ({}, None),
+    ],
+)
+def test_a_process_is_of_the_turn_that_its_variables_name(
+    environ: dict[str, str], found: TurnAround | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "environments_above", lambda _: iter([[b"PATH=/bin"]]))
+    assert turn_around(environ) == found
+
+
+def test_the_guard_among_its_ancestors_counts_more_than_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    deepest: list[int] = []
+    mark = b"BEAM_TURN_k=" + table.GUARD_VALUE
+
+    def above(count: int) -> Any:
+        deepest.append(count)
+        yield [b"BEAM_AGENT=near", b"BEAM_OUTBOX=/near", b"BEAM_TURN_k=other"]
+        yield [b"BEAM_AGENT=near", b"BEAM_OUTBOX=/near", b"X_" + mark]
+        yield [b"BEAM_AGENT=writer", b"BEAM_OUTBOX=/o\xff=1", b"PATH=/bin", mark]
+        yield [b"BEAM_AGENT=far", b"BEAM_OUTBOX=/far", mark]
+
+    monkeypatch.setattr(table, "environments_above", above)
+    assert turn_around({"BEAM_AGENT": "me", "BEAM_OUTBOX": "/me"}) == TurnAround("writer", Path("/o\udcff=1"))
+    assert deepest == [64]
