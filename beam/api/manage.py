@@ -23,6 +23,7 @@ from beam.config.resolve import AGENT_JSON, encode_agent_json, parse_agent_json
 from beam.model.message import base_of, check_name
 from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
+from beam.model.state import REMOVED
 from beam.root import discovery
 from beam.root.paths import GONE, AgentPaths
 from beam.store.lock import Lock, try_lock
@@ -300,9 +301,12 @@ def _give_up_all(lease: AgentLease) -> int:
     A message that can't be recorded is skipped.
     """
     from beam.broker import closing
+    from beam.model import events
 
     log = lease.log
     name = log.paths.agent
+    if any(log.queue.first(box) for box in ("cur", "new")):  # who waits until it is idle is told why nothing waits
+        log.record(events.Notice(code=REMOVED, text=f"{name} is removed with all its messages"))
     count = 0
     for box in ("cur", "new"):
         for entry in log.queue.entries(box):

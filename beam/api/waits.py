@@ -6,13 +6,16 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Literal, TypeVar, get_args
 
 from beam.api import find
-from beam.base.errors import NotFoundError, UnfinishedError, UsageError
+from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
 from beam.broker.follow import is_just_sent, outcome_in
+from beam.model.events import Notice
 from beam.model.outcome import Outcome
+from beam.model.state import REMOVED
 from beam.root.paths import AgentPaths
 from beam.store import lanes
+from beam.store.reader import Reader
 from beam.store.segment import read_state
 
 Until = Literal["idle", "asking", "finished"]
@@ -57,16 +60,21 @@ def state_of(
         raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
     clock, had_files = context.clock, paths.dir.is_dir()
     ended = _Ended(paths) if until == "finished" else None
+    journal = Reader(paths.journal, _last_seq(paths) if until == "idle" else 0)
     began = clock.monotonic()
     served = began
     while True:
         if had_files and not paths.dir.is_dir():
-            raise NotFoundError(f"{paths.agent} was removed", "beam agent list", subject=paths.agent)
+            raise _removed(paths)
         if ended is not None:
             outcome = ended.look()
             if outcome is not None:
                 return outcome
-        elif is_idle(paths) if until == "idle" else _is_asking(paths):
+        elif until == "idle" and is_idle(paths):
+            if _is_removed(journal):
+                raise _removed(paths)
+            return None
+        elif until == "asking" and _is_asking(paths):
             return None
         now = clock.monotonic()
         if timeout is not None and now - began >= timeout:
@@ -94,6 +102,25 @@ def is_idle(paths: AgentPaths) -> bool:
     """Return whether nothing waits or runs. The waiting messages are checked first, because one may be claimed
     meanwhile."""
     return not any(find.queue_of(each).first(box) for each in _own_and_lanes(paths) for box in ("new", "cur"))
+
+
+def _last_seq(paths: AgentPaths) -> int:
+    try:
+        return read_state(paths.journal).seq
+    except DiskError:
+        return 0  # it is damaged; whoever runs the agent says so
+
+
+def _is_removed(journal: Reader) -> bool:
+    """Return whether the agent's messages were given up meanwhile because it is being removed."""
+    try:
+        return any(isinstance(event, Notice) and event.code == REMOVED for event in journal.poll())
+    except DiskError:
+        return False  # its files are going, which is seen at the next look
+
+
+def _removed(paths: AgentPaths) -> NotFoundError:
+    return NotFoundError(f"{paths.agent} was removed", "beam agent list", subject=paths.agent)
 
 
 def _is_asking(paths: AgentPaths) -> bool:

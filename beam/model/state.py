@@ -24,6 +24,7 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
     "dead",
 )
 
+REMOVED = "removed"  # the code of the notice before all messages of an agent that is removed are given up
 SHORTAGE = "shortage"  # why a message went back: the system had no room to start its agent
 
 

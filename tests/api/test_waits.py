@@ -6,9 +6,11 @@ import shutil
 
 import pytest
 
+from beam.api import manage
 from beam.api.waits import Until, several, state_of
 from beam.base.errors import NotFoundError, UnfinishedError
 from beam.base.steps import Steps
+from beam.broker import mailbox
 from tests.support.context import Root
 
 
@@ -43,6 +45,21 @@ def test_who_waits_for_an_agent_that_is_removed_meanwhile_is_told(root: Root, un
     shutil.rmtree(paths.dir)
     with pytest.raises(NotFoundError, match="box was removed"):
         next(waiting)
+
+
+@pytest.mark.parametrize("is_lent", [False, True])
+def test_an_agent_whose_messages_were_given_up_by_its_removal_is_not_idle(root: Root, is_lent: bool) -> None:
+    message = root.put("box")
+    if is_lent:
+        taken = mailbox.recv(root.context, root.place("box"), None)
+        assert taken is not None and taken.id == message.id
+    waiting = state_of(root.context, root.place("box"), "idle", timeout=None, looks_only=True)
+    next(waiting)
+    lease = root.hold("box")
+    assert manage._give_up_all(lease) == 1
+    with pytest.raises(NotFoundError, match="box was removed"):
+        next(waiting)
+    lease.hand_over(start_worker=False)
 
 
 def test_a_state_that_does_not_come_in_time_stops_nothing(root: Root) -> None:
