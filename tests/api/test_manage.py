@@ -28,8 +28,7 @@ from beam.store.journal import read_state
 from beam.store.lock import try_lock
 from beam.store.queue import Queue
 from tests.support.context import Root
-from tests.support.journals import GONE as GONE_OWNER
-from tests.support.journals import record, result, started, turn
+from tests.support.journals import ELSEWHERE, record, result, started, turn
 from tests.support.refused import refused
 
 
@@ -373,7 +372,7 @@ def test_an_agent_whose_journal_is_damaged_is_purged(mine: Root) -> None:
 def test_an_agent_is_unblocked_by_a_persons_word(root: Root, hurried: None) -> None:
     with refused(UsageError, "worker is not blocked", "beam status", subject="worker"):
         manage.unblock(root.context, "worker")
-    record(root, "worker", started(3, owner=GONE_OWNER), events.Notice(code="blocked", text="who knows", turn=3))
+    record(root, "worker", started(3, owner=ELSEWHERE), events.Notice(code="blocked", text="who knows", turn=3))
     place = root.place("worker")
     if read_state(place.journal).blocked is None:
         record(root, "worker", events.Notice(code="blocked", text="who knows", turn=3))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import msgspec
+
 from beam.base.steps import Steps
 from beam.model import events
 from beam.model.outcome import Status
 from beam.process import tree
 from tests.support.context import Root
 
-GONE = events.Owner(pid=1, start_ticks=1)  # a process that lives no more
+ELSEWHERE = events.Owner(pid=1, start_ticks=1)  # nobody here can know whether it lives
 
 
 def record(root: Root, agent: str, *bodies: events.Event, lane: str | None = None) -> None:
@@ -32,6 +34,11 @@ def started(turn: int = 1, message_id: str = "m-1", **fields: Any) -> events.Tur
     """A turn of this process begins."""
     given = {"owner": tree.this_process(), "turn_key": "k", "adapter": "command", "via": "exec", **fields}
     return events.TurnStarted(turn=turn, message_id=message_id, **given)
+
+
+def gone() -> events.Owner:
+    """A process of this machine that lives no more."""
+    return msgspec.structs.replace(tree.this_process(), start_ticks=1)
 
 
 def finished(turn: int = 1, message_id: str = "m-1", **fields: Any) -> events.TurnFinished:
