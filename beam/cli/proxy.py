@@ -11,7 +11,7 @@ from beam import ExitCode, UsageError
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import argument, option
-from beam.cli.render.text import one_line, write_json, write_line
+from beam.cli.render.text import one_line, truncate, write_json, write_line
 
 if TYPE_CHECKING:
     from beam import ProxyCounts, RequestDifference, ServedRequest
@@ -152,7 +152,7 @@ def why(
         write_line(one_line(f"call {each.n} ({each.model}): {each.step}{nearest} {each.detail}".rstrip(), _WIDTH))
         for difference in each.differences:
             for line in _shown(difference):
-                write_line(f"    {one_line(line, _WIDTH)}")
+                write_line(f"    {line}")
     if not calls:
         call.note(f"no model call of {message} went through a proxy: beam send --replay-model DIR")
     return 0
@@ -180,23 +180,25 @@ def doctor(
         )
         for outcome in (found.first, found.second):
             if outcome.reason:
-                write_line(one_line(f"  {outcome.reason}", _WIDTH))
+                write_line(f"  {one_line(outcome.reason, _WIDTH)}")
         for path, count in found.places:
             first = next(each for one in found.calls for each in one.differences if each.path == path)
             write_line(f"  {one_line(path, _WIDTH)}: in {count} request{'s' if count > 1 else ''}")
             for line in _shown(first)[1:]:
-                write_line(f"    {one_line(line, _WIDTH)}")
+                write_line(f"    {line}")
         if not found.places and found.counts.exact:
             write_line("  every request was the same")
     return 0 if found.counts.exact == found.counts.calls and found.counts.calls else int(ExitCode.CHECK_FAILED)
 
 
 def _shown(difference: RequestDifference) -> list[str]:
+    """Return a difference in lines. A value is shown as it is: it may differ in its spaces alone."""
+
     def quoted(text: str | None) -> str:
-        return "is not there" if text is None else repr(text)
+        return "is not there" if text is None else truncate(repr(text), _WIDTH)
 
     return [
-        f"{difference.path} ({difference.characters} characters)",
+        one_line(f"{difference.path} ({difference.characters} characters)", _WIDTH),
         f"recorded {quoted(difference.recorded)}",
         f"got      {quoted(difference.got)}",
     ]

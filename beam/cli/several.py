@@ -106,7 +106,7 @@ class _Side:
         body = body_of(error)
         if self._json and body is not None:
             write_json(ErrorObject(error=body))
-        _unsent(message, error)
+        _unsent(message, error, 0)
 
     def close(self) -> None:
         self._waiting.close()
@@ -121,15 +121,16 @@ def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
         except DiskError as error:
             if error.subject == message.id:  # it was sent, and its id could not be written
                 raise
-            code = code or _unsent(message, error)
+            code = _unsent(message, error, code)
         except BeamError as error:
-            code = code or _unsent(message, error)
+            code = _unsent(message, error, code)
     return code
 
 
-def _unsent(message: Message, error: BeamError) -> int:
+def _unsent(message: Message, error: BeamError, code: int) -> int:
+    """Say why a message failed, and return the exit code: that of the first one that did (0: none before)."""
     complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
-    return int(error.exit_code)
+    return code or int(error.exit_code)
 
 
 def _print_verdict(verdict: Comparison) -> None:

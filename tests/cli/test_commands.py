@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-
-import pytest
 
 from tests.support.inside import Inside
-
-
-@pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    return Inside(tmp_path, monkeypatch)
 
 
 def test_the_agents_are_listed_with_their_adapters_and_where_they_are_declared(inside: Inside) -> None:

@@ -15,39 +15,9 @@ from beam.cli.chatting.together import TogetherChat
 from beam.cli.context import Context
 from beam.cli.model_calls import asked_of_run
 from tests.cli.test_help import FOUND
-from tests.support.inside import Inside
+from tests.support.inside import Inside, Told
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-
-
-class Told:
-    """Replaces verbs of `Beam`; keeps what they were given."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
-        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
-
-    def replace(self, verb: str, *results: object) -> None:
-        answers = iter(results)
-
-        def instead(_: Beam, *words: object, **named: object) -> object:
-            self.calls.append((words, named))
-            answer = next(answers)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
-
-        self._monkeypatch.setattr(Beam, verb, instead)
-
-
-@pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    return Inside(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    return Told(monkeypatch)
 
 
 @pytest.mark.parametrize("ctx", FOUND, ids=lambda ctx: ctx.command_path)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from beam.api import Beam
 from beam.cli import main
 
 CONFIG = """\
@@ -78,3 +79,29 @@ class Inside:
     def sent(self, text: str = "hello", *argv: str) -> str:
         """The id of a message that waits in the mailbox."""
         return self("send", "box", text, "--no-wait", *argv).out.strip()
+
+
+class Told:
+    """Replaces verbs of `Beam`; keeps what they were given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+
+    def replace(self, verb: str, *results: object) -> None:
+        """Has a verb answer this, one after the other: an error is raised, and a function is called."""
+        answers = iter(results)
+
+        def instead(_: Beam, *words: object, **named: object) -> object:
+            self.calls.append((words, named))
+            answer = next(answers)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer(*words, **named) if callable(answer) else answer
+
+        self._monkeypatch.setattr(Beam, verb, instead)
+
+    def taken(self) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """The calls since the last time."""
+        calls, self.calls = self.calls, []
+        return calls
