@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TextIO
 
 from beam.agents.base import Exit, Host, Launch, Turn, Verdict
 from beam.agents.link import (
@@ -134,113 +135,128 @@ class LinesLink:
         return ()
 
 
-def say(*lines: str) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+class Program:
+    """The agent itself: what it reads, writes and waits on is given. `argv` is its manner, and the asked session."""
 
+    def __init__(
+        self,
+        argv: Sequence[str],
+        stdin: Iterable[str],
+        stdout: TextIO,
+        stderr: TextIO,
+        sleep: Callable[[float], object] = time.sleep,
+        cwd: str = ".",
+    ) -> None:
+        self.manner, self.session = argv
+        self._stdin = iter(stdin)
+        self._stdout, self._stderr = stdout, stderr
+        self._sleep = sleep
+        self._cwd = cwd
 
-def hear(word: str) -> str:
-    """The rest of the next line that begins so; lines before it are passed over."""
-    for line in sys.stdin:
-        first, _, rest = line.rstrip("\n").partition(" ")
-        if first == word:
-            return rest
-    raise SystemExit(0)
+    def say(self, *lines: str) -> None:
+        for line in lines:
+            self._stdout.write(f"{line}\n")
+        self._stdout.flush()
 
+    def hear(self, word: str) -> str:
+        """The rest of the next line that begins so; lines before it are passed over."""
+        for line in self._stdin:
+            first, _, rest = line.rstrip("\n").partition(" ")
+            if first == word:
+                return rest
+        raise SystemExit(0)
 
-def flood() -> None:
-    """Write a line that has no end."""
-    while True:
-        sys.stdout.write("x" * 10_000)
-        sys.stdout.flush()
+    def flood(self) -> None:
+        """Write a line that has no end."""
+        while True:
+            self._stdout.write("x" * 10_000)
+            self._stdout.flush()
 
+    def run(self) -> None:
+        """Ends by SystemExit."""
+        self.hear("hello")
+        if self.manner == "mute":
+            self._sleep(100)
+        if self.manner == "leaves":
+            sys.exit("no licence")
+        self.say("ready")
+        while True:
+            self.play(self.hear("prompt"))
 
-def main(manner: str) -> None:
-    hear("hello")
-    if manner == "mute":
-        time.sleep(100)
-    if manner == "leaves":
-        sys.exit("no licence")
-    say("ready")
-    while True:
-        play(hear("prompt"))
-
-
-def play(text: str) -> None:
-    word, _, rest = text.partition(" ")
-    if word == "unheard":
-        time.sleep(100)
-    if word == "gone":
-        sys.exit(4)
-    say("ack")
-    match word:
-        case "ask":
-            say("delta I want", "ask 1 Bash")
-            say(f"over completed {hear('decide')}")
-        case "run":  # and says what became of it
-            say(f"ask 1 {rest}")
-            say(f"over completed {hear('decide')}")
-        case "any":  # takes another input
-            say("ask 1 Any")
-            say(f"over completed {hear('decide')}")
-        case "asks":  # ends no turn while one of its requests is open
-            say("ask 1 Bash", "ask 2 Write")
-            decided = f"{hear('decide')}, {hear('decide')}"
-            hear("interrupt")
-            say(f"over cancelled {decided}")
-        case "moment":
-            say("ask 1 Bash", "withdraw 1 it found another way", "over completed done")
-        case "hang":
-            hear("interrupt")
-            say("over cancelled")
-        case "deaf":
-            time.sleep(100)
-        case "later":
-            time.sleep(1.0)
-            say("over completed later")
-        case "tool":
-            say("tool c1 Bash", "over completed done")
-        case "garbage":
-            say("?")
-            time.sleep(100)
-        case "long":
-            say("text " + "x" * 300_000)
-            time.sleep(100)
-        case "endless":
-            flood()
-        case "flood":  # once its turn is over
-            say("over completed done")
-            time.sleep(0.5)
-            flood()
-        case "dies":
-            sys.stderr.write("out of luck\n")
-            sys.exit(3)
-        case "orphan":  # it is killed, and a process that it started still says that the turn is over
-            parent = os.getpid()
-            if os.fork() == 0:
-                os.kill(parent, signal.SIGKILL)
-                while os.getppid() == parent:
-                    time.sleep(0.01)
-                os.write(1, b"over completed done\n")
-            time.sleep(100)
-        case "call":
-            number, _, what = hear("call").partition(" ")
-            say(f"answer {number} {what}", "over completed called")
-        case "calls":  # also between two turns, one of them
-            say("over completed done")
-            number, _, what = hear("call").partition(" ")
-            say(f"answer {number} {what}")
-        case "stray":
-            say("over completed done")
-            time.sleep(0.3)
-            say(rest)
-            os.mkdir("strayed")  # noqa: PTH102 - it starts sooner without pathlib
-        case "lost" if sys.argv[2]:
-            say(f"lost {sys.argv[2]}", "over failed")
-        case _:
-            say(f"text {rest}", f"over completed {rest}")
+    def play(self, text: str) -> None:
+        word, _, rest = text.partition(" ")
+        if word == "unheard":
+            self._sleep(100)
+        if word == "gone":
+            sys.exit(4)
+        self.say("ack")
+        match word:
+            case "ask":
+                self.say("delta I want", "ask 1 Bash")
+                self.say(f"over completed {self.hear('decide')}")
+            case "run":  # and says what became of it
+                self.say(f"ask 1 {rest}")
+                self.say(f"over completed {self.hear('decide')}")
+            case "any":  # takes another input
+                self.say("ask 1 Any")
+                self.say(f"over completed {self.hear('decide')}")
+            case "asks":  # ends no turn while one of its requests is open
+                self.say("ask 1 Bash", "ask 2 Write")
+                decided = f"{self.hear('decide')}, {self.hear('decide')}"
+                self.hear("interrupt")
+                self.say(f"over cancelled {decided}")
+            case "moment":
+                self.say("ask 1 Bash", "withdraw 1 it found another way", "over completed done")
+            case "hang":
+                self.hear("interrupt")
+                self.say("over cancelled")
+            case "deaf":
+                self._sleep(100)
+            case "later":
+                self._sleep(1.0)
+                self.say("over completed later")
+            case "tool":
+                self.say("tool c1 Bash", "over completed done")
+            case "garbage":
+                self.say("?")
+                self._sleep(100)
+            case "long":
+                self.say("text " + "x" * 300_000)
+                self._sleep(100)
+            case "endless":
+                self.flood()
+            case "flood":  # once its turn is over
+                self.say("over completed done")
+                self._sleep(0.5)
+                self.flood()
+            case "dies":
+                self._stderr.write("out of luck\n")
+                sys.exit(3)
+            case "orphan":  # it is killed, and a process that it started still says that the turn is over
+                parent = os.getpid()
+                if os.fork() == 0:
+                    os.kill(parent, signal.SIGKILL)
+                    while os.getppid() == parent:
+                        self._sleep(0.01)
+                    os.write(1, b"over completed done\n")
+                self._sleep(100)
+            case "call":
+                number, _, what = self.hear("call").partition(" ")
+                self.say(f"answer {number} {what}", "over completed called")
+            case "calls":  # also between two turns, one of them
+                self.say("over completed done")
+                number, _, what = self.hear("call").partition(" ")
+                self.say(f"answer {number} {what}")
+            case "stray":
+                self.say("over completed done")
+                self._sleep(0.3)
+                self.say(rest)
+                os.mkdir(f"{self._cwd}/strayed")  # noqa: PTH102 - it starts sooner without pathlib
+            case "lost" if self.session:
+                self.say(f"lost {self.session}", "over failed")
+            case _:
+                self.say(f"text {rest}", f"over completed {rest}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    Program(sys.argv[1:], sys.stdin, sys.stdout, sys.stderr).run()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,31 @@ from beam.turns.keeper import ProcessKeeper
 from beam.turns.run import run
 from tests.support.context import Root
 from tests.support.lines import Lines, LinesLink
+from tests.support.memory import Memory, Streams
 from tests.support.turns import Recorded, handle, services, turn_input
 
-pytestmark = pytest.mark.acceptance
+IN_MEMORY = [pytest.param(True, id="in memory"), pytest.param(False, id="process", marks=pytest.mark.acceptance)]
 NO_RULES = Ruleset()
+
+
+@pytest.fixture(autouse=True, params=IN_MEMORY)
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Memory | None:
+    """Each test with an agent in memory, and with a real process."""
+    if not request.param:
+        return None
+    memory = Memory()
+    memory.install(monkeypatch)
+    memory.programs["sh -c echo what; exit 3"] = leaves_with_3
+    return memory
+
+
+PROCESS_ALONE = pytest.mark.parametrize("memory", IN_MEMORY[1:], indirect=True)
+
+
+def leaves_with_3(streams: Streams) -> None:
+    streams.stdout.write("what\n")
+    streams.stdout.flush()
+    sys.exit(3)
 
 
 class Played:
@@ -310,10 +331,11 @@ def test_a_decision_that_cant_be_written_is_never_told_to_the_agent(tmp_path: Pa
 
 
 def test_an_acknowledged_prompt_is_not_over(tmp_path: Path) -> None:
-    began = time.monotonic()
+    clock = SystemClock()
+    began = clock.monotonic()
     _, verdict = play(tmp_path, "later")
     assert (verdict.status, verdict.reply) == (Status.COMPLETED, "later")
-    assert time.monotonic() - began >= 1.0
+    assert clock.monotonic() - began >= 1.0
 
 
 def test_a_tool_call_that_is_open_at_the_end_did_not_finish(tmp_path: Path) -> None:
@@ -385,6 +407,7 @@ def test_a_process_that_ends_in_its_turn_is_crashed(tmp_path: Path, text: str, s
     assert [exited.stopped_by for exited in played.journal.of(events.AgentExited)] == [None]
 
 
+@PROCESS_ALONE
 def test_a_turn_is_crashed_if_its_process_was_killed_though_another_of_its_processes_says_that_it_is_over(
     tmp_path: Path,
 ) -> None:
