@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 
-from beam.api import manage
+from beam.api import manage, waits
 from beam.api.waits import Until, several, state_of
-from beam.base.errors import NotFoundError, UnfinishedError
+from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker import mailbox
+from beam.model import events
+from beam.root import discovery
+from beam.root.paths import AgentPaths
+from beam.store import lanes
 from tests.support.context import Root
+from tests.support.journals import closed, finished, record, result, started
+from tests.support.refused import refused
 
 
 def steps(result: str, *pauses: float) -> Steps[str]:
@@ -82,3 +89,117 @@ def test_what_one_of_them_raises_ends_the_waiting() -> None:
 
     with pytest.raises(ValueError, match="lost"):
         run(steps("a", 1, 1, 1), fails())
+
+
+def waiting_for(
+    root: Root, until: str, *, timeout: float | None = None, looks_only: bool = True, agent: str = "worker"
+) -> Steps[Any]:
+    return state_of(root.context, root.context.agent_paths(agent), until, timeout=timeout, looks_only=looks_only)  # type: ignore[arg-type]
+
+
+def lane(root: Root, name: str) -> AgentPaths:
+    paths = root.context.agent_paths("worker", name)
+    discovery.create(root.context.home, paths)
+    lanes.enter(paths)
+    return paths
+
+
+def test_a_state_that_there_is_none_of_is_refused(root: Root) -> None:
+    with refused(UsageError, "--until busy: unknown state", "use one of idle, asking, finished", subject="busy"):
+        next(waiting_for(root, "busy"))
+
+
+def test_an_agent_is_idle_once_nothing_waits_or_runs_in_it_and_its_lanes(root: Root) -> None:
+    assert result(waiting_for(root, "idle")) is None
+    paths = lane(root, "aaaa")
+    for folder in (root.place("worker").queue, paths.queue):
+        for box in ("new", "cur"):
+            (folder / box / "00000000000000000001-worker-1.json").touch()
+            steps = waiting_for(root, "idle")
+            assert next(steps) == 0.1
+            (folder / box / "00000000000000000001-worker-1.json").unlink()
+            assert result(steps) is None
+
+
+def test_an_agent_that_asks_is_waited_for_in_its_lanes_too(root: Root) -> None:
+    asked = events.PermissionAsked(ask_id="worker-aaaa", tool="Bash", turn=1, message_id="m-1")
+    steps = waiting_for(root, "asking")
+    next(steps)
+    lane(root, "aaaa")
+    record(root, "worker", started(), asked, lane="aaaa")
+    assert result(steps) is None
+
+
+def test_a_turn_that_ends_from_now_on_is_waited_for(root: Root) -> None:
+    record(root, "worker", started(1), finished(1), closed(1))
+    over = lane(root, "aaaa")
+    record(root, "worker", started(1, "worker-aaaa"), finished(1, "worker-aaaa"), closed(1, "worker-aaaa"), lane="aaaa")
+    lanes.leave(over)
+    steps = waiting_for(root, "finished")
+    next(steps)
+    record(root, "worker", started(2, "m-2"))
+    next(steps)
+    record(root, "worker", finished(2, "m-2", reply="done"), closed(2, "m-2"))
+    outcome = result(steps)
+    assert (outcome.message_id, outcome.reply) == ("m-2", "done")
+
+
+def test_a_turn_of_a_new_lane_counts(root: Root) -> None:
+    steps = waiting_for(root, "finished")
+    next(steps)
+    lane(root, "bbbb")
+    record(root, "worker", started(1, "worker-bbbb"), finished(1, "worker-bbbb"), closed(1, "worker-bbbb"), lane="bbbb")
+    assert result(steps).message_id == "worker-bbbb"
+
+
+def test_an_agent_that_was_never_used_is_waited_for(root: Root) -> None:
+    steps = waiting_for(root, "finished")
+    next(steps)
+    record(root, "worker", started(), finished(), closed())
+    assert result(steps).message_id == "m-1"
+
+
+def test_what_waiting_came_to_is_said(root: Root) -> None:
+    root.put("worker")
+    steps = waiting_for(root, "idle", timeout=5.0)
+    root.clock.sleep(4.9)
+    next(steps)
+    root.clock.sleep(5.0)
+    said = "worker is not idle after 5 s; nothing was stopped"
+    with refused(UnfinishedError, said, "beam status worker", subject="worker"):
+        next(steps)
+    with pytest.raises(UnfinishedError):
+        next(waiting_for(root, "idle", timeout=0))
+    steps = waiting_for(root, "idle")
+    next(steps)
+    shutil.rmtree(root.place("worker").dir)
+    with refused(NotFoundError, "worker was removed", "beam agent list", subject="worker"):
+        next(steps)
+
+
+@pytest.mark.parametrize(
+    ("agent", "looks_only", "is_just_sent", "runs"),
+    [
+        ("worker", False, False, True),
+        ("worker", True, False, False),
+        ("worker", False, True, False),
+        ("box", False, False, False),
+    ],
+)
+def test_somebody_is_found_for_what_waits(
+    agent: str, looks_only: bool, is_just_sent: bool, runs: bool, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensured: list[Any] = []
+    monkeypatch.setattr("beam.broker.duty.ensure_running", lambda context, paths: ensured.append(paths))
+    monkeypatch.setattr(waits, "is_just_sent", lambda *_: is_just_sent)
+    root.put(agent)
+    steps = waiting_for(root, "idle", looks_only=looks_only, agent=agent)
+    next(steps)
+    root.clock.sleep(1.9)
+    next(steps)
+    assert ensured == []
+    root.clock.sleep(0.1)
+    next(steps)
+    root.clock.sleep(1.9)
+    next(steps)
+    assert ensured == ([root.context.agent_paths(agent)] if runs else [])
