@@ -140,8 +140,8 @@ def _wait_for(path: Path, timeout: float) -> Lock | None:
                     taken.append(lock)
         came.set()
 
-    threading.Thread(target=stand, daemon=True).start()
     try:
+        threading.Thread(target=stand, daemon=True).start()
         came.wait(timeout)
     except BaseException:
         with handing_over:

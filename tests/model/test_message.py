@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UnsetType
 
 from beam.base.errors import CorruptError, UsageError
+from beam.model import message
 from beam.model.message import (
     Message,
     OptionFields,
@@ -170,3 +171,53 @@ def test_a_name_that_is_no_field_is_named_with_the_nearest() -> None:
 def test_a_value_of_the_wrong_type_is_refused(fields: Any) -> None:
     with pytest.raises(UsageError, match=rf"at `\$\.{next(iter(fields))}`"):
         with_fields(None, fields)
+
+
+def test_ids_follow_from_what_they_are_of() -> None:
+    assert [
+        new_id("a", 1_700_000_000_000_000_000, b"\0\1\2\3x"),
+        new_id("a", 0, b"\xff\xff\xff\xff"),
+        message.keyed_id("a", "key \ud800"),
+        message.reply_id("a", "b-1", 2),
+        message.sent_id("a", "turn", "x"),
+    ] == ["a-1hf7yat000020g3", "a-000000000zzzzzz", "a-kzx9f24e0eyd1h2", "a-r1qvtsmd7wnx3kr", "a-sg9jzavzz51xesy"]
+    assert (message.agent_of("a-b-1"), message.agent_of("x")) == ("a-b", "")
+    assert (message.base_of("claude@review"), message.base_of("claude")) == ("claude", "claude")
+
+
+@pytest.mark.parametrize(
+    ("word", "access"), [(None, None), ("read", "read"), ("full", "full"), ("edit", "edit"), ("later", "read")]
+)
+def test_an_access_that_is_unknown_is_read(word: str | None, access: str | None) -> None:
+    assert message.access_word(word) == access
+
+
+@pytest.mark.parametrize("name", ["a", "A9._-", "x" * 128])
+def test_an_id_of_a_session_is_one(name: str) -> None:
+    assert message.check_session_id(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a..b", "x" * 129, "a/b", "a b", "a\n"])
+def test_what_is_no_id_of_a_session_is_named(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        message.check_session_id(name)
+    hint = "an id is up to 128 letters, digits, _, . and -, and begins with a letter or a digit"
+    said = (caught.value.message, caught.value.hint, caught.value.subject)
+    assert said == (f"{name[:80]!r} is not the id of a session", hint, name[:80])
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "said"),
+    [
+        ("-a", "agent", "'-a' is not an agent's name"),
+        ("x" * 90 + "!", "lane", f"'{'x' * 80}' is not a lane's name"),
+        ("a@b", "lane", "'a@b' is not a lane's name"),
+        ("A", "role", "'A' is not a role's name"),
+    ],
+)
+def test_a_name_that_is_none_is_named_with_what_it_was_to_be(name: str, what: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        message.check_name(name, what)
+    assert (caught.value.message, caught.value.subject) == (said, name[:80])
+    assert caught.value.hint == message.NAME_RULE
+    assert [message.check_name("a@b"), message.check_name("a-b", "lane")] == ["a@b", "a-b"]

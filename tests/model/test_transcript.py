@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from beam.model import events
 from beam.model.outcome import Class, Status, Usage
@@ -137,3 +138,172 @@ def test_an_imported_session_keeps_its_times_and_what_comes_after_it_is_no_part_
     first, between, _ = found.turns
     assert (first.begin, first.items[0].ts, first.usage.output_tokens) == (past, past, 2)
     assert [item.text for item in between.items] == ["later"]
+
+
+def whole(*said: events.Event) -> list[dict[str, object]]:
+    """The items of a turn in which this is said, all of each but what is a default."""
+    mine = {"turn": 1, "message_id": "m1", "ts": "t"}
+    (turn,) = transcript("a", [started(1, "m1"), *(msgspec.structs.replace(one, **mine) for one in said)]).turns  # type: ignore[list-item]
+    defaults = msgspec.structs.asdict(Item(kind=""))
+    return [
+        {name: value for name, value in msgspec.structs.asdict(item).items() if value != defaults[name]}
+        for item in turn.items
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "text",
+        "thinking",
+        "tool",
+        "tool that fails",
+        "file",
+        "image",
+        "image without a size",
+        "plan",
+        "ask denied",
+        "ask allowed",
+        "ask cancelled",
+        "notice",
+    ],
+)
+def test_each_thing_that_is_said_is_an_item(name: str) -> None:
+    half = msgspec.Raw(b'{"command": "ls \xff"}')
+    asked = events.PermissionAsked(ask_id="q", tool="Bash", input=half)
+    called = events.ToolCalled(call_id="c", name="Bash", input=half, parent="p")
+    said: dict[str, tuple[events.Event, ...]] = {
+        "text": (events.Text(text="hi", parent="p"),),
+        "thinking": (events.Thinking(text="hm", parent="p"),),
+        "tool": (called, events.ToolReturned(call_id="c", output="ok")),
+        "tool that fails": (called, events.ToolReturned(call_id="c", output="no", is_error=True)),
+        "file": (events.FileChanged(path="/p/x", kind="add"),),
+        "image": (events.ImageSeen(media_type="image/png", bytes=5, path="images/1.png", parent="p"),),
+        "image without a size": (events.ImageSeen(media_type="image/png", at="/x.png", unkept="too large"),),
+        "plan": (
+            events.PlanUpdated(
+                steps=tuple(
+                    events.PlanStep(text=status, status=status)  # type: ignore[arg-type]
+                    for status in ("completed", "in_progress", "pending")
+                )
+            ),
+        ),
+        "ask denied": (asked, events.PermissionDecided(ask_id="q", decision="deny", by="human")),
+        "ask allowed": (asked, events.PermissionDecided(ask_id="q", decision="allow", by="rule", why="Bash(ls)")),
+        "ask cancelled": (asked, events.PermissionCancelled(ask_id="q")),
+        "notice": (events.Notice(text="note", code="x"),),
+    }
+    assert whole(*said[name]) == _ITEMS[name]
+
+
+def test_an_outcome_is_in_its_turn_whole() -> None:
+    done = finished(
+        1,
+        "m1",
+        status=Status.FAILED,
+        class_=Class.CRASHED,
+        reason="boom",
+        reply="half",
+        exit_code=1,
+        usage=Usage(input_tokens=3),
+        cost_usd=0.5,
+        duration_s=2.0,
+        model="haiku",
+    )
+    found = transcript("a", [queued("m1", "Fix it."), started(1, "m1"), done])
+    assert (found.v, found.agent) == (1, "a")
+    assert [msgspec.structs.asdict(turn) for turn in found.turns] == [
+        {
+            "number": 1,
+            "message_id": "m1",
+            "begin": "2026-03-01T10:00:01.000000Z",
+            "sender": "human",
+            "prompt": "Fix it.",
+            "adapter": "claude",
+            "via": "exec",
+            "model": "haiku",
+            "items": (),
+            "status": "failed",
+            "class_": "crashed",
+            "reason": "boom",
+            "reply": "half",
+            "exit_code": 1,
+            "usage": Usage(
+                input_tokens=3,
+                output_tokens=None,
+                cached_tokens=None,
+                reasoning_tokens=None,
+                cache_write_tokens=None,
+                calls=None,
+            ),
+            "cost_usd": 0.5,
+            "duration_s": 2.0,
+        }
+    ]
+    said = transcript(
+        "a", [events.SessionPrompted(text="hello", ts="t"), events.SessionIdle(model="opus", duration_s=3.0)]
+    )
+    assert [msgspec.structs.asdict(turn) for turn in said.turns] == [
+        {
+            "number": None,
+            "message_id": None,
+            "begin": "t",
+            "sender": "human",
+            "prompt": "hello",
+            "adapter": "",
+            "via": "",
+            "model": "opus",
+            "items": (),
+            "status": None,
+            "class_": None,
+            "reason": None,
+            "reply": None,
+            "exit_code": 0,
+            "usage": Usage(
+                input_tokens=None,
+                output_tokens=None,
+                cached_tokens=None,
+                reasoning_tokens=None,
+                cache_write_tokens=None,
+                calls=None,
+            ),
+            "cost_usd": None,
+            "duration_s": 3.0,
+        }
+    ]
+
+
+def test_a_dead_letter_says_why_in_detail() -> None:
+    dead = events.MessageDead(message_id="m", reason="failed", detail="boom", ts="t")
+    (between,) = transcript("a", [dead]).turns
+    assert between.items == (Item(kind="note", ts="t", text="dead letter: boom", is_error=True),)
+
+
+_ITEMS = {
+    "text": [{"kind": "text", "ts": "t", "text": "hi", "parent": "p"}],
+    "thinking": [{"kind": "thinking", "ts": "t", "text": "hm", "parent": "p"}],
+    "tool": [{"kind": "tool", "ts": "t", "text": "ok", "name": "Bash", "input": '{"command": "ls �"}', "parent": "p"}],
+    "tool that fails": [
+        {
+            "kind": "tool",
+            "ts": "t",
+            "text": "no",
+            "name": "Bash",
+            "input": '{"command": "ls �"}',
+            "is_error": True,
+            "parent": "p",
+        }
+    ],
+    "file": [{"kind": "file", "ts": "t", "text": "/p/x", "name": "add"}],
+    "image": [{"kind": "file", "ts": "t", "text": "image/png 5 bytes images/1.png", "name": "image", "parent": "p"}],
+    "image without a size": [{"kind": "file", "ts": "t", "text": "image/png /x.png", "name": "image"}],
+    "plan": [{"kind": "plan", "ts": "t", "text": "[x] completed\n[…] in_progress\n[ ] pending"}],
+    "ask denied": [
+        {"kind": "ask", "ts": "t", "text": "denied by human", "name": "Bash", "input": '{"command": "ls �"}'}
+    ],
+    "ask allowed": [
+        {"kind": "ask", "ts": "t", "text": "allowed by rule: Bash(ls)", "name": "Bash", "input": '{"command": "ls �"}'}
+    ],
+    "ask cancelled": [{"kind": "ask", "ts": "t", "text": "cancelled", "name": "Bash", "input": '{"command": "ls �"}'}],
+    "notice": [{"kind": "note", "ts": "t", "text": "note"}],
+}

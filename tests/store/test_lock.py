@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from beam.base.errors import DiskError
-from beam.store.lock import is_held, short_lock, try_lock
+from beam.store import lock as module
+from beam.store.lock import is_free, is_held, short_lock, try_lock
 
 
 def test_a_lock_is_had_once_and_again_after_its_release(tmp_path: Path) -> None:
@@ -74,8 +78,6 @@ def test_a_lock_that_is_released_is_free_though_a_process_that_was_forked_meanwh
 def test_a_lock_on_a_file_that_was_replaced_is_taken_again_on_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beam.store import lock as module
-
     path, real, opened = tmp_path / "lock", os.open, []
 
     def replacing(*args: object, **kwargs: object) -> int:
@@ -164,3 +166,133 @@ def test_who_looks_whether_a_lock_is_held_makes_no_file_and_disturbs_no_other_lo
     assert not is_held(tmp_path / "fifo"), "it would have hung"
     (tmp_path / "link").symlink_to(path)
     assert not is_held(tmp_path / "link"), "nobody takes a lock through a link"
+
+
+# -- every way to fail, and no descriptor left ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def descriptors() -> Iterator[None]:
+    """After the test as many descriptors are open as before it."""
+    before = opened()
+    yield
+    assert opened() == before
+
+
+def opened() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_a_lock_is_free_or_held_whoever_looks(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert (is_held(path), is_held(tmp_path / "none" / "lock"), is_held(tmp_path / "file" / "lock")) == (False,) * 3
+    assert (is_free(path), is_held(path)) == (True, False)
+    lock = try_lock(path)
+    assert lock is not None
+    assert (lock.path, lock.is_still(), is_free(path), is_held(path), try_lock(path)) == (path, True, False, True, None)
+    path.rename(tmp_path / "away")
+    assert not lock.is_still()
+    path.symlink_to("away")
+    assert not lock.is_still()
+    path.unlink()
+    (tmp_path / "away").rename(path)
+    assert lock.is_still()
+    lock.release()
+    assert (is_free(path), is_held(path)) == (True, False)
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_a_lock_that_the_system_refuses_is_an_error_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as change:
+        change.setattr(module.fcntl, "flock", refuse)
+        for look in (try_lock, is_held, is_free):
+            with pytest.raises(DiskError) as caught:
+                look(path)
+            assert caught.value.message == f"can't lock {path}: No locks available"
+    with monkeypatch.context() as change:
+        change.setattr(module, "_is_still", refuse)
+        with pytest.raises(DiskError, match="can't lock"):
+            try_lock(path)
+    with monkeypatch.context() as change:
+        change.setattr(module.files, "open_to_read", refuse)
+        with pytest.raises(DiskError, match=f"can't open {path}"):
+            is_held(path)
+
+
+@pytest.mark.usefixtures("descriptors")
+def test_who_waits_for_a_short_lock_gets_it_when_it_is_free_or_the_error_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real = tmp_path / "lock", module._take
+    lock = try_lock(path)
+    assert lock is not None
+    waited = threading.Event()
+
+    def take(path: Path, how: int) -> module.Lock | None:
+        if how == module.fcntl.LOCK_EX:
+            assert threading.current_thread().daemon
+            waited.set()
+            lock.release()
+        return real(path, how)
+
+    monkeypatch.setattr(module, "_take", take)
+    with short_lock(path, timeout=30.0) as handle:
+        assert waited.is_set() and os.fstat(handle).st_ino == path.stat().st_ino
+        assert try_lock(path) is None
+    held = try_lock(path)
+
+    def refuse(path: Path, how: int) -> module.Lock | None:
+        if how == module.fcntl.LOCK_EX:
+            raise DiskError("can't lock it")
+        return real(path, how)
+
+    monkeypatch.setattr(module, "_take", refuse)
+    with pytest.raises(DiskError, match="can't lock it"), short_lock(path, timeout=30.0):
+        pass
+    assert held is not None
+    held.release()
+
+
+@pytest.mark.usefixtures("descriptors")
+@pytest.mark.parametrize("where", ["start", "wait"])
+def test_who_is_interrupted_while_waiting_gives_back_a_lock_that_came_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    path = tmp_path / "lock"
+    lock = try_lock(path)
+    assert lock is not None
+
+    class Waiting(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            if where == "start":
+                lock.release()
+                self.join(30)
+                raise KeyboardInterrupt
+
+    class Came(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            lock.release()
+            super().wait(30)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "threading", SimpleNamespace(Event=Came, Thread=Waiting, Lock=threading.Lock))
+    with pytest.raises(KeyboardInterrupt), short_lock(path):
+        pass
+    monkeypatch.undo()
+    assert is_free(path)
+
+
+def test_a_short_lock_that_is_not_had_says_how_long_it_was_waited_for(tmp_path: Path) -> None:
+    with short_lock(tmp_path / "lock"), pytest.raises(DiskError) as caught, short_lock(tmp_path / "lock", timeout=0.0):
+        pass
+    assert caught.value.message == f"can't lock {tmp_path / 'lock'}: held by another process for 0 s"

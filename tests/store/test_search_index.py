@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam.base.errors import BeamError, CorruptError
+from beam.base.errors import BeamError
 from beam.model import events
 from beam.model.limits import DEFAULT
 from beam.store.journal import Journal
@@ -63,43 +63,11 @@ def index(tmp_path: Path, journal: Path) -> SearchIndex:
     return made
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("disk", ["no disk here", "the disk is full"]),
-        ("full disk", ["the disk is full"]),
-        ('"full disk"', []),
-        ('"disk is"', ["the disk is full"]),
-        ("pars*", ["Grüße from the parser"]),
-        ("GRUSSE", []),
-        ("grüße", ["Grüße from the parser"]),
-        ("grÜße", ["Grüße from the parser"]),
-        ("nothing", []),
-        ('disk OR "', []),
-        ("worker", []),
-        ("j1", []),
-    ],
-)
-def test_all_words_must_stand_in_one_event_and_the_newest_comes_first(
-    index: SearchIndex, text: str, expected: list[str]
-) -> None:
-    assert found(index, text) == expected
-
-
 @given(st.text())
 def test_any_text_can_be_looked_for(text: str) -> None:
     index = SearchIndex(None)
     index.find(text, limit=1)
     index.close()
-
-
-def test_what_was_found_is_marked_and_has_its_turn_message_time_and_kind(index: SearchIndex) -> None:
-    (entry,) = index.find("full", limit=5)
-    assert entry.snippet == f"the disk is {BEGIN}full{END}"
-    assert (entry.key, entry.turn, entry.message_id, entry.kind, entry.seq) == ("worker", 1, "m1", "text", 1)
-    assert abs(entry.ts_ns - 1_700_000_000 * SECOND) < 100 * SECOND
-    assert found(index, "disk", begin_ns=entry.ts_ns + 1000) == ["no disk here"]
-    assert found(index, "disk", end_ns=entry.ts_ns) == ["the disk is full"]
 
 
 def test_what_is_written_later_is_found_and_what_is_known_is_not_there_twice(index: SearchIndex, journal: Path) -> None:
@@ -116,13 +84,6 @@ def test_a_journal_that_is_gone_or_replaced_is_found_no_more(index: SearchIndex,
     assert (found(index, "disk"), found(index, "another")) == ([], ["another one"])
     index.update({})
     assert found(index, "another") == []
-
-
-def test_only_the_journals_that_are_named_are_searched(index: SearchIndex, journal: Path, tmp_path: Path) -> None:
-    write(tmp_path / "second", "a disk of another")
-    index.update({"worker": journal, "other": tmp_path / "second"})
-    assert found(index, "disk", keys=["other"]) == ["a disk of another"]
-    assert found(index, "disk", keys=["nobody"]) == []
 
 
 def test_a_damaged_journal_is_said_and_the_others_are_searched(
@@ -142,12 +103,6 @@ def test_the_file_is_private_and_a_link_is_refused(index: SearchIndex, tmp_path:
     (tmp_path / "link").symlink_to(tmp_path / "search.sqlite3")
     with pytest.raises((BeamError, OSError), match="link"):
         SearchIndex(tmp_path / "link")
-
-
-def test_a_file_that_is_no_index_is_damage(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"no database at all, and long enough to be read as one" * 100)
-    with pytest.raises(CorruptError, match="damaged"):
-        SearchIndex(tmp_path / "x")
 
 
 def test_an_index_of_another_version_is_made_anew(index: SearchIndex, journal: Path, tmp_path: Path) -> None:
@@ -212,37 +167,6 @@ def test_a_full_disk_is_said_and_the_index_is_as_before(
     assert found(index, "later") == []
     index.update({"worker": journal})
     assert found(index, "later") == ["later"]
-
-
-def test_events_of_the_same_moment_are_all_found(tmp_path: Path) -> None:
-    write(tmp_path / "journal", *(f"same moment {number}" for number in range(5)), step_ns=0)
-    index = SearchIndex(None)
-    index.update({"worker": tmp_path / "journal"})
-    assert len(found(index, "moment")) == 5
-    assert [path.name for path in tmp_path.iterdir()] == ["journal"], "in memory there is no file"
-
-
-@pytest.mark.parametrize(
-    ("imported", "ts_ns"),
-    [
-        ("2023-01-02T03:04:05.000006Z", 1_672_628_645_000_006_000),
-        ("", 1_700_000_001 * SECOND),  # the files do not say
-        ("2099-01-01T00:00:00Z", 1_700_000_001 * SECOND),  # nothing happened after it was read
-        ("9999-12-31T23:59:59Z", 1_700_000_001 * SECOND),
-        ("soon", 1_700_000_001 * SECOND),
-    ],
-)
-def test_an_imported_event_is_found_at_the_time_when_it_happened(tmp_path: Path, imported: str, ts_ns: int) -> None:
-    clock = Clock()
-    (tmp_path / "journal").mkdir()
-    journal = Journal.open(tmp_path / "journal", "worker", clock, DEFAULT)
-    clock.at_ns = 1_700_000_000 * SECOND
-    journal.append(events.Text(text="an old disk", imported=imported))
-    journal.close()
-    index = SearchIndex(tmp_path / "index")
-    assert index.update({"worker": tmp_path / "journal"}) == []
-    assert [entry.ts_ns for entry in index.find("disk", limit=5)] == [ts_ns]
-    assert found(index, "disk", begin_ns=ts_ns, end_ns=ts_ns) == ["an old disk"]
 
 
 def test_events_of_one_moment_take_no_more_steps_each_the_more_they_are(tmp_path: Path) -> None:
