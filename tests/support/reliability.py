@@ -125,7 +125,7 @@ def lines() -> list[tuple[str, ...]]:
         (
             claim.promise,
             claim.trial + (f" (`make soak`{claim.soak})" if claim.soak else ""),
-            f"[{(file := claim.test.partition('::')[0]).removesuffix('.py')}](tests/{file})",
+            f"[{Path(file := claim.test.partition('::')[0]).stem}](tests/{file})",
         )
         for claim in CLAIMS
     ]
