@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from beam.base import files
 from beam.base.clock import rfc3339
-from beam.base.errors import NotFoundError
+from beam.base.errors import DiskError, NotFoundError
 from beam.broker import closing, mailbox
 from beam.broker.control import answer_requests
 from beam.broker.lease import AgentLease
 from beam.broker.running import RunningTurn
 from beam.model import events
+from beam.model.message import Payload
 from beam.model.outcome import Status
 from beam.model.state import DEAD, QUEUED
 from beam.process import tree
@@ -251,3 +257,320 @@ def test_a_reset_puts_the_session_aside_and_refuses_during_a_turn(root: Root) ->
     lease = look(root)
     assert answers(root) == [(True, "", "s1"), (True, "", "no session")]
     assert (lease.log.state.session, lease.log.state.archived) == (None, ["s1"])
+
+
+def refusals(root: Root, agent: str = "worker") -> list[tuple[str, str]]:
+    return [(code, message) for _, code, message in answers(root, agent)]
+
+
+def told(root: Root, kind: type[events.Event], agent: str = "worker") -> list[Any]:
+    return [event for event in root.events(agent) if isinstance(event, kind)]
+
+
+@contextlib.contextmanager
+def in_session(root: Root, session_id: str = "s-1", *, is_in_turn: bool = False) -> Iterator[AgentLease]:
+    """The lease of an agent that is in this session."""
+    lease = root.hold("worker")
+    lease.log.record(events.SessionStarted(session_id=session_id))
+    if is_in_turn:
+        lease.turn = RunningTurn("worker-m", Stop())
+    yield lease
+    lease.turn = None
+    lease.keeper.process = None
+    lease.close()
+
+
+def test_a_queue_is_paused_once_and_resumed_once(root: Root) -> None:
+    for verb in ("pause", "pause", "resume", "resume"):
+        ask(root, "worker", verb, sender="ann")
+    lease = look(root)
+    assert [message for _, _, message in answers(root)] == ["paused", "paused already", "resumed", "not paused"]
+    assert [event.by for event in (*told(root, events.QueuePaused), *told(root, events.QueueResumed))] == ["ann", "ann"]
+    assert lease.log.state.paused is False
+
+
+def test_an_answer_names_its_request_and_the_message_that_it_is_about(root: Root) -> None:
+    message = root.put("worker")
+    wishes = [ask(root, "worker", "drop", message.id), ask(root, "worker", "pause"), ask(root, "worker", "select", "s")]
+    look(root)
+    done = sorted(told(root, events.ControlDone), key=lambda event: [w.id for w in wishes].index(event.control_id))
+    assert [(event.verb, event.ok, event.message, event.message_id) for event in done] == [
+        ("drop", True, "dropped", message.id),
+        ("pause", True, "paused", None),
+        ("select", True, "s", None),
+    ]
+
+
+def test_a_session_is_chosen_in_the_place_of_the_one_that_is_there(root: Root) -> None:
+    with in_session(root) as lease:
+        ask(root, "worker", "select", "s-2", text="claude", sender="ann")
+        answer_requests(lease)
+        assert answers(root) == [(True, "", "s-2")]
+        ask(root, "worker", "select", "s-2", text="claude")
+        answer_requests(lease)
+        assert lease.keeper.unwanted == "reset"
+    (archived,) = told(root, events.SessionArchived)
+    assert (archived.session_id, archived.reason, archived.by) == ("s-1", "session s-2 was chosen", "ann")
+    (selected,) = told(root, events.SessionSelected)
+    assert (selected.session_id, selected.adapter, selected.by) == ("s-2", "claude", "ann")
+    assert len(answers(root)) == 2
+
+
+@pytest.mark.parametrize("verb", ["select", "rewind"])
+@pytest.mark.parametrize("session_id", ["", "a b", None])
+def test_what_is_no_id_of_a_session_is_refused(root: Root, verb: str, session_id: str | None) -> None:
+    ask(root, "worker", verb, session_id)
+    look(root)
+    assert [code for code, _ in refusals(root)] == ["usage"]
+
+
+def test_a_session_goes_back_to_an_earlier_turn_in_a_new_process(root: Root) -> None:
+    with in_session(root) as lease:
+        ask(root, "worker", "rewind", "s-1", text='{"upto": "m-4", "to": 4}', sender="ann")
+        answer_requests(lease)
+        assert lease.keeper.unwanted == "its session goes back to an earlier turn"
+    assert answers(root) == [(True, "", "s-1")]
+    (back,) = told(root, events.SessionRewound)
+    assert (back.session_id, back.upto, back.to, back.by) == ("s-1", "m-4", 4, "ann")
+
+
+@pytest.mark.parametrize(
+    ("session_id", "text", "is_in_turn", "refusal"),
+    [
+        ("s-1", "{", False, ("usage", "the request names no place in the session")),
+        ("s-1", None, False, ("usage", "the request names no place in the session")),
+        ("s-1", '{"upto": "m"}', True, ("unfinished", "worker is in a turn")),
+        ("s-0", '{"upto": "m"}', False, ("unfinished", "worker is in another session by now")),
+    ],
+)
+def test_a_session_that_is_in_use_or_another_one_does_not_go_back(
+    root: Root, session_id: str, text: str | None, is_in_turn: bool, refusal: tuple[str, str]
+) -> None:
+    with in_session(root, is_in_turn=is_in_turn) as lease:
+        ask(root, "worker", "rewind", session_id, text=text)
+        answer_requests(lease)
+        assert (refusals(root), lease.keeper.unwanted) == ([refusal], "")
+    assert told(root, events.SessionRewound) == []
+
+
+def test_an_agent_that_has_no_session_has_none_to_go_back_in(root: Root) -> None:
+    ask(root, "worker", "rewind", "s-1", text='{"upto": "m"}')
+    look(root)
+    assert refusals(root) == [("unfinished", "worker is in another session by now")]
+
+
+def test_a_reset_waits_for_the_end_of_a_turn(root: Root) -> None:
+    with in_session(root, is_in_turn=True) as lease:
+        ask(root, "worker", "reset")
+        answer_requests(lease)
+        assert refusals(root) == [("unfinished", "worker is in a turn")]
+        lease.turn = None
+        ask(root, "worker", "reset", sender="ann")
+        answer_requests(lease)
+    (archived,) = told(root, events.SessionArchived)
+    assert (archived.session_id, archived.reason, archived.by) == ("s-1", "reset", "ann")
+
+
+def test_a_kept_process_is_closed_and_the_answer_comes_once_it_is_gone(root: Root) -> None:
+    with in_session(root) as lease:
+        lease.keeper.process = cast(Any, SimpleNamespace(child=SimpleNamespace(pid=77), drop=lambda: None))
+        wish = ask(root, "worker", "close", sender="ann")
+        answer_requests(lease)
+        assert (answers(root), lease.keeper.unwanted) == ([], "ann released it")
+        assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"]
+        lease.keeper.process = None
+        answer_requests(lease)
+        assert answers(root) == [(True, "", "closed process 77 of session s-1")]
+        ask(root, "worker", "close")
+        answer_requests(lease)
+        assert answers(root)[1] == (True, "", "no process of worker is kept")
+
+
+def test_a_kept_process_without_a_session_is_closed_as_well_and_none_during_a_turn(root: Root) -> None:
+    lease = root.hold("worker")
+    lease.keeper.process = cast(Any, SimpleNamespace(child=SimpleNamespace(pid=77), drop=lambda: None))
+    ask(root, "worker", "close")
+    answer_requests(lease)
+    lease.keeper.process = None
+    answer_requests(lease)
+    assert answers(root) == [(True, "", "closed process 77")]
+    lease.turn = RunningTurn("worker-m", Stop())
+    ask(root, "worker", "close")
+    answer_requests(lease)
+    assert refusals(root)[1] == ("unfinished", "worker is in a turn")
+    lease.close()
+
+
+def test_settings_that_were_changed_are_noted_and_what_is_none_is_refused(root: Root) -> None:
+    ask(root, "worker", "settings", text='{"model": "m", "access": null}', sender="ann")
+    ask(root, "worker", "settings", text="[1]")
+    ask(root, "worker", "settings")
+    look(root)
+    assert answers(root) == [
+        (True, "", "recorded"),
+        (False, "usage", "the request names no settings"),
+        (False, "usage", "the request names no settings"),
+    ]
+    (changed,) = told(root, events.SettingsChanged)
+    assert (changed.changes, changed.by) == ({"model": "m", "access": None}, "ann")
+
+
+def test_an_agent_is_released_for_a_command_unless_it_has_something_open(root: Root) -> None:
+    lease = root.hold("worker")
+    ask(root, "worker", "release")
+    answer_requests(lease)
+    assert (answers(root), lease.is_wanted) == ([(True, "", "released")], True)
+    lease.is_wanted = False
+    lease.turn = RunningTurn("worker-m", Stop())
+    ask(root, "worker", "release")
+    answer_requests(lease)
+    lease.turn = None
+    root.put("worker")
+    lease.waiting.scan()
+    ask(root, "worker", "release")
+    answer_requests(lease)
+    assert refusals(root)[1:] == [("unfinished", "worker has an unfinished turn")] * 2
+    assert lease.is_wanted is False
+    started = events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="dialogue")
+    lease.log.record(started, turn=1)
+    lease.log.record(events.AgentKept(pid=7), turn=1)
+    ask(root, "worker", "release")
+    answer_requests(lease)
+    assert refusals(root)[3] == ("unfinished", "worker had a kept process, which is ending")
+    assert lease.keeper.unwanted == "somebody else wants the agent"
+    lease.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("[1]", "the input is no JSON object; nothing was decided"),
+        (None, "the input is not JSON: Input data was truncated; nothing was decided"),
+        ("[" * 5000, None),
+    ],
+)
+def test_an_amendment_that_is_no_object_decides_nothing(root: Root, text: str | None, refusal: str | None) -> None:
+    lease = root.hold("worker")
+    _, open_ask = asking(root, lease)
+    ask(root, "worker", "amend", open_ask.id, text=text)
+    answer_requests(lease)
+    ((code, said),) = refusals(root)
+    assert (code, said.startswith("the input is not JSON: ") if refusal is None else said == refusal) == ("usage", True)
+    assert not open_ask.is_settled
+    lease.turn = None
+    lease.close()
+
+
+def test_an_amendment_allows_a_call_with_another_input(root: Root) -> None:
+    lease = root.hold("worker")
+    asks, _ = asking(root, lease)
+    open_ask = asks.ask("Bash", takes=Takes(changes=True))
+    ask(root, "worker", "amend", open_ask.id, text='{"command": "ls"}', sender="ann")
+    answer_requests(lease)
+    assert answers(root) == [(True, "", "allowed with the changed input")]
+    decision = open_ask.decision
+    assert decision is not None
+    assert (decision.decision, decision.by, decision.message) == ("allow", "ann", "")
+    assert bytes(decision.input or b"") == b'{"command":"ls"}'
+    lease.turn = None
+    lease.close()
+
+
+def test_a_decision_says_what_was_decided_and_may_end_the_turn(root: Root) -> None:
+    lease = root.hold("worker")
+    asks, _ = asking(root, lease)
+    allowed = asks.ask("Bash", takes=Takes(message=True))
+    stopped = asks.ask("Bash", takes=Takes(message=True))
+    ask(root, "worker", "approve", allowed.id, text="not shown", sender="ann")
+    ask(root, "worker", "deny", stopped.id, stop=True, sender="bob")
+    answer_requests(lease)
+    assert sorted(message for _, _, message in answers(root)) == ["allowed", "denied"]
+    assert allowed.decision == Decision(decision="allow", by="ann", message="")
+    assert stopped.decision == Decision(decision="deny", by="bob", message="", stop=True)
+    lease.turn = None
+    lease.close()
+
+
+def test_a_running_message_is_not_dropped_and_one_that_is_gone_is_not_found(root: Root) -> None:
+    message = root.put("worker")
+    lease = root.hold("worker")
+    assert lease.waiting.claim(lease.waiting.scan()[0]) is not None
+    for verb in ("drop", "edit", "retry"):
+        ask(root, "worker", verb, message.id, text="x")
+    ask(root, "worker", "drop", "worker-none")
+    answer_requests(lease)
+    assert sorted(refusals(root)) == [
+        ("not_found", "no message worker-none is in the queue of worker"),
+        ("unfinished", f"{message.id} is running"),
+        ("usage", f"{message.id} is not a dead letter; it is in cur/"),
+        ("usage", f"{message.id} is not waiting any more; it is in cur/"),
+    ]
+    lease.close()
+
+
+def test_a_message_without_a_new_text_is_not_edited(root: Root) -> None:
+    message = root.put("worker")
+    ask(root, "worker", "edit", message.id)
+    look(root)
+    assert refusals(root) == [("corrupt", f"{message.id} can't be read")]
+
+
+def test_an_edit_keeps_what_is_attached_and_counts_revisions(root: Root) -> None:
+    message = root.put("worker", "one", payload=Payload(text="one", attach=("/a",)))
+    ask(root, "worker", "edit", message.id, text="two")
+    ask(root, "worker", "edit", message.id, text="three")
+    look(root)
+    assert [said for _, _, said in answers(root)] == ["revision 1", "revision 2"]
+    edited = root.queue("worker").read(root.queue("worker").entries("new")[0])
+    assert (edited.payload, edited.revision) == (Payload(text=edited.text, attach=("/a",)), 2)
+
+
+def test_a_retry_that_a_dead_process_published_already_is_only_answered(root: Root) -> None:
+    message_id = dead_letter(root)
+    lease = root.hold("worker")
+    (entry,) = lease.log.queue.entries("dead")
+    older = lease.log.queue.read(entry)
+    retried = msgspec.structs.replace(older, attempt=2)
+    lease.log.queue.put(retried, root.clock, root.context.config.limits)
+    lease.close()
+    ask(root, "worker", "retry", message_id)
+    look(root)
+    assert answers(root) == [(True, "", "attempt 2")]
+    assert root.boxes("worker") == {"new": [message_id]}
+
+
+def test_a_retry_has_no_deadline(root: Root) -> None:
+    message = root.put("worker", deadline="2023-11-14T22:13:21Z")
+    lease = root.hold("worker")
+    closing.dead_letter(lease.log, lease.waiting.scan()[0], message, "failed", "why")
+    lease.close()
+    ask(root, "worker", "retry", message.id)
+    look(root)
+    queue = root.queue("worker")
+    assert (queue.read(queue.entries("new")[0]).deadline, queue.read(queue.entries("new")[0]).attempt) == (None, 2)
+
+
+def test_a_dropped_message_says_who_dropped_it(root: Root) -> None:
+    message, withdrawn = root.put("worker"), root.put("worker")
+    ask(root, "worker", "drop", message.id, sender="ann")
+    ask(root, "worker", "interrupt", withdrawn.id, sender="bob")
+    look(root)
+    dead = {event.message_id: event for event in told(root, events.MessageDead)}
+    assert [(dead[m.id].reason, dead[m.id].detail, dead[m.id].tell) for m in (message, withdrawn)] == [
+        ("dropped", "dropped by ann", True),
+        ("dropped", "withdrawn by bob", True),
+    ]
+
+
+def test_a_disk_error_ends_the_answering_and_the_request_stays(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    wish = ask(root, "worker", "pause")
+
+    def fails(*_: object) -> None:
+        raise DiskError("can't read") from OSError(5, "Input/output error")
+
+    monkeypatch.setattr(control, "read", fails)
+    lease = root.hold("worker")
+    with pytest.raises(DiskError, match="can't read"):
+        answer_requests(lease)
+    lease.close()
+    assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"]

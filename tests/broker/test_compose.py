@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from beam.base.errors import LimitError, NotFoundError, UsageError
+from beam.base.errors import BeamError, LimitError, NotFoundError, UsageError
 from beam.broker.compose import Caller, check_text, compose, replace_surrogates
 from beam.model.limits import Limits
-from beam.model.message import Message, encode
+from beam.model.message import Message, Options, Payload, SessionContext, Spent, encode
 from tests.support.context import FakeClock
 
 PERSON = Caller()
@@ -100,3 +101,113 @@ def test_attachments_are_absolute_and_exist(tmp_path: Path, monkeypatch: pytest.
     assert made(attach=[Path("a.png")]).payload.attach == (str(tmp_path / "a.png"),)
     with pytest.raises(NotFoundError, match=r"b\.png"):
         made(attach=[Path("b.png")])
+
+
+def refused(**options: object) -> tuple[str, str, str, str | None]:
+    with pytest.raises(BeamError) as error:
+        made(**options)  # type: ignore[arg-type]
+    return error.value.kind, error.value.message, error.value.hint, error.value.subject
+
+
+def test_a_whole_message_is_made_of_what_was_asked() -> None:
+    message = made(
+        caller=AGENT,
+        wait=False,
+        options=Options(model="m"),
+        deadline=2.0,
+        replies=3,
+        session_context=SessionContext(session_id="s", turn_number=1),
+    )
+    assert message == Message(
+        id=message.id,
+        timestamp="2023-11-14T22:13:20.000000Z",
+        sender="a",
+        to="b",
+        payload=Payload(text="hi"),
+        session_context=SessionContext(session_id="s", turn_number=1),
+        reply="queue",
+        replies=3,
+        thread="t-1",
+        hops=3,
+        deadline="2023-11-14T22:13:22.000000Z",
+        options=Options(model="m"),
+    )
+
+
+def test_what_a_thread_spent_goes_on_with_its_message() -> None:
+    spent = Spent(turns=2, cost_usd=0.5)
+    assert made(caller=Caller(name="a", thread="t", hops=0, spent=spent)).spent == spent
+    assert made().spent == Spent()
+
+
+def test_no_replies_means_that_nobody_gets_one() -> None:
+    assert (made(caller=AGENT, wait=False, replies=0).reply, made(caller=AGENT, wait=False, replies=1).reply) == (
+        "none",
+        "queue",
+    )
+    assert made(sender="planner", wait=False, replies=1000).replies == 1000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"replies": 1}, "--replies is for messages that nobody waits for"),
+        ({"replies": 1, "wait": False}, "--replies has no effect: a reply to you is routed to no agent"),
+        ({"replies": 1001, "wait": False, "sender": "x"}, "--replies 1001 is not a number from 0 to 1000"),
+        ({"replies": -1, "wait": False, "sender": "x"}, "--replies -1 is not a number from 0 to 1000"),
+        ({"sender": "No Name"}, None),
+        ({"key": " "}, "--key ' ' is not a word that a message can carry"),
+        ({"key": "a\0"}, "--key 'a\\x00' is not a word that a message can carry"),
+        ({"options": Options(via=" ")}, "--via ' ' is not a word that a message can carry"),
+    ],
+)
+def test_what_a_message_can_not_say_is_refused(options: dict[str, object], said: str | None) -> None:
+    kind, message, _, _ = refused(**options)
+    assert (kind, message if said is not None else None) == ("usage", said)
+
+
+def test_limits_are_said_with_a_way_out() -> None:
+    assert refused(text="") == ("usage", "the prompt is empty", "give a text, -f FILE, or something on stdin", "")
+    assert refused(to="a", caller=AGENT) == (
+        "limit",
+        "a waits for this very message (human-root → a → a): the answer could never come",
+        "send with --no-wait; the reply comes as a message of its own",
+        "a",
+    )
+    assert refused(caller=Caller(name="a", thread="t", hops=20)) == (
+        "limit",
+        "21 hops in thread t: the limit is 20",
+        "agents have been sending each other messages in a loop; start a new thread as a person",
+        "b",
+    )
+    with pytest.raises(LimitError) as error:
+        check_text("é" * 6, Limits(text_bytes=10))
+    assert (error.value.message, error.value.hint) == (
+        "the prompt is 12 bytes, the limit is 10",
+        "put it into a file and name the file in the prompt",
+    )
+
+
+def test_a_file_that_can_not_be_attached_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none"
+    assert refused(attach=[missing]) == (
+        "not_found",
+        f"there is no file {missing} to attach",
+        "give the path of a file",
+        str(missing),
+    )
+    assert refused(attach=[tmp_path])[0] == "not_found"
+    odd = tmp_path / os.fsdecode(b"\xff")
+    odd.touch()
+    assert refused(attach=[odd]) == (
+        "usage",
+        f"the name of {str(odd)!r} is not UTF-8",
+        "give it another name",
+        str(odd),
+    )
+
+
+def test_a_persons_reply_mode_is_none_also_where_the_name_is_given() -> None:
+    assert made(sender="human", wait=False).reply == "none"
+    assert (made(sender="planner", wait=False).reply, made(sender="planner").reply) == ("queue", "wait")
+    assert made(sender="a", caller=AGENT).type == "message"

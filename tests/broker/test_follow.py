@@ -5,16 +5,22 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from beam.base.errors import UnfinishedError
+from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError
 from beam.broker import mailbox
-from beam.broker.follow import follow, outcome_in, replay_outcome
+from beam.broker.follow import follow, gone_as_not_found, is_just_sent, outcome_in, replay_outcome
+from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Message
+from beam.model.outcome import Status
+from beam.process import tree
 from beam.store.journal import read_state
+from beam.store.queue import Entry
+from beam.store.segment import GONE
 from tests.support.context import Root
 
 
@@ -117,3 +123,200 @@ def test_who_only_waits_leaves_what_was_just_sent_to_its_senders_worker_and_an_o
     root.clock.sleep(2)
     next(steps)
     assert looked == [message.id]
+
+
+def over(root: Root, *finished: Event) -> Message:
+    """A message of `worker` whose turn is over, with these events after its start."""
+    message = root.put("worker", reply="wait")
+    lease = root.hold("worker")
+    lease.waiting.claim(lease.waiting.scan()[0])
+    bodies = [events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec"), *finished]
+    for body in bodies:
+        lease.log.record(body, turn=1, message_id=message.id, sync=True)
+    lease.close()
+    return message
+
+
+def test_an_outcome_that_was_removed_with_its_part_of_the_journal_is_said(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = over(root, events.TurnFinished(status=Status.COMPLETED, reply="x"), events.TurnClosed())
+    state = read_state(root.place("worker").journal)
+
+    def gone(journal: Path, seq: int) -> None:
+        raise DiskError("it is gone", kind=GONE)
+
+    monkeypatch.setattr("beam.broker.follow.read_event", gone)
+    with pytest.raises(NotFoundError) as error:
+        outcome_in(root.place("worker"), state, message.id)
+    assert (error.value.message, error.value.hint, error.value.subject) == (
+        f"{message.id} ended (completed), but its outcome was removed with old parts of the journal",
+        "beam doctor --gc keeps what is younger than --older-than",
+        message.id,
+    )
+
+
+def test_an_outcome_that_can_not_be_read_or_is_none_is_an_error(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    message = over(root, events.TurnFinished(status=Status.COMPLETED, reply="x"), events.TurnClosed())
+    paths = root.place("worker")
+    state = read_state(paths.journal)
+    seq = state.known[message.id].outcome_seq
+    monkeypatch.setattr("beam.broker.follow.read_event", lambda journal, seq: events.TurnClosed())
+    with pytest.raises(CorruptError, match=f"event {seq} of {paths.journal} is not an outcome"):
+        outcome_in(paths, state, message.id)
+
+    def unreadable(journal: Path, seq: int) -> None:
+        raise DiskError("can't read")
+
+    monkeypatch.setattr("beam.broker.follow.read_event", unreadable)
+    with pytest.raises(DiskError, match="can't read"):
+        outcome_in(paths, state, message.id)
+
+
+def test_a_turn_that_is_finished_and_not_closed_has_no_outcome_yet(root: Root) -> None:
+    message = root.put("worker", reply="wait")
+    lease = root.hold("worker")
+    lease.waiting.claim(lease.waiting.scan()[0])
+    started = events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec")
+    for body in (started, events.TurnFinished(status=Status.COMPLETED, reply="x")):
+        lease.log.record(body, turn=1, message_id=message.id, sync=True)
+    assert outcome_in(root.place("worker"), lease.log.state, message.id) is None
+    lease.log.record(events.TurnClosed(), turn=1, message_id=message.id, sync=True)
+    outcome = outcome_in(root.place("worker"), lease.log.state, message.id)
+    assert outcome is not None and outcome.reply == "x"
+    lease.close()
+
+
+def test_who_goes_on_from_an_event_sees_those_after_it_also_of_a_turn_that_is_over(root: Root) -> None:
+    message = over(
+        root, events.Text(text="x"), events.TurnFinished(status=Status.COMPLETED, reply="x"), events.TurnClosed()
+    )
+    (text,) = [event for event in root.events("worker") if isinstance(event, events.Text)]
+    seen: list[Event] = []
+    steps = follow(root.context, root.place("worker"), message.id, seen=seen.append, after_seq=text.seq)
+    assert ended(steps).reply == "x"
+    assert [type(event).__name__ for event in seen] == ["TurnFinished", "TurnClosed"]
+
+
+def test_who_only_looks_starts_nothing_and_waits_for_the_time_that_was_given(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.broker import duty
+
+    monkeypatch.setattr(duty, "ensure_running", lambda *_: pytest.fail("it only looks"))
+    message = root.put("worker", reply="wait")
+    steps = follow(
+        root.context, root.place("worker"), message.id, seen=lambda event: None, timeout=2.5, looks_only=True
+    )
+    assert next(steps) == 0.02
+    root.clock.sleep(2.4)
+    next(steps)
+    root.clock.sleep(0.1)
+    with pytest.raises(UnfinishedError) as error:
+        next(steps)
+    assert (error.value.message, error.value.hint, error.value.subject) == (
+        f"{message.id} is not finished after 2.5 s; nothing was stopped",
+        f"beam wait {message.id}",
+        message.id,
+    )
+
+
+def test_the_holder_is_looked_for_every_half_second_and_workers_ever_more_rarely(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.broker import duty
+
+    looks: list[float] = []
+    starts = [False]
+
+    def ensure(*_: object) -> bool:
+        looks.append(round(root.clock.elapsed, 2))
+        return starts[0]
+
+    monkeypatch.setattr(duty, "ensure_running", ensure)
+    message = root.put("worker", reply="wait")
+    steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
+    for _ in range(6):
+        next(steps)
+        root.clock.sleep(0.25)
+    assert looks == [0.0, 0.5, 1.0]
+    starts[0] = True
+    looks.clear()
+    with pytest.raises(UnfinishedError) as error:
+        for pause in steps:
+            assert pause == 0.02
+            root.clock.sleep(0.25)
+    assert looks == [1.5, 2.5, 4.5, 8.5, 16.5, 24.5, 32.5, 40.5]
+    assert (error.value.message, error.value.hint, error.value.kind, error.value.subject) == (
+        "8 workers of worker ended without running a message",
+        f"see {root.place('worker').log}",
+        "stalled",
+        message.id,
+    )
+
+
+def test_events_that_come_begin_the_patience_anew(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    from beam.broker import duty
+
+    looks: list[float] = []
+
+    def ensure(*_: object) -> bool:
+        looks.append(round(root.clock.elapsed, 2))
+        return True
+
+    monkeypatch.setattr(duty, "ensure_running", ensure)
+    message = root.put("worker", reply="wait")
+    steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
+    for _ in range(12):
+        next(steps)
+        root.clock.sleep(0.5)
+    assert looks == [0.0, 1.0, 3.0]
+    root.hold("worker").waiting.scan()
+    for _ in range(5):
+        next(steps)
+        root.clock.sleep(0.25)
+    assert looks == [0.0, 1.0, 3.0, 6.0, 7.0]
+
+
+def test_who_waits_for_a_message_that_is_gone_with_its_agent_is_told(root: Root) -> None:
+    message = root.put("worker", reply="wait")
+    steps = follow(root.context, root.place("worker"), message.id, seen=lambda event: None)
+    queue = root.queue("worker")
+    queue.remove(queue.entries("new")[0])
+    with pytest.raises(NotFoundError) as error:
+        next(steps)
+    assert (error.value.message, error.value.hint, error.value.subject) == (
+        f"{message.id} is gone: worker was removed with all its messages",
+        "nothing will answer it; if it was not begun, send it to another agent",
+        message.id,
+    )
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_disk_error_means_that_the_message_is_gone_only_where_it_is(root: Root, is_there: bool) -> None:
+    message = root.put("worker")
+    if not is_there:
+        queue = root.queue("worker")
+        queue.remove(queue.entries("new")[0])
+    with (
+        pytest.raises(DiskError if is_there else NotFoundError) as error,
+        gone_as_not_found(root.place("worker"), message.id),
+    ):
+        raise DiskError("can't read")
+    assert error.value.message == (
+        "can't read" if is_there else f"{message.id} is gone: worker was removed with all its messages"
+    )
+
+
+@pytest.mark.parametrize(("age_s", "is_just"), [(0.0, True), (4.9, True), (5.0, False), (-1.0, False)])
+def test_a_message_came_just_now_for_five_seconds(root: Root, age_s: float, is_just: bool) -> None:
+    root.put("worker")
+    (path,) = (root.place("worker").queue / "new").iterdir()
+    when = root.clock.now_ns() - int(age_s * 1e9)
+    os.utime(path, ns=(when, when))
+    (entry,) = root.queue("worker").entries("new")
+    assert is_just_sent(root.context, root.place("worker"), entry) is is_just
+    path.unlink()
+    assert is_just_sent(root.context, root.place("worker"), entry)
+    assert not is_just_sent(root.context, root.place("worker"), Entry(entry.position, entry.id, "cur"))
+    assert not is_just_sent(root.context, root.place("box"), entry)

@@ -1,0 +1,166 @@
+"""A worker's process: its arguments, its lanes, and what it says where something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+from beam.base import files
+from beam.base.errors import DiskError, UsageError
+from beam.broker import stranded, worker
+from beam.broker.context import RootContext
+from beam.broker.lease import AgentLease
+from beam.root import discovery
+from beam.root.paths import AgentPaths
+from beam.store.lock import try_lock
+from tests.support.context import Root
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RootContext, AgentPaths]]:
+    found: list[tuple[RootContext, AgentPaths]] = []
+
+    async def serve(context: RootContext, paths: AgentPaths) -> None:
+        found.append((context, paths))
+
+    monkeypatch.setattr(worker, "serve", serve)
+    return found
+
+
+@pytest.mark.parametrize("lane", [None, "l1"])
+def test_a_worker_serves_the_agent_or_lane_that_its_arguments_name(
+    root: Root, served: list[tuple[RootContext, AgentPaths]], monkeypatch: pytest.MonkeyPatch, lane: str | None
+) -> None:
+    root.place("worker")
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in root.environ.items():
+        monkeypatch.setenv(name, value)
+    arguments = [str(root.context.home.root), "worker", *([lane] if lane is not None else [])]
+    assert worker._run_arguments(arguments) == 0
+    ((context, paths),) = served
+    assert (paths.agent, paths.lane, paths.dir.is_relative_to(root.context.home.root)) == ("worker", lane, True)
+    assert (context.home.root, context.environ) == (root.context.home.root, root.environ)
+    assert context.carry_out.__name__ == "carry_out"
+
+
+def test_what_is_wrong_is_said_with_the_arguments_and_its_exit_code(
+    root: Root, served: list[object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root.place("worker")
+
+    def short(count: int) -> None:
+        raise DiskError(f"no {count} descriptors", "raise the limit")
+
+    monkeypatch.setattr(files, "check_descriptors", short)
+    monkeypatch.setenv("BEAM_TRUST", "1")
+    argv = [str(root.context.home.root), "worker"]
+    assert worker._run_arguments(argv) == 74
+    said = capsys.readouterr().err
+    assert said.startswith(f"beam worker {argv[0]} worker: no {files.TURN_FILES} descriptors")
+    assert said.endswith("\n")
+    assert served == []
+
+
+class Lanes:
+    """Stranded lanes of `worker`; each is drained once, in order."""
+
+    def __init__(self, root: Root, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+        self.root = root
+        self.drained: list[str | None] = []
+        self.own_s: dict[str, list[float]] = {}
+        self.ends: dict[str | None, Any] = {}
+        self.slept: list[float] = []
+        self.lanes = [root.context.agent_paths("worker", name) for name in names]
+        monkeypatch.setattr(stranded, "found", lambda paths: iter(self.lanes))
+        monkeypatch.setattr(stranded, "own_s", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0))
+        monkeypatch.setattr(worker, "drain", self.drain)
+        monkeypatch.setattr(asyncio, "sleep", self.sleep)
+
+    async def drain(self, context: RootContext, paths: AgentPaths) -> bool:
+        self.drained.append(paths.lane)
+        end = self.ends.get(paths.lane, True)
+        if isinstance(end, Exception):
+            raise end
+        return bool(end)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+    def serve(self) -> list[str | None]:
+        asyncio.run(worker.serve(self.root.context, self.root.place("worker")))
+        return self.drained
+
+
+def test_after_its_queue_a_worker_drains_each_stranded_lane_once(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Lanes(root, monkeypatch, "l1", "l2").serve() == [None, "l1", "l2"]
+
+
+def test_a_lane_is_left_to_its_own_worker_for_its_time(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = Lanes(root, monkeypatch, "l1")
+    lanes.own_s = {"l1": [1.5, 0.5, 0.0]}
+    assert (lanes.serve(), lanes.slept) == ([None, "l1"], [1.5, 0.5])
+
+
+@pytest.mark.parametrize(("stops", "drained"), [(None, [None]), ("l1", [None, "l1"])])
+def test_a_worker_that_was_asked_to_stop_drains_no_more_lanes(
+    root: Root, monkeypatch: pytest.MonkeyPatch, stops: str | None, drained: list[str | None]
+) -> None:
+    lanes = Lanes(root, monkeypatch, "l1", "l2")
+    lanes.ends = {stops: False}
+    assert lanes.serve() == drained
+
+
+def test_a_lane_that_can_not_be_drained_is_said_and_the_next_one_is(
+    root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lanes = Lanes(root, monkeypatch, "l1", "l2")
+    lanes.ends = {"l1": DiskError("can't read x")}
+    assert lanes.serve() == [None, "l1", "l2"]
+    assert capsys.readouterr().err == "beam worker: lane l1 of worker: can't read x\n"
+
+
+def test_an_error_of_the_queue_itself_ends_the_worker(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = Lanes(root, monkeypatch, "l1")
+    lanes.ends = {None: UsageError("no")}
+    with pytest.raises(UsageError):
+        lanes.serve()
+
+
+@pytest.mark.parametrize(("lane", "tries"), [("l1", 4), (None, 1)])
+def test_the_lock_of_a_lane_is_tried_three_times_more(
+    root: Root, monkeypatch: pytest.MonkeyPatch, lane: str | None, tries: int
+) -> None:
+    asked: list[AgentPaths] = []
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    def acquire(context: RootContext, paths: AgentPaths) -> None:
+        asked.append(paths)
+
+    monkeypatch.setattr(AgentLease, "acquire", acquire)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    paths = root.context.agent_paths("worker", lane)
+    assert asyncio.run(worker._acquired(root.context, paths)) is None
+    assert (asked, slept) == ([paths] * tries, [0.02] * (tries - 1))
+
+
+def test_the_lock_of_a_lane_that_is_free_a_moment_later_is_taken(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.place("worker")
+    lane = root.context.agent_paths("worker", "l1")
+    discovery.create(root.context.home, lane)
+    other = try_lock(lane.lock)
+    assert other is not None
+
+    async def sleep(seconds: float) -> None:
+        other.release()
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    lease = asyncio.run(worker._acquired(root.context, lane))
+    assert lease is not None and lease.log.paths == lane
+    lease.close()
