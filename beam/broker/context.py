@@ -15,6 +15,7 @@ from beam.base.errors import BeamError
 from beam.broker.stamp import Stamp, stamp_of
 from beam.config.resolve import USER_CONFIG_NAME, Config, Resolved, load
 from beam.model.message import NAME, Access, Message, base_of
+from beam.model.settings import AgentSettings
 from beam.root import discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
 from beam.root.user_dirs import config_dir
@@ -86,12 +87,16 @@ class RootContext(Struct, frozen=True, kw_only=True):
         name = base_of(name) if NAME.match(name) else name
         return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
-    def is_mailbox(self, name: str) -> bool:
-        """Return whether the agent is a mailbox; False if its configuration is invalid."""
+    def settings_of(self, name: str) -> AgentSettings | None:
+        """Return the agent's settings as they are now; None if they are invalid."""
         try:
-            return "mailbox" in registry.adapter(self.config.resolve(name).settings.adapter).card.faces
+            return self.config.resolve(name).settings
         except BeamError:
-            return False
+            return None
+
+    def is_mailbox(self, name: str) -> bool:
+        """Return whether the agent is a mailbox: `recv` takes its messages, and no process runs them."""
+        return is_mailbox(self.settings_of(name))
 
     def access_for(self, resolved: Resolved, message: Message) -> Access:
         """Return the access that the agent's settings and this message allow."""
@@ -108,6 +113,14 @@ class RootContext(Struct, frozen=True, kw_only=True):
         """Return where the agent's files are, or those of one of its lanes."""
         paths = self.home.agent(agent)
         return paths if lane is None else paths.lane_of(lane)
+
+
+def is_mailbox(settings: AgentSettings | None) -> bool:
+    """Return whether an agent with these settings is a mailbox; False if they are invalid (None)."""
+    try:
+        return settings is not None and "mailbox" in registry.adapter(settings.adapter).card.faces
+    except BeamError:
+        return False
 
 
 def config_stamps(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from beam.base.errors import UnfinishedError
-from beam.broker.context import RootContext
+from beam.broker.context import RootContext, is_mailbox
 from beam.broker.control import answer_requests
 from beam.broker.lease import AgentLease
 from beam.model.message import Message
@@ -46,12 +46,13 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
         return Due(blocked=lease.blocked)
     answer_requests(lease)
     waiting = lease.waiting
-    if lease.log.is_mailbox():
+    settings = lease.log.context.settings_of(lease.log.paths.agent)
+    if is_mailbox(settings):
         if about is not None:
             waiting.check(about)
         return Due()
     entries = waiting.scan()
-    pause_s = waiting.pause_s(entries[0]) if entries else None
+    pause_s = waiting.pause_s(entries[0], settings) if entries else None
     untrusted = waiting.waits_for_trust(entries[0]) if pause_s == 0 and entries[0].id != trusted else None
     if pause_s == 0 and untrusted is None:
         return Due(entries=entries, pause_s=0)

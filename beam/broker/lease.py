@@ -111,7 +111,7 @@ class AgentLease:
         """Return whether a message or a request waits that a worker could handle."""
         if control.waiting(self.log.paths.control):
             return True
-        if self.log.state.paused or self.log.is_mailbox():
+        if self.log.state.paused or self.log.context.is_mailbox(self.log.paths.agent):
             return False
         head = self.log.queue.first("new")
         return head is not None and self.waiting.waits_for_trust(head) is None

@@ -66,10 +66,6 @@ class AgentLog:
             self.watcher(event)
         return event
 
-    def is_mailbox(self) -> bool:
-        """Return whether the agent is a mailbox: `recv` takes its messages, and no process runs them."""
-        return self.context.is_mailbox(self.paths.agent)
-
     def is_last(self) -> bool:
         """Return whether the agent is idle once its claimed message is over: nothing waits for it. Never in a lane."""
         return self.paths.lane is None and self.queue.first("new") is None

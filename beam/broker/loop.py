@@ -205,7 +205,7 @@ class Broker:
         due = duty.step(lease)
         if due.blocked is not None:
             raise BeamError(f"blocked: {due.blocked}")
-        if lease.log.is_mailbox() or lease.is_wanted:
+        if lease.log.context.is_mailbox(lease.log.paths.agent) or lease.is_wanted:
             if lease.is_wanted:
                 served.not_before, served.is_dirty = self.context.clock.monotonic() + _WANTED_S, True
             self.roster.let_go(served)

@@ -65,8 +65,9 @@ def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Mess
                 f"beam reply {turn.message_id} TEXT",
                 subject=turn.message_id or "",
             )
+        settings = context.settings_of(paths.agent)
         for entry in lease.waiting.each():
-            if lease.waiting.pause_s(entry) != 0:
+            if lease.waiting.pause_s(entry, settings) != 0:
                 return None
             claimed = lease.waiting.claim(entry)
             if claimed is not None:

@@ -43,7 +43,7 @@ def find_receiver(
     Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
     """
     resolved = context.config.resolve(agent)
-    if os.path.lexists(context.agent_paths(agent).archived):
+    if os.path.lexists(context.home.agent(agent).archived):
         raise is_archived(agent)
     settings = resolved.settings
     at_most = "read" if context.exposed else at_most

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from beam.base.clock import parse_rfc3339
-from beam.base.errors import BeamError, CorruptError, DiskError
+from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
 from beam.broker import closing, failure
 from beam.model import events
@@ -20,6 +19,7 @@ from beam.store.reserve import Reserve
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
     from beam.broker.standing import Look
+    from beam.model.settings import AgentSettings
 
 
 class Waiting:
@@ -29,6 +29,7 @@ class Waiting:
         self.log = log
         self._reserve = Reserve(log.paths.reserve)
         self._deadlines: dict[tuple[str, int], str | None] = {}
+        self._first: tuple[Entry, Message] | None = None  # that `scan` has just read
         self.last_look: Look | None = None
 
     def read(self, entry: Entry) -> Message | None:
@@ -108,6 +109,7 @@ class Waiting:
 
     def scan(self) -> list[Entry]:
         """Return what may run, in order. What can't run (done before, damaged, its id reused) is removed from new/."""
+        self._first = None
         return list(self.each())
 
     def each(self) -> Iterator[Entry]:
@@ -131,6 +133,7 @@ class Waiting:
         if message.attempt > 1:
             self._remove_older(message)
         self.log.checked.add(entry)
+        self._first = self._first or (entry, message)
         return True
 
     def expire(self) -> None:
@@ -202,7 +205,8 @@ class Waiting:
 
         Raises DiskError where there is no room for an outcome; then it waits.
         """
-        message = self.read(entry)
+        first, self._first = self._first, None
+        message = first[1] if first is not None and first[0] == entry else self.read(entry)
         if message is None or not self._is_fresh(entry, message) or self._give_up_if_refused(entry, message):
             return None
         self._reserve.make()
@@ -233,23 +237,14 @@ class Waiting:
 
     # -- when the next one may be claimed ----------------------------------------------------------------------------
 
-    def pause_s(self, head: Entry | None = None) -> float | None:
-        """Return the seconds until the next message, which is `head`, may be claimed (0: now); None while paused."""
-        head = head or self.log.queue.first("new")
+    def pause_s(self, head: Entry, settings: AgentSettings | None) -> float | None:
+        """Return the seconds until `head`, the next message, may be claimed (0: now); None while paused. `settings` are
+        the agent's, None if they are invalid."""
         state, now_ns = self.log.state, self.log.context.clock.now_ns()
-        if head is None:
-            return failure.pause_s(state, None, now_ns)
+        pace = settings.pace if settings is not None and self.log.paths.lane is None else None
         message = self.read(head) if state.circuit_until is not None else None
         no_circuit = message is not None and message.options.no_circuit is True
-        return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=self._pace())
-
-    def _pace(self) -> float | None:
-        """Return how long the agent rests after a turn; None if it does not, or its settings are wrong."""
-        if self.log.state.last is None or self.log.paths.lane is not None:
-            return None
-        with contextlib.suppress(BeamError):
-            return self.log.context.config.resolve(self.log.paths.agent).settings.pace
-        return None
+        return failure.pause_s(state, head.id, now_ns, no_circuit=no_circuit, pace=pace)
 
     def waits_for_trust(self, entry: Entry) -> str | None:
         """Return why this message waits until a person trusts the folder; None if it does not."""

@@ -57,15 +57,16 @@ def check_owner(home: RootPaths, *, uid: int) -> None:
         if not stat.S_ISDIR(root.st_mode):
             raise not_a_directory(home.root)
         _check_mine(home.root, root, uid=uid, error=DiskError, private_group_may_write=False)
-    config = lstat(home.config_file)
+    file = home.config_file
+    config = lstat(file)
     if config is not None and stat.S_ISLNK(config.st_mode):
         if config.st_uid != uid:
-            raise _not_mine(home.config_file, config.st_uid, ConfigError)
-        config = lstat(Path(os.path.realpath(home.config_file)))
+            raise _not_mine(file, config.st_uid, ConfigError)
+        config = lstat(Path(os.path.realpath(file)))
     if config is not None:
         if not stat.S_ISREG(config.st_mode):
-            raise ConfigError(f"{home.config_file} is not a file", "move it away", subject=str(home.config_file))
-        _check_mine(home.config_file, config, uid=uid, error=ConfigError, private_group_may_write=True)
+            raise ConfigError(f"{file} is not a file", "move it away", subject=str(file))
+        _check_mine(file, config, uid=uid, error=ConfigError, private_group_may_write=True)
 
 
 def _check_mine(

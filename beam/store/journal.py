@@ -22,7 +22,7 @@ from beam.base.surrogates import escape_surrogates
 from beam.model import events
 from beam.model.events import AnyEvent, Event
 from beam.model.limits import Limits
-from beam.model.state import Snapshot, State, apply, fold, forget
+from beam.model.state import Snapshot, State, apply, forget
 from beam.secrets.redact import redact_event
 from beam.store.chain import Chain
 from beam.store.reader import Reader
@@ -111,7 +111,6 @@ class Journal:
 
     def _take(self, segment: Segment, name: str) -> None:
         self.state = segment.state
-        fold(self.state, segment.events)
         self._go_on_in(name, *self._open_to_append(self.directory / name))
         self._begun = self._synced = segment.begin
         self._torn = segment.uncovered[0] if segment.uncovered is not None else None

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from beam.agents.base import Launch, Verdict
+from beam.agents.base import Launch, Turn, Verdict
 from beam.base.clock import Awake, rfc3339
 from beam.base.faults import crash_point
 from beam.model import events
@@ -25,7 +26,6 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper, ReuseKey
 from beam.turns.process import AgentProcess
-from beam.turns.request import lost
 
 TICK_S = 0.1
 _POLL_S = 0.09  # a tick that comes a little early polls, too
@@ -93,14 +93,11 @@ class Engine:
         self.asks = handle.asks
         self.calls = handle.calls
         self.keeper = services.keeper
-        self.book = self._new_book(services)
+        self.book: Bookkeeping  # of the process that runs
         self._services = services
         self._broken: BaseException | None = None
         self._quiet_since = self.began
         self._polled_at = float("-inf")
-
-    def _new_book(self, services: TurnServices) -> Bookkeeping:
-        return Bookkeeping(services.record, self.clock, self.input.limits.deltas_per_second)
 
     @property
     def is_stopped(self) -> bool:
@@ -124,7 +121,7 @@ class Engine:
 
         Raises what the driver or a callback raised, such as DiskError; then no process is left.
         """
-        self.book = self._new_book(self._services)
+        self.book = Bookkeeping(self._services.record, self.clock, self.input.limits.deltas_per_second)
         self._turn = driver.input.turn
         self._quiet_since = self.clock.monotonic()
         process = await driver.start()
@@ -178,15 +175,17 @@ class Engine:
         If the agent proves the session lost, record that and run the turn once more in a new session.
         """
         verdict = await self.run(kept) if kept is not None else None
+        is_lost = False
         if verdict is None:
             first = launch(self.input)
             gone = lost(first, self.input.turn)
             if gone is not None:
-                self.record(gone)
+                self._services.record(gone)
                 verdict = Verdict(status=Status.FAILED, class_=Class.BAD_REQUEST, reason=gone.reason, session="lost")
+                is_lost = True
             else:
                 verdict = await self.run_to_end(make(self.input, first))
-        if not self.book.lost or verdict.status is Status.COMPLETED or self.is_stopped:
+        if not (is_lost or self.book.lost) or verdict.status is Status.COMPLETED or self.is_stopped:
             return verdict
         again = self.input.in_new_session()
         verdict = await self.run_to_end(make(again, launch(again)))
@@ -315,6 +314,13 @@ class Engine:
                 self.stop.ask("timeout")
             elif now - self._quiet_since > self.input.idle_timeout:
                 self.stop.ask("idle")
+
+
+def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
+    """Return the event that the turn's session is lost, if its file is missing; None otherwise."""
+    if launch.session_file is None or Path(launch.session_file).exists():
+        return None
+    return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")
 
 
 async def _cancelled(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) -> None:

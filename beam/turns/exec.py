@@ -84,7 +84,7 @@ class ExecDriver:
     async def begin(self) -> None:
         text = self.launch.stdin or self.input.turn.text.encode("utf-8", "replace")
         self._engine.send_prompt(len(text))
-        self._process.go()
+        self._process.child.go()
 
     async def talk(self) -> None:
         child = self._process.child

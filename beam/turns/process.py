@@ -52,10 +52,6 @@ class AgentProcess:
         self.child = child
         self.ended = asyncio.create_task(child.wait())
 
-    def go(self) -> None:
-        """Let the program begin."""
-        self.child.go()
-
     @property
     def gone(self) -> bool:
         """Return whether its process has ended."""

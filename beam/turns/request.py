@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 from msgspec import UNSET, Struct
 
-from beam.agents.base import Adapter, Capabilities, Face, Host, Launch, Turn
+from beam.agents.base import Adapter, Capabilities, Face, Host, Turn
 from beam.agents.options import check
 from beam.agents.ruled import check_rules
 from beam.base import files
@@ -396,10 +396,3 @@ def as_new_session(turn: Turn) -> Turn:
     return msgspec.structs.replace(
         turn, session_id=None, fresh_session_id=fresh, fork=False, upto=None, carried=None, told=None
     )
-
-
-def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
-    """Return the event that the turn's session is lost, if its file is missing; None otherwise."""
-    if launch.session_file is None or Path(launch.session_file).exists():
-        return None
-    return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")

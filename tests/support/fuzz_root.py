@@ -204,9 +204,9 @@ def names(base: Path) -> list[Reader]:
         lease = AgentLease.acquire(recovery.root.context, recovery.place)
         assert lease is not None
         try:
-            lease.waiting.scan()
+            for entry in lease.waiting.scan()[:1]:
+                lease.waiting.pause_s(entry, None)
             lease.waits()
-            lease.waiting.pause_s()
         finally:
             lease.close()
         shown = Stream(io.StringIO(), as_json=False)

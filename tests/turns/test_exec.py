@@ -9,6 +9,7 @@ from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Status
 from beam.process.spawn import Ended
+from beam.turns.bookkeeping import Bookkeeping
 from beam.turns.engine import Engine
 from beam.turns.exec import ExecDriver
 from tests.support.turns import Recorded, handle, services, turn_input
@@ -31,6 +32,7 @@ def test_what_only_the_end_tells_is_recorded_before_the_verdict_is_given() -> No
     journal, input = Recorded(), turn_input(TURN)
     stopping = handle(journal)
     engine = Engine(input, services(journal), stopping)
+    engine.book = Bookkeeping(journal, engine.clock, 1)
     driver = ExecDriver(Launch(argv=("x",)), AtTheEnd(), input, engine)
     stopping.stop.ask("timeout")
     verdict = driver.finish(Ended(code=3, stderr_tail="oh"))

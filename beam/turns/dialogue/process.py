@@ -85,7 +85,8 @@ class LinkProcess(AgentProcess):
         self._on_output = on_output or _nothing
 
     def go(self) -> None:
-        super().go()
+        """Let the program begin, and open the conversation with it."""
+        self.child.go()
         self._take(self.link.open(self._clock.monotonic()))
 
     @property

@@ -21,7 +21,7 @@ from beam.process import spawn
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter import typing
 from beam.pty_adapter.turn_end import State, TurnEnd
-from beam.turns.engine import Engine
+from beam.turns.engine import Engine, lost
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper, ReuseKey
@@ -161,7 +161,7 @@ class TerminalTurn:
 
     async def begin(self) -> None:
         if not self.is_kept:
-            self.process.go()
+            self.process.child.go()
         if self.keeper is not None:
             await self.process.show(self.keeper.socket)
             self._film(self.keeper)
