@@ -55,7 +55,8 @@ class AgentShown(Struct, frozen=True, kw_only=True):
 
 def agent_line(context: RootContext, name: str) -> AgentLine:
     """Return the agent's line. An invalid configuration is reported in the line, not raised."""
-    from beam.turns.request import face_of, find_executable
+    from beam.turns.choice import face_of
+    from beam.turns.installed import find_executable
 
     try:
         resolved = context.config.resolve(name)

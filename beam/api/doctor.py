@@ -20,8 +20,9 @@ from beam.broker import standing
 from beam.broker.context import RootContext
 from beam.process.environment import environment
 from beam.root import ownership
+from beam.turns.choice import face_of
 from beam.turns.confine import held_by
-from beam.turns.request import face_of, find_executable
+from beam.turns.installed import find_executable
 
 _DECLARED, _HERE, _MISSING = range(3)
 _FACES = ("dialogue", "exec", "terminal")  # the best first

@@ -126,7 +126,7 @@ def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None =
     from beam.model import events
     from beam.store.journal import Journal
     from beam.store.segment import read_state
-    from beam.turns.request import face_of
+    from beam.turns.choice import face_of
 
     paths = context.agent_paths(check_name(new))
     settings = msgspec.structs.replace(context.config, variables={}).resolve(name).settings

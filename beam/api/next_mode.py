@@ -26,7 +26,7 @@ class NextMode(Struct, frozen=True, kw_only=True):
 
 def next_mode(context: RootContext, resolved: Resolved, adapter: Adapter, status: AgentStatus) -> NextMode:
     """Return the mode of the next message without options."""
-    from beam.turns.request import face_of
+    from beam.turns.choice import face_of
 
     settings, faces = resolved.settings, adapter.card.faces
     access: Access = settings.access or "read"

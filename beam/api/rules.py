@@ -19,7 +19,7 @@ from beam.model.rule_lists import RuleLists
 from beam.rules.call import call_of
 from beam.rules.rule import Behavior, Rule, parse
 from beam.rules.ruleset import Ruleset, combine, rules_of
-from beam.turns.request import face_of, granted_access
+from beam.turns.choice import face_of, granted_access
 from beam.turns.ruled import place_of
 
 _BY_ACCESS: dict[Access, str] = {

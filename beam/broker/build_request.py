@@ -25,8 +25,9 @@ from beam.model.state import Fork, Session
 from beam.process import tree
 from beam.rules.ruleset import Ruleset, combine, rules_of
 from beam.store.segment import read_state
+from beam.turns.choice import lowest, most_of
 from beam.turns.confine import Own
-from beam.turns.request import TurnRequest, lowest, most_of
+from beam.turns.request import TurnRequest
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog

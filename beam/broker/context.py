@@ -100,7 +100,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     def access_for(self, resolved: Resolved, message: Message) -> Access:
         """Return the access that the agent's settings and this message allow."""
-        from beam.turns.request import granted_access
+        from beam.turns.choice import granted_access
 
         return granted_access(
             resolved.settings.access,

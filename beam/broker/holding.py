@@ -24,9 +24,8 @@ from beam.process.environment import fingerprint
 from beam.root.paths import AgentPaths
 from beam.store.lock import is_free
 from beam.store.queue import Queue
-from beam.turns.choice import BY_AUTO, why_not_kept
+from beam.turns.choice import BY_AUTO, face_of, why_not_kept
 from beam.turns.keeper import ReuseKey
-from beam.turns.request import face_of
 from beam.turns.stop import Stop
 
 _POLL_S = 0.2

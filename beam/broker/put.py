@@ -17,7 +17,8 @@ from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import lanes
 from beam.store.queue import Queue, is_archived
-from beam.turns.request import find_executable, granted_access
+from beam.turns.choice import granted_access
+from beam.turns.installed import find_executable
 
 
 class Receiver(Struct, frozen=True, kw_only=True):

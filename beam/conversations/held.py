@@ -35,8 +35,7 @@ from beam.process.environment import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
-from beam.turns.choice import BY_AUTO
-from beam.turns.request import face_of
+from beam.turns.choice import BY_AUTO, face_of
 from beam.turns.stop import Reason, Stop
 
 _MOMENT_S, _LOOK_S = 2.0, 0.05

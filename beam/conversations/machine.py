@@ -28,7 +28,8 @@ from beam.conversations.scenario import (
     agents_of,
     checks_of,
 )
-from beam.turns.request import face_of, find_executable
+from beam.turns.choice import face_of
+from beam.turns.installed import find_executable
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):

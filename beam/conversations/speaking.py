@@ -20,7 +20,7 @@ from beam.conversations.scenario import Judging, Scenario, TurnOptions
 from beam.model.events import Event
 from beam.model.message import Options
 from beam.model.outcome import Outcome, Status
-from beam.turns.request import face_of
+from beam.turns.choice import face_of
 from beam.turns.stop import Stop
 
 

@@ -1,26 +1,86 @@
-"""Decides whether a turn runs by the agent's own protocol although nobody named that mode: if its process stays for the
-next turn, and the protocol has all that the message wants.
+"""Decides by which mode (face) a turn runs, and with which access.
 
-Does not depend on how a turn is run. Reads nothing and starts nothing.
+Without a named mode it is the agent's own protocol if its process stays for the next turn, and the protocol has all
+that the message wants. Does not depend on how a turn is run. Reads nothing and starts nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from beam.agents.base import Adapter
+from beam.agents.base import Adapter, Capabilities, Face
 from beam.agents.options import OPTIONS
 from beam.agents.ruled import enforced
-from beam.model.message import Access, Options
+from beam.base.errors import UnsupportedError
+from beam.model.message import RANK, Access, Options
 from beam.model.settings import AgentSettings
 from beam.rules.rule import Rule
+from beam.turns.request import TurnRequest
 
 BY_AUTO = (None, "auto")
 KEPT = "its process stays for the next message"
 NOT_KEPT = "its process ends with the turn"
 ASKS = "it asks only over its protocol"
+
+
+def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> Face:
+    """Return the face that runs a turn with this access. Raises UnsupportedError for a face that this agent does not
+    have.
+
+    With access `ask` the agent's own protocol is chosen without being named, because there it can ask.
+    """
+    faces = adapter.card.faces
+    if adapter.card.unverified:
+        raise UnsupportedError(
+            f"beam was never tested with {adapter.card.name}, and does not run it",
+            adapter.card.unverified,
+            subject=adapter.card.name,
+        )
+    if via in BY_AUTO:
+        can = faces.get("dialogue")
+        if access == "ask" and can is not None and "ask" in can.access and "dialogue" not in adapter.card.never_auto:
+            return "dialogue"
+        for face in ("dialogue", "exec", "terminal", "mailbox"):
+            if face in faces and face not in adapter.card.by_name:
+                return face
+    for face in faces:
+        if face == via:
+            return face
+    raise UnsupportedError(
+        f"{adapter.card.name} can't be run with --via {via}", f"it has: {', '.join(faces)}", subject=str(via)
+    )
+
+
+class Chosen(Struct, frozen=True):
+    """The face that runs a turn. `why`: why `auto` chose it; None if it had no choice, or a face was requested."""
+
+    face: Face
+    why: str | None = None
+
+
+def chosen(order: TurnRequest) -> Chosen:
+    """Return the face that runs this turn. Raises UnsupportedError for a face that this agent does not have."""
+    via, access, card = order.message.options.via, _granted(order), order.adapter.card
+    face = face_of(order.adapter, via, access)
+    if via not in BY_AUTO:
+        return Chosen(face)
+    if face == "dialogue":
+        if order.is_broken:
+            raise UnsupportedError(
+                f"{order.adapter_name} asks only over its protocol: {order.unfit}",
+                "install another version of it, or name another --access",
+                subject=order.adapter_name,
+            )
+        why = ASKS
+    elif face == "exec":
+        not_kept = _why_not_kept(order, access) if order.is_kept else NOT_KEPT
+        face, why = ("exec", not_kept) if not_kept else ("dialogue", KEPT)
+    else:
+        why = f"{card.name} has no protocol and no headless mode, only a screen"
+    had_choice = face == "terminal" or ("dialogue" in card.faces and "exec" in card.faces)
+    return Chosen(face, why if had_choice and order.recorded is None else None)
 
 
 def asked_of(options: Options, settings: AgentSettings, *, attaches: bool) -> list[str]:
@@ -70,3 +130,87 @@ def why_not_kept(
         if not enforced(adapter, rule, "dialogue", access).by:
             return f"over its protocol it can't be held to the rule `{rule}`"
     return ""
+
+
+def _why_not_kept(order: TurnRequest, access: Access) -> str:
+    if order.unfit:
+        return order.unfit
+    can = order.adapter.card.faces.get("dialogue")
+    if can is not None and ((order.fork and not can.fork) or (order.upto is not None and not can.rewind)):
+        return "its protocol can't make this copy of a session"
+    return why_not_kept(
+        order.adapter,
+        order.message.options,
+        order.settings,
+        access,
+        order.rules.rules,
+        attaches=bool(order.message.payload.attach),
+    )
+
+
+# -- access ------------------------------------------------------------------------------------------------------------
+
+
+def lowest(*bounds: Access | None) -> Access | None:
+    """Return the lowest of these accesses, ignoring None."""
+    return min((bound for bound in bounds if bound is not None), key=RANK.__getitem__, default=None)
+
+
+def granted_access(
+    configured: Access | None, asked: Access | None, *, from_agent: bool = False, at_most: Access | None = None
+) -> Access:
+    """Return the access that results from the settings and the message.
+
+    A message from an agent may lower what the settings give, never raise it; `at_most` bounds both.
+    """
+    granted: Access = configured or "read"
+    if asked is not None and not (from_agent and RANK[asked] >= RANK[granted]):
+        granted = asked
+    return lowest(granted, at_most) or granted
+
+
+def _granted(order: TurnRequest) -> Access:
+    asked = order.message.options.access
+    return granted_access(order.settings.access, asked, from_agent=order.from_agent, at_most=order.at_most)
+
+
+def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
+    """Return the access of the turn. Raises UnsupportedError for one that the agent can't enforce."""
+    asked, configured = order.message.options.access, order.settings.access
+    if not capabilities.access:
+        if asked is not None:
+            raise UnsupportedError(
+                f"{order.adapter_name} agents have no access that could be set to {asked!r}",
+                "what they may do is what their program does; leave --access out",
+                subject=asked,
+            )
+        own = configured or "full"
+        if lowest(own, order.at_most) != own:
+            raise UnsupportedError(
+                f"{order.message.to} may do what its program does ({own}), and this message has access "
+                f"{order.at_most} at the most",
+                f"if the program does no more than that, say so: beam agent set {order.message.to} "
+                f"access={order.at_most}",
+                subject=order.message.to,
+            )
+        return own
+    granted = granted_access(configured, asked, from_agent=order.from_agent, at_most=order.at_most)
+    if granted not in capabilities.access:
+        raise UnsupportedError(
+            f"{order.adapter_name} can't enforce --access {granted} here",
+            f"it can: {', '.join(capabilities.access)}",
+            subject=granted,
+        )
+    return granted
+
+
+def most_of(order: TurnRequest) -> Access | None:
+    """Return the highest access for messages that this turn sends: the turn's own.
+
+    For a program it is the one in its settings, None if they name none.
+    """
+    try:
+        capabilities = order.adapter.card.faces[chosen(order).face]
+        return access_of(order, capabilities) if capabilities.access else lowest(order.settings.access, order.at_most)
+    except UnsupportedError:
+        return "read"

@@ -25,8 +25,9 @@ from beam.model import events
 from beam.process import spawn
 from beam.process.environment import environment
 from beam.secrets.redact import redact
-from beam.turns.choice import BY_AUTO
-from beam.turns.request import TurnRequest, face_for, find_executable
+from beam.turns.choice import BY_AUTO, chosen
+from beam.turns.installed import find_executable
+from beam.turns.request import TurnRequest
 
 _WITHIN_S = 10.0
 _GRACE_S = 1.0
@@ -104,7 +105,7 @@ async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
     if not card.versions or not card.version_argv or order.message.options.via not in BY_AUTO:
         return None
     try:
-        if face_for(order) != "dialogue":
+        if chosen(order).face != "dialogue":
             return None
         executable = find_executable(order.adapter, order.settings, order.environ, order.base)
         stamp = _stamp(executable)

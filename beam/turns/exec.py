@@ -18,8 +18,8 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.process import AgentProcess
-from beam.turns.request import write_scratch
 from beam.turns.runner import placed
+from beam.turns.scratch import write_scratch
 
 
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from beam.agents.base import Host, Launch, Turn
 from beam.model.limits import Limits
 from beam.process.environment import environment
 from beam.turns.confine import Confined
-from beam.turns.request import as_new_session
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
@@ -47,3 +47,11 @@ class TurnInput(Struct, frozen=True, kw_only=True):
     def with_fresh_id(self, fresh_session_id: str) -> TurnInput:
         """Return the same turn with another id for a new session."""
         return structs.replace(self, turn=structs.replace(self.turn, fresh_session_id=fresh_session_id))
+
+
+def as_new_session(turn: Turn) -> Turn:
+    """Return the same turn in a new session, whose id is always the same for this turn."""
+    fresh = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{turn.fresh_session_id} afresh"))
+    return structs.replace(
+        turn, session_id=None, fresh_session_id=fresh, fork=False, upto=None, carried=None, told=None
+    )

@@ -31,7 +31,8 @@ from beam.proxy.owner import ProxyProcess
 from beam.proxy.served import ServedRequest, explain
 from beam.turns import lent, shield
 from beam.turns.handle import TurnHandle, TurnServices
-from beam.turns.request import TurnRequest, write_scratch
+from beam.turns.request import TurnRequest
+from beam.turns.scratch import write_scratch
 
 _CONFIG_BYTES = 4 * MIB
 _NAMED = 20  # differences of one request that the journal has

@@ -20,9 +20,10 @@ from beam.model.policy import is_answer
 from beam.model.rule_lists import RuleLists
 from beam.secrets.redact import redact_event
 from beam.turns import denied
+from beam.turns.choice import most_of
 from beam.turns.login import link_in
 from beam.turns.replay import VIA
-from beam.turns.request import TurnRequest, most_of
+from beam.turns.request import TurnRequest
 from beam.turns.ruled import is_denied_by_rule
 from beam.turns.stop import Stop
 

@@ -11,8 +11,9 @@ from beam.model.outcome import Denial
 from beam.rules.call import ToolCall
 from beam.rules.match import Place
 from beam.rules.ruleset import Ruling
+from beam.turns.adapter_turn import folder_of
 from beam.turns.input import TurnInput
-from beam.turns.request import TurnRequest, folder_of
+from beam.turns.request import TurnRequest
 
 
 def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:

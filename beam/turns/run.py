@@ -19,14 +19,14 @@ from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.events import Event, TurnFinished
 from beam.model.outcome import Class, Status
-from beam.turns.choice import KEPT
+from beam.turns.choice import KEPT, chosen
 from beam.turns.claimed import Claims
 from beam.turns.cli_version import looked_at
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.login import Heard
 from beam.turns.outcome import outcome_of, refusal, started_of
 from beam.turns.pieces import Change, Pieces
-from beam.turns.request import Record, TurnRequest, face_for, why_this_face
+from beam.turns.request import Record, TurnRequest
 from beam.turns.stop import Stop
 from beam.turns.verdict import verdict_on
 
@@ -52,8 +52,8 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     if cli is not None:
         order = msgspec.structs.replace(order, unfit=cli.unfit, is_broken=cli.is_broken)
     try:
-        face = face_for(order)
-        why = why_this_face(order, face)
+        mode = chosen(order)
+        face, why = mode.face, mode.why
         started = started_of(order, face, why)
     except UnsupportedError as error:
         started = events.TurnStarted(

@@ -13,13 +13,15 @@ from beam.base.errors import BeamError, DiskError, ShortageError, UnsupportedErr
 from beam.model import events
 from beam.turns import confine
 from beam.turns import exec as exec_face
+from beam.turns.adapter_turn import turn_of
 from beam.turns.confine import Confined
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
+from beam.turns.installed import host_of
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.outcome import refusal
 from beam.turns.replay import replay_turn
-from beam.turns.request import TurnRequest, env_for_kept_process, host_of, turn_of
+from beam.turns.request import TurnRequest, env_for_kept_process
 
 if TYPE_CHECKING:
     from beam.turns.model_proxy import Proxied

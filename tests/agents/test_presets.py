@@ -6,7 +6,7 @@ import pytest
 
 from beam.agents import registry
 from beam.base.errors import UnsupportedError
-from beam.turns.request import face_of
+from beam.turns.choice import face_of
 from tests.support.cli import Cli
 
 NAMES = tuple(name for name, module in registry.ADAPTERS.items() if module.startswith("beam.agents.presets:"))

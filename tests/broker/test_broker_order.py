@@ -15,7 +15,9 @@ from beam.model.message import Access, Options
 from beam.model.outcome import Total, Usage
 from beam.root import discovery
 from beam.root.paths import RootPaths
-from beam.turns.request import TurnRequest, lowest, turn_of
+from beam.turns.adapter_turn import turn_of
+from beam.turns.choice import lowest
+from beam.turns.request import TurnRequest
 from tests.support.context import Root
 
 FORKED = events.SessionForked(session_id="s1", of="coder", adapter="codex")

@@ -13,8 +13,8 @@ from beam.model.message import Options
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset, combine, rules_of
-from beam.turns.choice import ASKS, KEPT, NOT_KEPT, why_not_kept
-from beam.turns.request import TurnRequest, face_for, why_this_face
+from beam.turns.choice import ASKS, KEPT, NOT_KEPT, Chosen, chosen, why_not_kept
+from beam.turns.request import TurnRequest
 from tests.support.context import Root
 
 NO_RULES = Ruleset()
@@ -41,26 +41,25 @@ def ordered(
 @pytest.mark.parametrize("name", ["claude", "codex", "qwen", "opencode", "kilo", "vibe"])
 def test_a_process_that_may_stay_speaks_its_protocol_and_one_for_one_turn_does_not(root: Root, name: str) -> None:
     order = ordered(root, name)
-    assert (face_for(order), why_this_face(order, "dialogue")) == ("dialogue", KEPT)
+    assert chosen(order) == Chosen("dialogue", KEPT)
     alone = structs.replace(order, is_kept=False)
-    assert (face_for(alone), why_this_face(alone, "exec")) == ("exec", NOT_KEPT)
+    assert chosen(alone) == Chosen("exec", NOT_KEPT)
 
 
 @pytest.mark.parametrize("name", ["gemini", "scripted"])
 def test_a_protocol_that_is_used_only_where_it_is_named_is_not_chosen(root: Root, name: str) -> None:
     order = ordered(root, name)
-    assert face_for(order) == "exec"
-    assert why_this_face(order, "exec") == "its protocol is used only where it is named"
+    assert chosen(order) == Chosen("exec", "its protocol is used only where it is named")
 
 
 def test_access_ask_is_for_the_protocol_even_of_a_process_for_one_turn(root: Root) -> None:
     order = ordered(root, "claude", kept=False, access="ask")
-    assert (face_for(order), why_this_face(order, "dialogue")) == ("dialogue", ASKS)
+    assert chosen(order) == Chosen("dialogue", ASKS)
 
 
 def test_a_mode_that_was_named_is_the_mode(root: Root) -> None:
     order = ordered(root, "claude", via="exec")
-    assert (face_for(order), why_this_face(order, "exec")) == ("exec", None)
+    assert chosen(order) == Chosen("exec", None)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +78,8 @@ def test_what_the_protocol_does_not_support_stays_headless_and_says_why(
     root: Root, name: str, wanted: dict[str, Any], why: str
 ) -> None:
     order = ordered(root, name, **wanted)
-    assert face_for(order) == "exec"
-    assert why in (why_this_face(order, "exec") or "")
+    mode = chosen(order)
+    assert mode.face == "exec" and why in (mode.why or "")
 
 
 def test_a_rule_that_only_the_headless_mode_enforces_keeps_the_turn_there() -> None:
@@ -93,4 +92,4 @@ def test_a_rule_that_only_the_headless_mode_enforces_keeps_the_turn_there() -> N
 def test_an_earlier_point_of_a_session_that_the_protocol_can_not_go_back_to_is_for_the_headless_mode(
     root: Root, name: str, face: str
 ) -> None:
-    assert face_for(structs.replace(ordered(root, name), upto="m-1")) == face
+    assert chosen(structs.replace(ordered(root, name), upto="m-1")).face == face

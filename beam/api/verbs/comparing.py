@@ -83,7 +83,7 @@ class CompareVerbs(SendVerbs):
         """
         from beam.conversations.comparing import RUBRIC, SCHEMA, Answer, Comparison, comparison_prompt, verdict_in
         from beam.conversations.facts import TurnFacts
-        from beam.turns.request import face_of
+        from beam.turns.choice import face_of
 
         answers = [
             Answer(each.agent, each.reply)

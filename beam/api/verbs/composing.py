@@ -117,7 +117,7 @@ class ComposeVerbs(OpenedRoot):
     def default_access(self, agent: str, via: str | None, options: Collection[str] = ()) -> Access | None:
         """Return the access for a person at a terminal who gives none: `ask` if the turn's mode supports it and these
         options of the message (`agents.options.OPTIONS`); None leaves it to the agent's settings."""
-        from beam.turns.request import face_of
+        from beam.turns.choice import face_of
 
         settings = self.context.config.resolve(agent).settings
         if settings.access is not None or self.is_agent or self.context.exposed:
@@ -175,8 +175,7 @@ class ComposeVerbs(OpenedRoot):
     @staticmethod
     def _check_keep(receiver: Receiver, wanted: Options, *, attaches: bool) -> None:
         """Raise UsageError or UnsupportedError if no process can be kept."""
-        from beam.turns.choice import BY_AUTO, why_not_kept
-        from beam.turns.request import face_of
+        from beam.turns.choice import BY_AUTO, face_of, why_not_kept
 
         if wanted.once:
             raise UsageError("--keep and --once don't go together", "a throw-away session has no next turn")

@@ -37,9 +37,9 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.login import asks_to_log_in
-from beam.turns.request import write_scratch
 from beam.turns.ruled import ruling_on
 from beam.turns.runner import placed
+from beam.turns.scratch import write_scratch
 
 TICK_S = 0.05
 _NOT_READY = "it took no message any more"

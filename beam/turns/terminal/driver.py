@@ -23,9 +23,9 @@ from beam.pty_adapter import typing
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.engine import Engine, lost
 from beam.turns.handle import TurnHandle, TurnServices
-from beam.turns.input import TurnInput
+from beam.turns.input import TurnInput, as_new_session
 from beam.turns.keeper import ProcessKeeper, ReuseKey
-from beam.turns.request import as_new_session, lost, write_scratch
+from beam.turns.scratch import write_scratch
 from beam.turns.terminal.conversation import Conversation, is_command
 from beam.turns.terminal.dialogs import Dialogs
 from beam.turns.terminal.process import TerminalProcess

@@ -14,7 +14,8 @@ from beam.agents import registry
 from beam.agents.base import Face
 from beam.base.errors import UnsupportedError
 from beam.model.settings import AgentSettings
-from beam.turns.request import TurnRequest, turn_of
+from beam.turns.adapter_turn import turn_of
+from beam.turns.request import TurnRequest
 from tests.support.context import Root
 from tests.turns.test_run import ordered
 
