@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from beam.agents.base import Launch, Turn, Verdict
+from beam.agents.base import Host, Launch, Turn, Verdict
 from beam.base.clock import Awake, rfc3339
 from beam.base.faults import crash_point
 from beam.model import events
@@ -26,6 +26,7 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ProcessKeeper, ReuseKey
 from beam.turns.process import AgentProcess
+from beam.turns.runner import placed
 
 TICK_S = 0.1
 _POLL_S = 0.09  # a tick that comes a little early polls, too
@@ -165,19 +166,19 @@ class Engine:
 
     async def run_in_session(
         self,
-        launch: Callable[[TurnInput], Launch],
+        launch: Callable[[Turn, Host], Launch],
         make: Callable[[TurnInput, Launch], Driver],
         *,
         kept: Driver | None = None,
     ) -> Verdict:
-        """Run the turn in its session, first with the `kept` process if there is one.
+        """Run the turn in its session, first with the `kept` process if there is one. `make` returns a launch's driver.
 
         If the agent proves the session lost, record that and run the turn once more in a new session.
         """
         verdict = await self.run(kept) if kept is not None else None
         is_lost = False
         if verdict is None:
-            first = launch(self.input)
+            first = _placed(launch, self.input)
             gone = lost(first, self.input.turn)
             if gone is not None:
                 self._services.record(gone)
@@ -188,7 +189,7 @@ class Engine:
         if not (is_lost or self.book.lost) or verdict.status is Status.COMPLETED or self.is_stopped:
             return verdict
         again = self.input.in_new_session()
-        verdict = await self.run_to_end(make(again, launch(again)))
+        verdict = await self.run_to_end(make(again, _placed(launch, again)))
         return msgspec.structs.replace(verdict, session="lost")
 
     async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
@@ -314,6 +315,11 @@ class Engine:
                 self.stop.ask("timeout")
             elif now - self._quiet_since > self.input.idle_timeout:
                 self.stop.ask("idle")
+
+
+def _placed(launch: Callable[[Turn, Host], Launch], input: TurnInput) -> Launch:
+    """Return the launch for this input, with the agent's runner before it."""
+    return placed(launch(input.turn, input.host), input.turn)
 
 
 def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:

@@ -18,7 +18,6 @@ from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.process import AgentProcess
-from beam.turns.runner import placed
 from beam.turns.scratch import write_scratch
 
 
@@ -30,7 +29,7 @@ async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle:
     """
     engine = Engine(input, services, handle)
     return await engine.run_in_session(
-        lambda input: placed(exec.launch(input.turn, input.host), input.turn),
+        exec.launch,
         lambda input, launch: ExecDriver(launch, exec.decoder(input.turn), input, engine),
     )
 

@@ -38,7 +38,6 @@ from beam.turns.input import TurnInput
 from beam.turns.keeper import ReuseKey
 from beam.turns.login import asks_to_log_in
 from beam.turns.ruled import ruling_on
-from beam.turns.runner import placed
 from beam.turns.scratch import write_scratch
 
 TICK_S = 0.05
@@ -61,9 +60,7 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
         link = dialogue.link(input.turn, input.host)
         return LinkTurn(input, engine, LinkProcess(launch, link, input, services.clock))
 
-    return await engine.run_in_session(
-        lambda input: placed(dialogue.launch(input.turn, input.host), input.turn), turn, kept=first
-    )
+    return await engine.run_in_session(dialogue.launch, turn, kept=first)
 
 
 class LinkTurn:
