@@ -14,8 +14,6 @@ from beam.root import discovery
 from beam.store.journal import Journal
 from tests.support.context import Root
 
-pytestmark = pytest.mark.slow
-
 
 def say(root: Root, agent: str, text: str) -> None:
     paths = root.context.home.agent(agent)
