@@ -350,6 +350,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
         raise ValueError(f"no = at {at}")
     at += 1
     value_parts: list[str] = []
+    kept = 0  # of the parts; what follows are blanks outside of quotes
     quoted = False
     while at < len(text) and (quoted or text[at] not in "\n#;"):
         character = text[at]
@@ -362,12 +363,18 @@ def _value(text: str, at: int) -> tuple[str, int]:
             escaped = text[at : at + 1]
             if escaped not in ("\n", "t", "b", "n", "\\", '"'):
                 raise ValueError(f"no escape at {at}")
-            value_parts.append({"\n": "", "t": "\t", "b": "\b", "n": "\n"}.get(escaped, escaped))
+            if escaped != "\n":
+                value_parts.append({"t": "\t", "b": "\b", "n": "\n"}.get(escaped, escaped))
+        elif not quoted and character in " \t\v\f\r":
+            value_parts += " " if value_parts else ""
+            at += 1
+            continue
         else:
-            value_parts.append(character if quoted or character not in "\t\v\f\r" else " ")
+            value_parts.append(character)
+        kept = len(value_parts)
         at += 1
     if quoted:
         raise ValueError("a quote that does not end")
     if at < len(text) and text[at] in "#;":
         at = _end_of_line(text, at)
-    return "".join(value_parts).strip(" "), at
+    return "".join(value_parts[:kept]), at

@@ -110,8 +110,10 @@ def test_all_words_must_stand_in_one_event_and_the_newest_comes_first(
     assert plain(index.find(text, keys=["few"], limit=50)) == expected
 
 
-def test_what_people_look_for_is_found_with_its_kind_and_nothing_else_is(index: SearchIndex) -> None:
-    found = index.find("disk", keys=["all"], limit=50)
+def test_what_people_look_for_is_found_with_its_kind_and_nothing_else_is(tmp_path: Path) -> None:
+    index = SearchIndex(None)
+    assert index.update({"all": write(tmp_path / "all", *ALL)}) == []
+    found = index.find("disk", limit=50)
     assert [(entry.seq, entry.kind, entry.snippet) for entry in found] == [
         (12, "failure", "a \x02disk\x03 in a dead letter"),
         (11, "note", "a \x02disk\x03 in a note"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.model.message import Access
-from beam.trust import ledger
+from beam.trust import git_config, ledger
 from beam.trust.git_config import Git, look, parse, variables
 
 ENV = {
@@ -374,3 +375,349 @@ def test_keys_and_values_are_those_that_git_reads(tmp_path_factory: pytest.TempP
     assert [key for key, _ in read] == [key for key, _, _ in theirs]
     for (_, mine), (_, given_, value) in zip(read, theirs, strict=True):
         assert (mine if given_ else "") == value.strip(" ") or (not given_ and mine == "true")
+
+
+# -- repositories that no git has made ---------------------------------------------------------------------------------
+
+
+def repository(folder: Path, config: str = "", **files: str) -> Path:
+    """A git directory in the folder, as far as it is looked at."""
+    inner = folder / ".git"
+    for name in ("objects", "refs", "hooks"):
+        (inner / name).mkdir(parents=True)
+    (inner / "config").write_text(config)
+    for name, text in files.items():
+        (inner / name.replace("__", "/").replace("_", ".")).write_text(text)
+    return inner
+
+
+def told(folder: Path, access: Access = "read", *, home: Path = Path("/nonexistent")) -> list[tuple[str, bool, bool]]:
+    """What is found: its name, whether it says it all, whether git can ignore it."""
+    found = look(folder, folder, access=access, home=home).found
+    assert all(each.by == ("git",) and each.quiet for each in found)
+    return [(each.name, each.says, each.ignored) for each in found]
+
+
+RUNS = """
+[core]
+    fsmonitor = evil --watch
+    fsmonitor = true
+    pager = less
+[diff]
+    external = evil
+[filter "lfs"]
+    clean = git-lfs clean -- %f
+    smudge = " git-lfs smudge -- %f"
+[filter "Own.X"]
+    clean = evil clean
+    smudge =
+    required = true
+[hook "x"]
+    command = evil hook
+"""
+
+
+@pytest.mark.parametrize("access", ["read", "full"])
+def test_each_program_of_a_configuration_is_told_and_switched_off(tmp_path: Path, access: Access) -> None:
+    repository(tmp_path, RUNS)
+    assert told(tmp_path, access) == _RUNS[access]
+    assert dict(at(tmp_path, access).off) == _OFF[access]
+
+
+FETCHING = """
+[extensions]
+    partialclone = origin
+[core]
+    sshcommand = evil ssh
+    gitproxy =
+[credential "x"]
+    helper = evil helper
+[remote "origin"]
+    url = {}
+    uploadpack = evil pack
+[protocol "tar"]
+    allow = always
+"""
+
+
+@pytest.mark.parametrize("access", ["read", "full"])
+def test_what_a_partial_clone_fetches_by_is_told_and_switched_off(tmp_path: Path, access: Access) -> None:
+    inner = repository(tmp_path, FETCHING.format("../other"))
+    for name in ("pre-auto-gc", "post-index-change", "pre-commit"):
+        (inner / "hooks" / name).write_text("#!/bin/sh\n")
+        (inner / "hooks" / name).chmod(0o755)
+    assert told(tmp_path, access) == _PARTIAL[access]
+    assert dict(at(tmp_path, access).off) == _PARTIAL_OFF[access]
+
+
+@pytest.mark.parametrize(
+    ("url", "is_found"),
+    [
+        ("https://example.org/x", False),
+        ("http://example.org/x", False),
+        ("ssh://example.org/x", False),
+        ("git://example.org/x", False),
+        ("me@example.org:x", False),
+        ("host:x", False),
+        ("ext::evil", True),
+        ("../other", True),
+        ("/other", True),
+        ("file:///other", True),
+        ("host://x", True),
+    ],
+)
+def test_a_partial_clone_of_another_folder_runs_a_program_there(tmp_path: Path, url: str, is_found: bool) -> None:
+    repository(tmp_path, f'[remote "o"]\n promisor = yes\n url = {url}\n')
+    assert told(tmp_path) == (
+        [(f".git/config has git fetch what is missing by {url!r} (remote.o.url)", True, True)] if is_found else []
+    )
+
+
+@pytest.mark.parametrize("value", ["false", "no", "off", "0", ""])
+def test_a_clone_that_is_not_partial_fetches_nothing(tmp_path: Path, value: str) -> None:
+    repository(tmp_path, f'[remote "o"]\n promisor = {value}\n url = ../other\n')
+    assert told(tmp_path) == []
+    assert at(tmp_path) == Git()
+
+
+def test_the_configuration_of_a_work_tree_is_read_too_with_what_both_include(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/own").write_text("[core]\nfsmonitor = mine\n")
+    (tmp_path / "work").mkdir()
+    conditional = '[includeIf "gitdir:x"]\npath = more\n'
+    repository(
+        tmp_path / "work", "[include]\npath = ~/own\n", config_worktree=conditional, more="[diff]\nexternal = d\n"
+    )
+    assert told(tmp_path / "work", home=tmp_path / "home") == [
+        (".git/config has git run 'mine' (core.fsmonitor)", True, True),
+        (".git/config.worktree has git run 'd' (diff.external)", True, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ("[include]\npath = config\n", "its files include each other"),
+        ("[include]\npath = ~other/x\n", "the path '~other/x'"),
+        ("[include]\npath = %(prefix)/x\n", "the path '%(prefix)/x'"),
+        ("[core]\n" + "".join(f"hookspath = h{number}\n" for number in range(10)), "too many directories of hooks"),
+        ("".join(f'[filter "{number}"]\nclean = x\n' for number in range(101)), "too many settings"),
+        ("x" * (256 * 1024 + 1), "it is too large, with what it includes"),
+        ("[core\n", "no section at 0"),
+    ],
+    ids=range(7),
+)
+def test_a_configuration_that_is_not_read_whole_is_told(tmp_path: Path, config: str, why: str) -> None:
+    repository(tmp_path, config)
+    (*_, last) = [name for name, _, _ in told(tmp_path)]
+    assert last == f".git/config is not read as git would read it: {why}"
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        ("[core]\n" + "".join(f"hookspath = h{number}\n" for number in range(9)), 0),
+        ("".join(f'[filter "{number}"]\nclean = x\n' for number in range(100)), 100),
+        ("#" * (256 * 1024), 0),
+    ],
+    ids=range(3),
+)
+def test_a_configuration_at_its_bounds_is_read_whole(tmp_path: Path, config: str, count: int) -> None:
+    repository(tmp_path, config)
+    assert len(told(tmp_path)) == count
+
+
+def test_a_configuration_that_is_no_file_is_told(tmp_path: Path) -> None:
+    inner = repository(tmp_path)
+    (inner / "config").unlink()
+    assert told(tmp_path) == []
+    (inner / "config").mkdir()
+    assert told(tmp_path) == [(".git/config is not read as git would read it: it is no file", True, False)]
+
+
+def test_a_git_directory_elsewhere_with_its_configuration_in_common_is_read(tmp_path: Path) -> None:
+    work, tree = tmp_path / "work", tmp_path / "main/.git/worktrees/w"
+    work.mkdir()
+    tree.mkdir(parents=True)
+    (work / ".git").write_text("gitdir: ../main/.git/worktrees/w\n")
+    (tree / "commondir").write_text("../..\n")
+    (tmp_path / "main/.git/config").write_text("[core]\nfsmonitor = evil\n")
+    assert told(work) == [("../main/.git/config has git run 'evil' (core.fsmonitor)", True, True)]
+
+
+@pytest.mark.parametrize("text", ["", "gitdir:", "nothing", "gitdir: \0x"])
+def test_a_file_that_names_no_git_directory_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".git").write_text(text)
+    assert at(tmp_path) == Git()
+
+
+def test_a_folder_that_looks_like_a_bare_repository_is_one(tmp_path: Path) -> None:
+    inner = repository(tmp_path, "[core]\nfsmonitor = evil\n")
+    found = look(inner, inner, access="read", home=Path("/nonexistent"))
+    assert found.found[0].name == "config has git run 'evil' (core.fsmonitor)"
+    assert found.off == {"core.fsmonitor": "false", "safe.bareRepository": "explicit"}
+    (inner / "refs").rmdir()
+    assert look(inner, inner, access="read", home=Path("/nonexistent")).off == {"core.fsmonitor": "false"}
+
+
+def linked(*names: str) -> bytes:
+    data = b"DIRC" + (2).to_bytes(4, "big") + len(names).to_bytes(4, "big")
+    for name in names:
+        one = bytes(24) + (0o160000).to_bytes(4, "big") + bytes(34) + name.encode()
+        data += one + bytes(8 - len(one) % 8)
+    return data + bytes(20)
+
+
+def test_repositories_in_each_other_are_all_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path)
+    (tmp_path / ".git/index").write_bytes(linked("a", "none"))
+    (tmp_path / ".git/sharedindex.1").write_bytes(linked("b"))
+    (tmp_path / ".git/sharedindex.2").write_bytes(b"no index")
+    for name in ("a", "b", "a/c"):
+        (tmp_path / name).mkdir()
+        repository(tmp_path / name, f"[core]\nfsmonitor = evil-{name}\n")
+    (tmp_path / "a/.git/index").write_bytes(linked("c"))
+    assert told(tmp_path) == [
+        (".git/sharedindex.2 is not read as git would read it: it is no index, or too large", True, False),
+        ("b/.git/config has git run 'evil-b' (core.fsmonitor)", True, True),
+        ("a/.git/config has git run 'evil-a' (core.fsmonitor)", True, True),
+        ("a/c/.git/config has git run 'evil-a/c' (core.fsmonitor)", True, True),
+    ]
+    monkeypatch.setattr(git_config, "_MOST_REPOSITORIES", 2)
+    assert told(tmp_path) == [
+        (".git/sharedindex.2 is not read as git would read it: it is no index, or too large", True, False),
+        ("b/.git/config has git run 'evil-b' (core.fsmonitor)", True, True),
+        ("b/.git/index is not read as git would read it: too many repositories are in each other", True, False),
+        ("a/.git/config has git run 'evil-a' (core.fsmonitor)", True, True),
+        ("a/.git/index is not read as git would read it: too many repositories are in each other", True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environ", "first"),
+    [
+        ({}, 0),
+        ({"GIT_CONFIG_COUNT": "2"}, 2),
+        ({"GIT_CONFIG_COUNT": "x"}, 0),
+        ({"GIT_CONFIG_COUNT": "100000"}, 0),
+        ({"GIT_CONFIG_COUNT": "²"}, 0),
+    ],
+)
+def test_the_variables_are_numbered_after_those_of_the_environment(environ: dict[str, str], first: int) -> None:
+    assert variables({}, environ) == {}
+    assert variables({"a.b": "c", "d.e": ""}, environ) == {
+        "GIT_CONFIG_COUNT": str(first + 2),
+        f"GIT_CONFIG_KEY_{first}": "a.b",
+        f"GIT_CONFIG_VALUE_{first}": "c",
+        f"GIT_CONFIG_KEY_{first + 1}": "d.e",
+        f"GIT_CONFIG_VALUE_{first + 1}": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("\ufeff[a]\r\nb = c\r\n", [("a.b", "c")]),
+        ('[A.B "C d\\"\\\\"] # x\nE-1', [('a.b.C d"\\.e-1', "true")]),
+        ("[a]b\n[a] c ; x\n d # x\n e", [("a.b", "true"), ("a.c", "true"), ("a.d", "true"), ("a.e", "true")]),
+        ("[a]\nb = c # x\nd = e;x\nf =", [("a.b", "c"), ("a.d", "e"), ("a.f", "")]),
+        ('[a]\nb = " c # " d\ne = \\t\\n\\b\\\\\\"', [("a.b", " c #  d"), ("a.e", '\t\n\b\\"')]),
+        ("[a]\nb = c\\\n d\ne = f", [("a.b", "c d"), ("a.e", "f")]),
+        ('[a]\nb = c\td\ve\nf="\t"', [("a.b", "c d e"), ("a.f", "\t")]),
+        (
+            '[a]\nb =  " c "  # x\nd = " "\ne = ""  f \n g = h \\\n',
+            [("a.b", " c "), ("a.d", " "), ("a.e", "f"), ("a.g", "h ")],
+        ),
+        ("# x\n; y\n\v\f\t[ a ]\nb=1", [("a.b", "1")]),
+        ("# x", []),
+    ],
+)
+def test_a_configuration_is_read_as_git_reads_it(text: str, found: list[tuple[str, str]]) -> None:
+    assert parse(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("\0", "it holds a NUL"),
+        ("[a", "no section at 0"),
+        ("[a]\n[b c]", "no section at 4"),
+        ("a = b", "no key at 0"),
+        ("[a]\n1 = b", "no key at 4"),
+        ("[a]\nb c", "no = at 6"),
+        ('[a]\nb = "c\nd"', "a quote that does not end"),
+        ('[a]\nb = "c', "a quote that does not end"),
+        ("[a]\nb = \\x", "no escape at 9"),
+        ("[a]\nb = \\", "no escape at 9"),
+    ],
+)
+def test_what_git_would_refuse_is_refused_with_its_place(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(why) + "$"):
+        parse(text)
+
+
+_OFF = {
+    "read": {
+        "core.fsmonitor": "false",
+        "diff.external": "",
+        "filter.lfs.smudge": "",
+        "filter.Own.X.clean": "",
+        "hook.x.command": "",
+    },
+    "full": {"core.fsmonitor": "false"},
+}
+
+
+_PARTIAL = {
+    "read": [
+        (".git/config has git fetch what is missing by 'evil ssh' (core.sshcommand)", True, True),
+        (".git/config has git fetch what is missing by 'evil helper' (credential.x.helper)", True, True),
+        (".git/config has git fetch what is missing by '../other' (remote.origin.url)", True, True),
+        (".git/config has git fetch what is missing by 'evil pack' (remote.origin.uploadpack)", True, True),
+        (".git/hooks/post-index-change", False, True),
+        (".git/hooks/pre-auto-gc", False, True),
+    ],
+    "full": [
+        (".git/config has git fetch what is missing by 'evil ssh' (core.sshcommand)", True, False),
+        (".git/config has git fetch what is missing by 'evil helper' (credential.x.helper)", True, False),
+        (".git/config has git fetch what is missing by '../other' (remote.origin.url)", True, False),
+        (".git/config has git fetch what is missing by 'evil pack' (remote.origin.uploadpack)", True, False),
+        (".git/hooks/post-index-change", False, False),
+        (".git/hooks/pre-auto-gc", False, False),
+    ],
+}
+
+
+_PARTIAL_OFF = {
+    "read": {
+        "protocol.allow": "never",
+        "protocol.ext.allow": "never",
+        "protocol.file.allow": "never",
+        "protocol.git.allow": "never",
+        "protocol.http.allow": "never",
+        "protocol.https.allow": "never",
+        "protocol.ssh.allow": "never",
+        "protocol.tar.allow": "never",
+        "core.hookspath": "/dev/null",
+    },
+    "full": {},
+}
+
+
+_RUNS = {
+    "read": [
+        (".git/config has git run 'evil --watch' (core.fsmonitor)", True, True),
+        (".git/config has git run 'evil' (diff.external)", True, True),
+        (".git/config has git run ' git-lfs smudge -- %f' (filter.lfs.smudge)", True, True),
+        (".git/config has git run 'evil clean' (filter.Own.X.clean)", True, True),
+        (".git/config has git run 'evil hook' (hook.x.command)", True, True),
+    ],
+    "full": [
+        (".git/config has git run 'evil --watch' (core.fsmonitor)", True, True),
+        (".git/config has git run 'evil' (diff.external)", True, False),
+        (".git/config has git run ' git-lfs smudge -- %f' (filter.lfs.smudge)", True, False),
+        (".git/config has git run 'evil clean' (filter.Own.X.clean)", True, False),
+        (".git/config has git run 'evil hook' (hook.x.command)", True, False),
+    ],
+}

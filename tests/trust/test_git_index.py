@@ -90,3 +90,71 @@ def test_any_bytes_are_read_or_refused(data: bytes, version: int, count: int) ->
         assert all(isinstance(name, str) for name in submodules(head + data))
     except ValueError as error:
         assert str(error) == "its entries can't be read"
+
+
+# -- an index, byte by byte ------------------------------------------------------------------------------------------
+
+
+def entry(
+    name: bytes, *, mode: int = 0o160000, size: int = 20, flags: int = 0, version: int = 2, gone: bytes = b""
+) -> bytes:
+    """One entry as git writes it."""
+    extended = b"\0\0" if flags & 0x4000 else b""
+    data = bytes(24) + mode.to_bytes(4, "big") + bytes(12) + bytes(size) + flags.to_bytes(2, "big") + extended
+    if version == 4:
+        return data + gone + name + b"\0"
+    data += name
+    return data + bytes(8 - len(data) % 8)
+
+
+def whole(version: int, *entries: bytes, size: int = 20, count: int | None = None) -> bytes:
+    head = b"DIRC" + version.to_bytes(4, "big") + (len(entries) if count is None else count).to_bytes(4, "big")
+    return head + b"".join(entries) + bytes(size)
+
+
+@pytest.mark.parametrize("size", [20, 32])
+@pytest.mark.parametrize("name", [b"a" * length for length in range(1, 10)])
+def test_a_path_of_any_length_is_read_to_its_end(name: bytes, size: int) -> None:
+    data = whole(2, entry(name, size=size), entry(b"z/" + name, size=size), size=size)
+    assert submodules(data) == [name.decode(), f"z/{name.decode()}"]
+
+
+def test_only_submodules_are_told_and_names_that_are_no_utf_8_are_kept() -> None:
+    kinds = [entry(b"a", mode=mode) for mode in (0o100644, 0o120000, 0o40000)]
+    assert submodules(whole(2, *kinds, entry(b"b\xff"), entry(b"b\xff"))) == ["b\udcff"]
+    assert submodules(whole(2, *kinds)) == []
+    assert submodules(whole(3, entry(b"a", flags=0x4000), entry(b"b", flags=1))) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("names", "gone"),
+    [
+        ([b"dir/a", b"b"], [b"\0", b"\1"]),
+        ([b"x" * 200, b"y"], [b"\0", b"\x80\x48"]),
+        ([b"x" * 17000, b"y"], [b"\0", b"\x80\x83\x68"]),
+    ],
+)
+def test_of_version_4_each_path_has_only_what_differs_from_the_one_before(
+    names: list[bytes], gone: list[bytes]
+) -> None:
+    data = whole(4, *[entry(name, version=4, gone=less) for name, less in zip(names, gone, strict=True)])
+    kept = {b"\1": 4, b"\x80\x48": 0, b"\x80\x83\x68": 0}[gone[1]]
+    assert submodules(data) == [names[0].decode(), (names[0][:kept] + names[1]).decode()]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        whole(1, entry(b"a")),
+        whole(5, entry(b"a")),
+        whole(2, entry(b"a"), count=2),
+        whole(2, entry(b"a", mode=0o160000), entry(b"b", mode=0o10000)),
+        whole(2, entry(b"")),
+        whole(4, entry(b"a", version=4, gone=b"\1")),
+        whole(4, entry(b"a", version=4, gone=b"\0"))[:-22] + b"aa",
+    ],
+    ids=range(7),
+)
+def test_entries_that_make_no_sense_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match="its entries can't be read"):
+        submodules(data)
