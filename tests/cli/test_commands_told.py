@@ -587,7 +587,7 @@ def test_a_message_is_taken_with_a_lease_and_waited_for(inside: Inside, told: To
 def test_a_message_without_an_outcome_is_said_to_have_none(inside: Inside, told: Told, status: str, words: str) -> None:
     from beam.api.messages import Pending
 
-    found = Pending(message_id="a-1", agent="a", attempt=1, status=status, position=2)  # type: ignore[arg-type]
+    found = Pending(message_id="a-1", agent="a", attempt=1, status=status, position=2, text="hi")  # type: ignore[arg-type]
     told.replace("show", found, found)
     shown = inside("show", "a-1")
     assert (shown.code, shown.out, shown.err) == (12, "", f"beam: a-1 is {words}; beam wait a-1\n")

@@ -17,7 +17,6 @@ from msgspec import Raw
 
 from beam.base.errors import DiskError
 from beam.cli import printer as printing
-from beam.cli import streams
 from beam.cli.context import Context
 from beam.cli.printer import Printer, diagnosis, summary
 from beam.model import events
@@ -422,26 +421,3 @@ def test_where_nobody_can_answer_it_is_said_how_to(
     Printer(as_json=False, as_events=False, call=found).event(ask("bot-0abc4k2xyz"))
     assert asking == []
     assert capsys.readouterr().err.startswith("beam: bot asks for Bash: ; beam approve 4k2xyz, or beam deny 4k2xyz (")
-
-
-# -- the process's streams ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("environ", "is_ascii"),
-    [
-        ({}, False),
-        ({"LANG": "C"}, True),
-        ({"LANG": "POSIX"}, True),
-        ({"LANG": "C.UTF-8"}, False),
-        ({"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, True),
-        ({"LC_ALL": "de_DE.UTF-8", "LANG": "C"}, False),
-        ({"LC_CTYPE": "C", "LANG": "de_DE.UTF-8"}, True),
-        ({"LC_CTYPE": "C.UTF-8", "LANG": "C"}, True),
-        ({"LC_CTYPE": "C.UTF-8"}, False),
-        ({"LC_CTYPE": "C.UTF-8", "LC_ALL": "C.UTF-8", "LANG": "C"}, False),
-        ({"LC_ALL": "", "LANG": "C"}, True),
-    ],
-)
-def test_a_locale_of_ascii_is_recognised_also_where_python_coerced_it(environ: dict[str, str], is_ascii: bool) -> None:
-    assert streams.is_ascii(environ) is is_ascii

@@ -1,0 +1,193 @@
+"""`beam log`: which events are printed, in which form; the journal's content is a stand-in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import beam
+from beam.api import Beam
+from beam.base import clock
+from beam.base.errors import NotFoundError, UsageError
+from beam.model import events
+from beam.root.paths import RootPaths
+from tests.support.inside import Inside, Told
+
+
+def text(words: str, seq: int, **more: Any) -> events.AnyEvent:
+    given: dict[str, Any] = {"agent": "bot", "ts": f"2026-01-02T03:04:0{seq}.000000Z", "turn": 1, "message_id": "bot-1"}
+    return events.Text(text=words, seq=seq, **{**given, **more})
+
+
+FOUND = [
+    text("one", 1, raw='{"native":1}\x1b'),
+    text("two", 2, turn=2, message_id="bot-2"),
+    text("three", 3, turn=2, message_id="bot-2"),
+]
+
+
+@pytest.fixture
+def journal(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What the journal of `bot` holds, and what was asked of it."""
+    found = SimpleNamespace(events=FOUND, lanes=[], asked=[], placed=[])
+
+    def agent_of(_: Beam, name: str) -> str:
+        if name != "bot":
+            raise NotFoundError(f"no agent {name}")
+        return name
+
+    def read(_: Beam, agent: str, *, after: int) -> Iterator[events.AnyEvent]:
+        found.asked.append((agent, after))
+        yield from found.events
+
+    def watch_root(context: Any, **named: Any) -> Iterator[Any]:
+        found.asked.append(named)
+        yield [SimpleNamespace(event=each, lane="1qaz4" if each.seq == 2 else None, agent_dir=None) for each in FOUND]
+
+    monkeypatch.setattr(Beam, "agent_of", agent_of)
+    monkeypatch.setattr(Beam, "events", read)
+    monkeypatch.setattr(beam, "watch_root", watch_root, raising=False)
+    place = SimpleNamespace(dir=Path("/r/bot"), lanes=lambda: found.lanes)
+    monkeypatch.setattr(RootPaths, "agent", lambda _, name: place)
+    return found
+
+
+def words(printed: Any) -> list[str]:
+    """The texts that were printed."""
+    return [line.rpartition("│ ")[2] for line in printed.out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ((), ["one", "two", "three"]),
+        (("--turn", "2"), ["two", "three"]),
+        (("--after", "2"), ["three"]),
+        (("-n", "2"), ["two", "three"]),
+        (("-n", "1", "--turn", "1"), ["one"]),
+        (("-n", "0"), []),
+        (("--since", "2026-01-02T03:04:02Z"), ["two", "three"]),
+        (("--until", "2026-01-02T03:04:02Z"), ["one", "two"]),
+        (("--turn", "9", "-n", "3"), []),
+        (("--turn", "9", "--since", "2026-01-02T03:04:02Z"), []),
+        (("--turn", "9", "--until", "2026-01-02T03:04:02Z"), []),
+    ],
+)
+@pytest.mark.usefixtures("journal")
+def test_events_are_chosen_by_turn_place_and_time(inside: Inside, options: tuple[str, ...], found: list[str]) -> None:
+    shown = inside("log", "bot", *options)
+    assert (shown.code, words(shown)) == (0, found)
+    if "-n" not in options:
+        as_json = inside("log", "bot", "--json", *options)
+        assert [each["text"] for each in as_json.lines] == found
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_turn_that_there_is_not_is_an_error_and_no_events_a_note(inside: Inside, journal: Any) -> None:
+    missing = inside("log", "bot", "--turn", "9")
+    assert (missing.code, missing.err) == (4, "beam: bot has no turn 9; beam status bot shows how many turns it has\n")
+    assert [each["text"] for each in inside("log", "bot", "--json", "-n", "1").lines] == ["three"]
+    journal.events = []
+    assert inside("log", "bot").err == "beam: bot has no events yet\n"
+    assert inside("log", "bot", "--after", "3").err == "beam: bot has no events after that\n"
+    assert inside("log", "bot", "--since", "1h").err == "beam: bot has no events of that time\n"
+    assert inside("log", "bot", "--until", "1h").err == "beam: bot has no events of that time\n"
+
+
+def test_what_the_cli_itself_wrote_is_printed(inside: Inside, journal: Any) -> None:
+    assert inside("log", "bot", "--raw").out == '{"native":1}\x1b\n'
+    assert inside("log", "bot", "--raw", "-n", "1").out == '{"native":1}\x1b\n'
+    assert journal.asked == [("bot", 0)] * 2
+
+
+def test_temporary_sessions_are_named_or_included(inside: Inside, journal: Any) -> None:
+    journal.lanes = [1, 2]
+    said = "beam: 2 temporary sessions have their own journals; to include them: beam log bot --once\n"
+    assert inside("log", "bot").err == said
+    once = inside("log", "bot", "--once")
+    assert once.err == "" and " bot:1qaz4 " in once.out and once.out.count("\n") == 3
+    assert journal.asked[-1] == {"agents": ["bot"], "follow": False, "history": True}
+
+
+def test_a_message_has_its_own_events(inside: Inside, journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Beam, "find_message", lambda _, name: ("bot", f"bot-{name}"))
+    assert words(inside("log", "2")) == ["two", "three"]
+    journal.lanes = [1]
+    assert inside("log", "2").err == ""
+    assert inside("log", "3").err == "beam: 3 has no events yet\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (NotFoundError("no message"), 4, "no agent x"),
+        (UsageError("too short"), 4, "no agent x"),
+        (UsageError("it is several", subject="x"), 2, "it is several"),
+    ],
+)
+def test_what_is_neither_an_agent_nor_a_message_is_said(
+    inside: Inside, journal: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str
+) -> None:
+    def find(_: Beam, name: str) -> Any:
+        raise error
+
+    monkeypatch.setattr(Beam, "find_message", find)
+    missing = inside("log", "x")
+    assert (missing.code, missing.err) == (code, f"beam: {said}\n")
+
+
+PAGE = "--format {} is not possible here; --format md, html or json, without --json and --raw"
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--json", "--raw"), "--json and --raw don't go together; --json has the raw lines in `raw`"),
+        (("--format", "pdf"), PAGE.format("pdf")),
+        (("--format", "md", "--json"), PAGE.format("md")),
+        (("--format", "md", "--raw"), PAGE.format("md")),
+        (
+            ("--subagent", "all", "--format", "md"),
+            "--subagent and --format don't go together; a page has what subagents say in it already",
+        ),
+    ],
+)
+def test_what_a_log_can_not_be_is_refused(inside: Inside, options: tuple[str, ...], said: str) -> None:
+    refused = inside("log", "bot", *options)
+    assert (refused.code, refused.err) == (2, f"beam: {said}\n")
+
+
+def test_a_conversation_is_a_page_of_its_last_turns(inside: Inside, journal: Any) -> None:
+    owner = events.Owner(pid=1, start_ticks=1)
+    began: dict[str, Any] = {"agent": "bot", "owner": owner, "turn_key": "k", "adapter": "codex", "via": "exec"}
+    one, two = (events.TurnStarted(**began, message_id=f"bot-{turn}", seq=9, turn=turn) for turn in (1, 2))
+    journal.events = [one, FOUND[0], two, *FOUND[1:]]
+    whole = inside("log", "bot", "--format", "json").json
+    assert [turn["items"][0]["text"] for turn in whole["turns"]] == ["one", "two"]
+    last = inside("log", "bot", "--format", "json", "-n", "1").json
+    assert [turn["items"][0]["text"] for turn in last["turns"]] == ["two"]
+    assert inside("log", "bot", "--format", "md").out.startswith("# bot\n\n## Turn 1\n")
+    assert inside("log", "bot", "--format", "html").out.startswith("<!doctype html>\n")
+    journal.events = [
+        events.ImageSeen(path="images/a.png", agent="bot", turn=1, seq=1, ts=clock.rfc3339(time.time_ns()))
+    ]
+    assert "/r/bot/images/a.png" in inside("log", "bot", "--format", "md").out
+    journal.events = []
+    assert inside("log", "bot", "--format", "md").err == "beam: bot has no turns of that time yet\n"
+
+
+def test_damage_is_listed_and_is_the_exit_code(inside: Inside, told: Told) -> None:
+    told.replace("verify", ["a.jsonl:3: torn", "a.jsonl:9: torn"], [])
+    bad = inside("log", "bot", "--verify")
+    assert (bad.code, bad.out) == (13, "a.jsonl:3: torn\na.jsonl:9: torn\n")
+    said = "the journal of bot is damaged in 2 place(s); restore those files from a backup"
+    assert bad.err == f"beam: {said}\n"
+    fine = inside("log", "bot", "--verify")
+    assert (fine.code, fine.out, fine.err) == (0, "", "beam: the journal of bot is undamaged\n")
+    assert told.calls == [(("bot",), {})] * 2
