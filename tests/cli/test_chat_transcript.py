@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from beam.cli.chatting.transcript import Style, Transcript, wrapped
 from beam.model.events import (
     FileChanged,
+    ImageSeen,
     Notice,
+    PermissionCancelled,
+    PermissionDecided,
+    PlanStep,
+    PlanUpdated,
     SessionLost,
     StatusChanged,
     Text,
@@ -18,7 +25,7 @@ from beam.model.events import (
     ToolReturned,
     UsageSeen,
 )
-from beam.model.outcome import Class, Outcome, Status, Usage
+from beam.model.outcome import Class, Outcome, Status, Unfinished, Usage
 
 PLAIN = Style(is_colourful=False)
 
@@ -124,3 +131,95 @@ def test_a_long_line_that_is_still_written_is_shown_in_rows_of_the_terminal(show
     assert len(rows) == 7
     assert all(len(row) < 40 for row in rows)
     assert wrapped("ab漢字c", 3) == ["ab", "漢", "字c"]
+
+
+@pytest.mark.parametrize(
+    ("event", "lines"),
+    [
+        (PlanUpdated(steps=(PlanStep(text="a", status="completed"), PlanStep(text="b", status="in_progress"))),
+         ["  ☐ plan 1/2 b"]),
+        (PlanUpdated(steps=(PlanStep(text="a"),)), ["  ☐ plan 0/1"]),
+        (ImageSeen(media_type="image/png", path="a.png"), ["  image png a.png"]),
+        (StatusChanged(state="mode", detail="plan"), ["  mode plan"]),
+        (StatusChanged(state="retrying", attempt=2, of=3, class_=Class.OVERLOADED, detail="x"),
+         ["  … retrying 2 of 3 (overloaded)"]),
+        (PermissionDecided(ask_id="1", decision="allow", by="ann"), ["  allowed by ann"]),
+        (PermissionDecided(ask_id="1", decision="deny", by="rule", why="no"), ["  denied by rule: no"]),
+        (PermissionCancelled(ask_id="1"), ["  request withdrawn"]),
+        (PermissionCancelled(ask_id="1", why="late"), ["  request withdrawn: late"]),
+        (Notice(text="be\ncareful"), ["  ! be careful"]),
+        (TextDelta(text="one\n", parent="c"), []),
+        (Text(text="one", parent="c"), []),
+        (Thinking(text="hm"), []),
+    ],
+)  # fmt: skip
+def test_what_happens_in_a_turn_is_said_aside(shown: Transcript, event: Any, lines: list[str]) -> None:
+    shown.event(TextDelta(text="half"), 100.0)
+    said = shown.event(event, 101.0)
+    assert said == (["half", *lines] if lines else [])
+
+
+@pytest.mark.parametrize("state", ["idle", "running", "requesting", "access", "hook", "compacted", "mode"])
+def test_a_state_that_says_nothing_ends_the_one_before(shown: Transcript, state: str) -> None:
+    shown.event(StatusChanged(state="compacting"), 100.0)
+    assert shown.live(101.0, 80) == ["… 1s · compacting"]
+    shown.event(StatusChanged(state=state), 101.0)
+    assert shown.live(101.0, 80) == ["… 1s"]
+    shown.event(Thinking(text="x"), 101.0)
+    shown.event(TextDelta(text="a"), 101.0)
+    assert shown.live(101.4, 80) == ["a", "… 1s"]
+
+
+def test_tokens_and_cost_are_those_that_were_seen_last(shown: Transcript) -> None:
+    shown.event(UsageSeen(usage=Usage(input_tokens=0), cost_usd=None), 100.0)
+    assert shown.live(100.2, 80) == ["… "]
+    shown.event(UsageSeen(usage=Usage(cache_write_tokens=5)), 100.0)
+    assert shown.live(100.2, 80) == ["… "]
+    assert shown.live(100.5, 80) == shown.live(100.2, 80)
+    assert shown.live(100.6, 80) == ["… 1s"]
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        ({}, ["  turn 3"]),
+        ({"turn": None}, ["  no turn"]),
+        ({"reply": "said", "status": Status.FAILED, "exit_code": 1}, ["  ✗ a: failed [m-1]", "  turn 3"]),
+        ({"status": Status.CANCELLED, "exit_code": 9}, ["  cancelled", "  turn 3"]),
+        ({"status": Status.CANCELLED, "exit_code": 9, "reason": "by\nann"}, ["  by ann", "  turn 3"]),
+        ({"unfinished": (Unfinished(tool="Bash"),)},
+         ["  ! unfinished when its turn ended: Bash (running)", "  turn 3"]),
+        ({"duration_s": 2.04, "model": "m", "cost_usd": 0.5, "usage": Usage(cached_tokens=0)},
+         ["  turn 3 · 2s · 0 tokens · $0.5000 · m"]),
+        ({"model": "gpt-6-sol", "usage": Usage(input_tokens=10_000, output_tokens=2_000)},
+         ["  turn 3 · 12,000 tokens · $0.0400 · gpt-6-sol"]),
+        ({"reply": "one\n\ntwo\n"}, ["one", "", "two", "  turn 3"]),
+        ({"reply": " \n"}, ["  turn 3"]),
+    ],
+)  # fmt: skip
+def test_a_turn_ends_with_what_it_left_and_its_figures(
+    shown: Transcript, more: dict[str, Any], lines: list[str]
+) -> None:
+    assert shown.outcome(outcome(**more)) == lines
+    assert shown.live(500.0, 80) == []
+
+
+def test_marks_are_escape_sequences_only_where_there_are_colours() -> None:
+    bright = Style(is_colourful=True)
+    assert (bright.dim("x"), bright.bold("x"), bright.red("x")) == (
+        "\x1b[2mx\x1b[0m",
+        "\x1b[1mx\x1b[0m",
+        "\x1b[31mx\x1b[0m",
+    )
+    assert (PLAIN.dim("x"), PLAIN.bold("x"), PLAIN.red("x")) == ("x", "x", "x")
+
+
+def test_a_turn_begins_with_nothing_of_the_one_before(shown: Transcript) -> None:
+    shown.event(Text(text="same"), 100.0)
+    shown.event(TextDelta(text="half"), 100.0)
+    shown.event(called("read"), 100.0)
+    shown.event(UsageSeen(usage=Usage(input_tokens=5), cost_usd=1.0), 100.0)
+    shown.event(Thinking(text="x"), 100.0)
+    shown.begin(200.0)
+    assert shown.live(200.0, 80) == ["… "]
+    assert shown.outcome(outcome(reply="same")) == ["same", "  turn 3"]

@@ -255,7 +255,7 @@ class Stream:
             return
         text = f"{rendered.text} {rendered.time}".rstrip()
         if call is not None and isinstance(event, events.ToolReturned):
-            text = f"{call.name} {bytes(call.input).decode()} {rendered.time}".rstrip() + f"\n{event.output}"
+            text = f"{call.name} {bytes(call.input).decode()} {calls.took(call, event)}".rstrip() + f"\n{event.output}"
         shown = escape_controls(f"{event.ts[11:19]} {_name(event)} {rendered.mark} {text}")
         write(self._stream, (ascii_only(shown) if self._ascii else shown) + "\n")
 

@@ -1,0 +1,268 @@
+"""What is left of the small commands: the prompt's options, rules, MCP servers, search, habits of other tools."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beam.api import Beam
+from beam.base.errors import BeamError, LimitError, UsageError
+from beam.cli import completion, habits, parameters, prompt
+from beam.cli.context import Context
+from tests.support.inside import Inside, Told
+
+
+@pytest.mark.parametrize(("word", "read"), [(None, "unset"), ("structured", "structured")])
+def test_what_may_end_a_turn_is_one_word(word: str | None, read: str) -> None:
+    found = prompt.require(word)
+    assert (found if isinstance(found, str) else "unset") == read
+
+
+def test_stdin_that_holds_text_nobody_asked_for_is_no_prompt(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt, "_stdin_holds_data", lambda: True)
+    refused = inside("send", "box", "hi", "--no-wait")
+    hint = "put `-` among the arguments where it belongs, or leave it out with </dev/null"
+    assert (refused.code, refused.err) == (2, f"beam: stdin holds text that is not part of the prompt; {hint}\n")
+    monkeypatch.setattr(Beam, "is_agent", True)
+    assert "stdin holds" not in inside("send", "box", "hi", "--no-wait").err
+
+
+def test_a_text_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    monkeypatch.setattr(prompt, "_MOST_BYTES", 4)
+    assert prompt.bounded(io.BytesIO(b"1234"), "x") == b"1234"
+    with pytest.raises(LimitError) as raised:
+        prompt.bounded(io.BytesIO(b"12345"), "x")
+    hint = "write the text to a file and name the file in the prompt"
+    assert str(raised.value) == f"x holds more than 4 bytes ({hint})"
+
+
+def test_a_closed_stdin_is_empty_and_a_folder_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert prompt._stdin() == b""
+    (tmp_path / "x").mkdir()
+    with pytest.raises(UsageError) as raised:
+        prompt._file("x", Context(directory=str(tmp_path)))
+    assert raised.value.message == "can't read x: Is a directory"
+
+
+def test_whether_stdin_holds_text_is_seen_without_reading_it(tmp_path: Any) -> None:
+    before = os.dup(0)
+    read, write = os.pipe()
+    (tmp_path / "full").write_text("text")
+    (tmp_path / "empty").touch()
+    full, empty = (os.open(tmp_path / name, os.O_RDONLY) for name in ("full", "empty"))
+    try:
+        seen = []
+        for source in (read, full, empty):
+            os.dup2(source, 0)
+            seen.append(prompt._stdin_holds_data())
+        os.write(write, b"x")
+        os.dup2(read, 0)
+        seen.append(prompt._stdin_holds_data())
+        os.dup2(full, 0)
+        os.read(0, 1)
+        seen.append(prompt._stdin_holds_data())
+        os.close(0)
+        seen.append(prompt._stdin_holds_data())
+        assert seen == [False, True, False, True, False, False]
+    finally:
+        os.dup2(before, 0)
+        for each in (before, read, write, full, empty):
+            os.close(each)
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_tried_as_the_options_say(inside: Inside, told: Told) -> None:
+    found = SimpleNamespace(decision=None, why="its access decides", faces=[], face="exec")
+    told.replace("try_rules", found, found)
+    told.replace("rules", [])
+    assert inside("rules", "test", "bot", "Bash(ls)").out == "no rule: its access decides\n"
+    inside("rules", "test", "bot", "Bash(ls)", "--access", "read", "--via", "exec", "--ask", "A", "--allow", "B")
+    (words, first), (_, second) = told.taken()
+    assert words == ("bot", "Bash(ls)") and first == {"access": None, "via": None, "more": None}
+    assert (second["access"], second["via"]) == ("read", "exec")
+    assert (second["more"].ask, second["more"].allow, second["more"].deny) == (("A",), ("B",), ())
+    assert inside("rules", "list", "bot").err == "beam: bot has no rules; its access decides\n"
+
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_is_told_its_options_and_what_could_not_be_searched(inside: Inside, told: Told) -> None:
+    found = SimpleNamespace(found=[], problems=["a is torn"])
+    told.replace("search", found, found)
+    searched = inside("search", "two", "words")
+    assert searched.err == "beam: not searched: a is torn\nbeam: nothing was found\n"
+    inside("search", "x", "--agent", "box", "--since", "2026-01-02T03:04:05Z", "--all")
+    (words, first), (_, second) = told.taken()
+    assert words == ("two words", []) and (first["since"], first["until"], first["every_root"]) == (None, None, False)
+    assert second["since"].startswith("2026-01-02T03:04:05") and second["every_root"] is True
+
+
+# -- habits of other tools ---------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_in_a_commands_place_and_a_command_of_another_tool_are_told_beams_own() -> None:
+    assert habits.command_instead("beam", ["fix it", "x"]) == "type: beam send AGENT 'fix it'"
+    assert habits.command_instead("beam agent", ["fix it"]) is None
+    assert habits.command_instead("beam", ["nonsense"]) is None
+    for path, table in habits.COMMANDS.items():
+        for word, instead in table.items():
+            said = habits.command_instead(path, [word, "a b"])
+            if instead.startswith("beam "):
+                assert said == f"type: {instead.replace('{rest}', repr('a b'))}"
+                bare = habits.command_instead(path, [word])
+                rest = "AGENT TEXT" if "send" in instead else ""
+                assert bare == f"type: {instead.replace('{rest}', rest)}".rstrip()
+            else:
+                assert said == instead
+
+
+def test_an_option_of_another_tool_is_told_where_it_is_known() -> None:
+    for name, instead in habits.OPTIONS.items():
+        assert habits.option_instead("beam send", name) == habits.option_instead("beam", f"{name}=x") == instead
+        assert habits.option_instead("beam log", name) is None
+    assert habits.option_instead("beam agent set", "--set=x") == "type: beam agent set AGENT KEY=VALUE"
+    assert habits.option_instead("beam agent set", "--model") is None
+    assert habits.option_instead("beam send", "--nonsense") is None
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        ({"file": "claude"}, "type: beam send claude 'a b'"),
+        ({"file": "plan.yaml"}, None),
+        ({"file": "a/claude"}, None),
+        ({}, None),
+    ],
+)
+def test_a_prompt_behind_run_is_told_to_be_sent(given: dict[str, object], instead: str | None) -> None:
+    assert habits.extra_instead("beam run", given, "a b") == instead
+    assert habits.extra_instead("beam log", given, "a b") is None
+
+
+# -- the fast parser ---------------------------------------------------------------------------------------------------
+
+
+def sample(
+    call: Any,
+    name: str = parameters.argument(..., metavar="NAME"),
+    rest: list[str] | None = parameters.argument(None, metavar="[REST]..."),
+    count: int | None = parameters.option(None, "-n", "--count", min=1, max=3),
+    limit: float | None = parameters.option(None, min=0),
+    many: list[str] = parameters.option([], "--many"),
+    new: bool = parameters.option(False, "--new"),
+) -> None:
+    """Has each kind of parameter."""
+
+
+def parsed(*words: str, interspersed: bool = True) -> Any:
+    """The values, and what is left; nothing where it is no plain command line."""
+    found = parameters.parameters_of(sample)
+    assert found is not None
+    split = parameters.options(found, words, interspersed=interspersed)
+    return None if split is None else parameters.values(found, *split)
+
+
+NOTHING = {"rest": None, "count": None, "limit": None, "many": [], "new": False}
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (("a",), {"name": "a"}),
+        (("a", "b", "c"), {"name": "a", "rest": ["b", "c"]}),
+        (("a", "-"), {"name": "a", "rest": ["-"]}),
+        (("a", "--", "-n", "--"), {"name": "a", "rest": ["-n", "--"]}),
+        (("-n", "2", "a"), {"name": "a", "count": 2}),
+        (("a", "--count=3"), {"name": "a", "count": 3}),
+        (("a", "--count=1", "-n", "2"), {"name": "a", "count": 2}),
+        (("a", "--limit", "0"), {"name": "a", "limit": 0.0}),
+        (("a", "--many", "x", "--many=y"), {"name": "a", "many": ["x", "y"]}),
+        (("a", "--many="), {"name": "a", "many": [""]}),
+        (("--new", "a", "--new"), {"name": "a", "new": True}),
+        ((), None),
+        (("a", "-n"), None),
+        (("a", "-n", "-1"), None),
+        (("a", "-n", "0"), None),
+        (("a", "-n", "4"), None),
+        (("a", "-n", "x"), None),
+        (("a", "-n=2"), None),
+        (("a", "--new=x"), None),
+        (("a", "--limit", "nan"), None),
+        (("a", "--limit", "inf"), None),
+        (("a", "--none"), None),
+    ],
+)
+def test_a_plain_command_line_is_read_as_typer_would(words: tuple[str, ...], values: Any) -> None:
+    assert parsed(*words) == (None if values is None else {**NOTHING, **values})
+
+
+def test_options_end_at_the_first_word_where_a_command_follows() -> None:
+    found = parameters.parameters_of(sample)
+    assert found is not None
+    assert parameters.options(found, ["--new", "a", "--new"], interspersed=False) == ({"new": [""]}, ["a", "--new"])
+    assert parameters.options(found, ["--new", "--", "a"], interspersed=False) is None
+
+
+def plain(call: Any, name: str = "x") -> None:
+    """Was declared for Typer alone."""
+
+
+def keyword(call: Any, *, name: str = parameters.option("x", "--name")) -> None:
+    """Has a parameter that Typer alone can give."""
+
+
+def test_what_was_declared_for_typer_alone_is_not_read() -> None:
+    assert parameters.parameters_of(plain) is None
+    assert parameters.parameters_of(keyword) is None
+    found = parameters.parameters_of(sample)
+    assert found is not None
+    assert [(each.name, each.names, each.is_flag, each.is_list) for each in found] == [
+        ("name", (), False, False),
+        ("rest", (), False, True),
+        ("count", ("-n", "--count"), False, False),
+        ("limit", ("--limit",), False, False),
+        ("many", ("--many",), False, True),
+        ("new", ("--new",), True, False),
+    ]
+
+
+# -- completion --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("beam send", ["beam", "send"]),
+        ("beam send ", ["beam", "send", ""]),
+        ("beam 'a b", ["beam", "a b"]),
+        ('beam "a b ', ["beam", "a b "]),
+        ("beam a\\", ["beam", "a"]),
+        ("", []),
+        ("beam 'a\" b", ["beam", 'a" b']),
+    ],
+)
+def test_an_unfinished_line_has_words_too(line: str, words: list[str]) -> None:
+    assert completion._split(line) == words
+
+
+def test_what_fails_while_one_types_is_nothing() -> None:
+    def fail(error: Exception) -> Any:
+        def look() -> Any:
+            raise error
+
+        return look
+
+    assert completion._quietly(lambda: iter("ab")) == ["a", "b"]
+    assert completion._quietly(fail(BeamError("x"))) == completion._quietly(fail(OSError())) == []
+    with pytest.raises(ValueError, match="x"):
+        completion._quietly(fail(ValueError("x")))
