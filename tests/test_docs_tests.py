@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.markdown import rows
 
 TESTS = Path(__file__).parent
@@ -20,6 +22,7 @@ def marked() -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 def test_every_file_with_tests_that_make_test_leaves_out_is_named_with_what_runs_them() -> None:
     named = {(row[0].strip("`"), row[1]) for row in rows(PAGE.partition("<!-- left out -->")[2])}
     assert sorted(marked() - named) == [], "docs/tests.md has no row for these"

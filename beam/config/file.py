@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _KEYS = ("defaults", "agents", "limits", "policy", "notify", "env_profiles", "disable", "allow_fs")  # of every file
 ENV_PROFILES = "env_profiles"
 _LARGEST_FILE = 1 << 20
-_MOMENT_S = 0.2
+_MOMENT_S = 0.05
 
 
 class ConfigFile(Struct, frozen=True, kw_only=True):

@@ -107,6 +107,7 @@ def test_a_session_that_is_gone_is_lost() -> None:
     assert isinstance(over, Over) and over.verdict.session == "lost"
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary() | st.sampled_from([b'{"frame":"answer"}', b'{"frame":"result"}', b"[]", b'{"frame":1}'])))
 def test_no_line_raises(lines: list[bytes]) -> None:
     link = opened()

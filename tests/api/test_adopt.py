@@ -16,6 +16,7 @@ def copied(source: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_holes_of_a_file_take_no_room_in_its_copy(tmp_path: Path) -> None:
     source = tmp_path / "agent"
     source.mkdir()

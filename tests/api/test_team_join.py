@@ -202,6 +202,7 @@ def other_process(crew: Crew, *, start: int | None, pid: object = None, agent: s
     return {"name": "ann", "agentId": "ann@crew", "beam": told}
 
 
+@pytest.mark.slow
 def test_an_agent_is_in_one_team_at_a_time(crew: Crew) -> None:
     (crew.home / "teams/broken").mkdir()
     (crew.home / "teams/broken/config.json").write_text("junk")

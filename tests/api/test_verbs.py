@@ -298,6 +298,7 @@ def test_the_agents_of_a_moved_folder_are_adopted_in_its_new_place(
     assert moved.adoptable() == []
 
 
+@pytest.mark.slow
 def test_a_folder_is_trusted_as_it_was_shown_and_no_longer(beam: Beam, environ: dict[str, str]) -> None:
     careful = Beam(cwd=beam.home.project, environ=environ)
     (beam.home.project / "beam.yaml").write_text(CONFIG + "  sh: {command: [sh, -c, ls]}\n")

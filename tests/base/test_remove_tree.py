@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from beam.base import files
 
 
@@ -21,6 +23,7 @@ def nested(top: Path, depth: int) -> None:
     os.close(inner)
 
 
+@pytest.mark.slow
 def test_folders_of_any_depth_are_removed_and_no_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()

@@ -67,6 +67,7 @@ def test_threads_that_use_a_type_for_the_first_time_at_once_do_not_crash_the_pro
     assert (done.returncode, done.stdout) == (0, "whole\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_no_module_has_msgspec_use_a_type_by_itself() -> None:
     found = []
     for path in sorted(ROOT.rglob("*.py")):

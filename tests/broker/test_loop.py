@@ -220,6 +220,7 @@ def test_an_agent_without_lanes_costs_one_look_until_it_has_one(tmp_path: Path) 
     assert found == [[], [], [lane]]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of changes")
 def test_a_broker_that_has_nothing_to_do_asks_to_be_told_of_each_directory_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

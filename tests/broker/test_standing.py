@@ -108,6 +108,7 @@ def test_another_folder_where_the_trusted_one_was_is_said(root: Root) -> None:
     assert refusal == "another folder is where the one that you trusted was: beam.yaml has a run 'make'"
 
 
+@pytest.mark.slow
 def test_more_than_can_be_looked_through_is_refused_also_after_trust(root: Root) -> None:
     with (root.base / ".env").open("wb") as file:
         file.truncate(8 << 30)

@@ -54,6 +54,7 @@ def test_whole_lines_of_a_stream_stay_and_the_last_one_is_shown_until_it_ends(sh
     assert shown.live(102.0, 80) == ["… 2s"]
 
 
+@pytest.mark.slow
 def test_a_line_that_goes_on_for_megabytes_is_shown_at_its_end_and_printed_whole(shown: Transcript) -> None:
     size = 20_000
     for number in range(size):

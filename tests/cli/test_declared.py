@@ -9,6 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.cli.test_help import FOUND
 from tests.support import made
 
@@ -44,6 +46,7 @@ def test_each_parameter_is_what_it_was() -> None:
     assert DECLARED.read_text().splitlines() == fresh.splitlines(), "declared.txt is not current: make docs"
 
 
+@pytest.mark.slow
 def test_the_help_of_each_command_is_in_the_page_of_commands() -> None:
     page = PAGE.partition("<!-- made: cli -->")[2].partition("<!-- /made -->")[0]
     assert page.strip().splitlines() == made.cli().strip().splitlines(), "cli.md is not current: make docs"

@@ -98,6 +98,7 @@ def test_what_to_type_instead_names_commands_of_beam() -> None:
             assert not words or words[0] in ("has",) or commands.intersection(named), text
 
 
+@pytest.mark.slow
 def test_what_the_page_for_people_of_other_tools_says_is_taken_by_beam(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text()
     told = [line for row in rows(page) for line in re.findall(r"`([^`]*\bbeam [^`]*)`", row[1])]

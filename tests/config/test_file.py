@@ -244,10 +244,10 @@ def test_an_empty_file_is_one_without_settings(tmp_path: Path, monkeypatch: pyte
     now = path.stat().st_mtime
     pauses: list[float] = []
     monkeypatch.setattr("beam.config.file.time.sleep", pauses.append)
-    monkeypatch.setattr("beam.config.file.time.time", lambda: now + 0.1 * len(pauses))
+    monkeypatch.setattr("beam.config.file.time.time", lambda: now + 0.02 * len(pauses))
     read = file.read(path, adapters=ADAPTERS)
     assert read is not None and not read.agents
-    assert len(pauses) == 2, "it is waited for during a fifth of a second"
+    assert len(pauses) == 3, "it is waited for during a twentieth of a second"
     os.utime(path, (now - 1, now - 1))
     assert file.read(path, adapters=ADAPTERS) is not None
-    assert len(pauses) == 2
+    assert len(pauses) == 3

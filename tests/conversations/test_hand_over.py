@@ -104,6 +104,7 @@ def test_what_was_imported_of_an_adopted_session_is_part_of_it() -> None:
     assert "|     an early answer" in lines and "|     a later answer" in lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "most"), [("recent", 17_000), ("full", 83_000), ("summary", 13_000)])
 def test_a_quote_is_limited_and_says_what_it_leaves_out(mode: ContextMode, most: int) -> None:
     found = [event for n in range(1, 400) for event in turn(n, f"prompt {n} " + "ä" * 3000, "ö" * 9000)]

@@ -81,6 +81,7 @@ def test_the_file_is_private_and_has_no_name(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_after_its_close_nothing_is_delivered_and_no_descriptor_is_left(tmp_path: Path) -> None:
     async def main() -> list[bytes]:
         gc.collect()  # what earlier tests left open

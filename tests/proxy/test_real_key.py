@@ -62,6 +62,7 @@ def test_a_key_in_the_query_is_replaced_and_nothing_else_of_it(path: str, with_k
     assert real_key.path_with(None, path) == path
 
 
+@pytest.mark.slow
 @given(before=st.binary(max_size=20), after=st.binary(max_size=20), cuts=st.lists(st.integers(0, 60), max_size=6))
 def test_a_key_that_an_answer_quotes_in_any_pieces_is_taken_out(before: bytes, after: bytes, cuts: list[int]) -> None:
     data = before + KEY.encode() + after

@@ -58,6 +58,7 @@ def test_make_test_has_a_warm_turn_decisions_and_an_interrupt_of_every_cli_with_
         assert _quick(module, f"test_{name}") == ([column.id] if name in EVERY_PROTOCOL else []), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cli", MAIN_CLIS)
 def test_make_test_has_what_a_turn_can_come_to_with_the_main_clis(cli: str) -> None:
     for what, test in MAIN_CLIS[cli].items():

@@ -63,6 +63,7 @@ def test_what_is_no_rule_is_refused_with_what_was_meant(text: str, hint: str) ->
     assert hint in error.value.hint
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30) | st.text("BashEdit()*/ ~.:;", max_size=20))
 def test_any_text_is_a_rule_or_refused(text: str) -> None:
     try:

@@ -113,6 +113,7 @@ def test_what_is_in_doubt_is_not_split(command: str) -> None:
     assert found is None or command == "git status; "
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(PLAIN | st.text("ab '\"$;|&\\(", max_size=5), min_size=1, max_size=4), min_size=1, max_size=3))
 def test_quoted_words_come_back_as_they_were(commands: list[list[str]]) -> None:
     written = " && ".join(shlex.join(["run", *words]) for words in commands)

@@ -135,6 +135,7 @@ def test_a_task_that_waits_or_is_taken_or_done_can_not_be_claimed(team: TeamFile
     assert (team.tasks()["2"].owner, team.tasks()["2"].status) == (None, "pending")
 
 
+@pytest.mark.slow
 def test_half_of_a_file_is_read_again_and_counts_as_a_task_that_is_not_done(team: TeamFiles) -> None:
     team.add_task("a")
     team.add_task("b", after=["1"])
