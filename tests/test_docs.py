@@ -132,6 +132,7 @@ def test_every_class_of_a_failed_turn_is_in_the_page_for_troubles() -> None:
     assert [each for each in Class if each not in own_codes and f"`{each}`" not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", PAGES, ids=lambda file: file.name)
 def test_each_command_of_a_page_is_taken_by_beam(file: Path, tmp_path: Path) -> None:
     assert refused(shell_lines(file.read_text()), tmp_path) == []

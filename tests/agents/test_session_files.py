@@ -91,6 +91,7 @@ def test_what_is_no_record_has_no_events_and_raises_nothing(cli: str, line: byte
     assert list(reader.read(line)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", RECORDINGS, ids=cli_of)
 def test_values_of_the_wrong_kind_raise_nothing(recording: Path) -> None:
     lines = recording.read_bytes().splitlines() if recording.suffix == ".jsonl" else [recording.read_bytes()]

@@ -99,6 +99,7 @@ def test_each_recorded_turn_ends_as_the_agent_said_and_nothing_in_it_is_unknown(
     assert began == (not any(isinstance(step, Broken) for step in played.talk.steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=NAMES)
 def test_any_split_of_the_bytes_gives_the_same_steps(path: Path) -> None:
     steps = Played(path, whole).talk.steps

@@ -60,6 +60,7 @@ def deviations(frames: list[tuple[str, Frame]], way: str) -> Iterator[str]:
             yield f"{method}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS, ids=NAMES)
 def test_the_recorded_frames_of_each_agent_are_of_the_protocol(path: Path) -> None:
     known = DEVIATIONS.get(path.parent.name.partition("-")[0], set())

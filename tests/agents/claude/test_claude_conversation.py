@@ -536,6 +536,7 @@ def test_a_request_of_a_wrong_shape_is_denied_and_counts_as_claudes_own_denial(r
     assert over(talk).verdict.status is Status.DENIED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "frame",
     [
