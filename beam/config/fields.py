@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, get_args, get_origin
 
@@ -234,9 +235,12 @@ def _choices(type_: object) -> tuple[str, ...]:
 
 def _in_words(error: msgspec.ValidationError) -> str:
     text = str(error).replace(" | null", "").partition(" - at ")[0]
-    for type_, words in _TYPES_IN_WORDS.items():
-        text = text.replace(f"`{type_}`", words)
+    text = re.sub("`([^`]*)`", lambda found: " or ".join(_words_of(type_) for type_ in found[1].split(" | ")), text)
     return text[:1].lower() + text[1:]
+
+
+def _words_of(type_: str) -> str:
+    return _TYPES_IN_WORDS.get(type_, f"`{type_}`")
 
 
 _TYPES_IN_WORDS = {
