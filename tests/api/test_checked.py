@@ -1,0 +1,256 @@
+"""What doctor says of an agent's CLI, and of a journal; no CLI is started."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beam.agents import registry
+from beam.api import doctor
+from beam.api.doctor import Check, checks
+from beam.api.verify import damage
+from beam.model import events
+from tests.support.context import Root
+from tests.support.journals import closed, finished, record, started
+
+CONFIG = (
+    "agents:\n  coder: {adapter: claude}\n  gone: {adapter: codex}\n  box: {mailbox: true}\n  odd: {adapter: amp}\n"
+)
+
+
+@pytest.fixture
+def root(root: Root, monkeypatch: pytest.MonkeyPatch) -> Root:
+    """`claude` is installed, and says that it is the version that beam was tested with."""
+    tools = root.base.parent / "tools"
+    tools.mkdir()
+    (tools / "claude").touch(0o755)
+    root.environ["PATH"] = str(tools)
+    (root.base / "beam.yaml").write_text(CONFIG)
+    monkeypatch.setattr(doctor, "_version", lambda executable, argv, context: newest("claude"))
+    monkeypatch.setattr(doctor, "held_by", lambda card: "")
+    root.reload()
+    return root
+
+
+def newest(name: str) -> str:
+    return registry.adapter(name).card.versions[-1]
+
+
+def agent(root: Root, name: str, **options: bool) -> Check:
+    (found,) = [check for check in checks(root.context, **options) if check.what == f"agent {name}"]
+    return found
+
+
+def test_an_agent_whose_cli_is_here_is_told_with_its_version_and_mode(root: Root) -> None:
+    where = f"{root.environ['PATH']}/claude {newest('claude')}"
+    assert agent(root, "coder") == Check(what="agent coder", result="ok", detail=f"{where}; {MODE}")
+
+
+MODE = "exec mode"
+
+
+@pytest.mark.parametrize(
+    ("version", "held", "result", "more"),
+    [
+        ("0.0.1", "", "note", True),
+        ("", "", "ok", False),
+        (None, "Landlock", "ok", False),
+    ],
+)
+def test_what_is_odd_about_a_cli_is_a_note(
+    version: str | None, held: str, result: str, more: bool, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = newest("claude") if version is None else version
+    monkeypatch.setattr(doctor, "_version", lambda *_: told)
+    monkeypatch.setattr(doctor, "held_by", lambda card: held)
+    monkeypatch.setattr(doctor, "untested", lambda version, versions: "it is old" if more else "")
+    monkeypatch.setattr(doctor, "broken", lambda version, known: "it hangs" if more else "")
+    found = agent(root, "coder")
+    parts = [f"{root.environ['PATH']}/claude {told}".rstrip(), MODE]
+    parts += [f"below full access: {held}"] if held else []
+    parts += ["it is old", "its protocol is broken in this version: it hangs"] if more else []
+    assert found == Check(what="agent coder", result=result, detail="; ".join(parts))  # type: ignore[arg-type]
+
+
+def test_agents_without_a_cli_are_told_by_what_they_are(root: Root) -> None:
+    assert agent(root, "box") == Check(what="agent box", result="ok", detail=registry.adapter("mailbox").card.summary)
+    missing = agent(root, "gone")
+    assert missing.result == "bad" and "codex" in missing.detail and "npm install" in missing.detail
+    assert agent(root, "gemini").result == "note"
+    odd = agent(root, "odd")
+    assert odd == Check(
+        what="agent odd", result="note", detail=f"unverified: {registry.adapter('amp').card.unverified}"
+    )
+
+
+def test_unverified_clis_are_one_line_or_one_each(root: Root) -> None:
+    (folded,) = [check for check in checks(root.context) if check.what == "unverified"]
+    assert folded.result == "note"
+    assert folded.detail.startswith("beam was never seen to run amp, ")
+    assert folded.detail.endswith("; beam doctor --all says how to use each")
+    whole = [check.what for check in checks(root.context, every=True)]
+    assert "unverified" not in whole and "agent crush" in whole
+
+
+def test_a_root_its_journals_and_its_last_errors_are_told(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = root.context.home.root
+    first = next(checks(root.context))
+    assert first == Check(what="root", result="note", detail=f"{where} does not exist yet; the first message makes it")
+    record(root, "box", started(), finished(status="failed", reason="why", exit_code=1), closed())
+    record(root, "box", started(message_id="l"), lane="aaaa")
+    monkeypatch.setattr(doctor, "check", lambda home, environ: ["odd"])
+    monkeypatch.setattr(doctor.ownership, "filesystem_of", lambda path, mounts: "")
+    found = list(checks(root.context))
+    assert found[:4] == [
+        Check(what="root", result="ok", detail=f"{where} (unknown file system)"),
+        Check(what="root", result="note", detail="odd"),
+        Check(what="journal box", result="ok", detail="whole"),
+        Check(what="journal box (once aaaa)", result="ok", detail="whole"),
+    ]
+    assert found[-1] == Check(what="error box", result="note", detail="2023-11-14 22:13:20 UTC failed: why [m-1]")
+    monkeypatch.setattr(doctor.ownership, "filesystem_of", lambda path, mounts: "ext4")
+    assert next(checks(root.context)).detail == f"{where} (ext4)"
+
+
+def test_what_is_not_declared_any_more_is_told_how_to_remove(root: Root) -> None:
+    root.place("left")
+    note = "it is not declared any more, and its files are kept; beam agent rm --purge left removes them"
+    assert agent(root, "left") == Check(what="agent left", result="note", detail=note)
+
+
+def test_an_untrusted_agent_and_one_that_is_switched_off_are_notes(root: Root) -> None:
+    root.environ.pop("BEAM_TRUST")
+    (root.base / "beam.yaml").write_text(
+        "agents:\n  sh: {command: [cat]}\n  off: {adapter: gemini}\ndisable: [gemini]\n"
+    )
+    root.reload()
+    assert agent(root, "sh") == Check(
+        what="agent sh", result="note", detail="not trusted: beam.yaml has sh run 'cat'; beam trust"
+    )
+    off = agent(root, "off")
+    assert off.result == "note" and "switched off" in off.detail and "; " in off.detail
+
+
+@pytest.mark.parametrize(
+    ("face", "by_name", "text"),
+    [
+        ("dialogue", (), "dialogue mode"),
+        ("exec", ("dialogue",), "exec mode"),
+        ("exec", (), "exec mode (beam has no dialogue mode for it)"),
+        ("terminal", (), "terminal mode (beam has no dialogue and no exec mode for it)"),
+        ("mailbox", (), "mailbox mode"),
+    ],
+)
+def test_why_no_better_mode_is_used_is_said(
+    face: str, by_name: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "face_of", lambda adapter, via: face)
+    adapter: Any = SimpleNamespace(card=SimpleNamespace(by_name=by_name))
+    assert doctor._face(adapter) == text
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "version"), [(" 1.0\nmore", "2.0", "1.0"), ("\n", "2.0\n3.0", "2.0"), ("", "", "")]
+)
+def test_a_version_is_asked_for_outside_the_folder(
+    out: str, err: str, version: str, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    given: list[Any] = []
+
+    def run(argv: list[str], **options: Any) -> Any:
+        given.append((argv, options))
+        return SimpleNamespace(stdout=out, stderr=err)
+
+    monkeypatch.setattr(doctor.subprocess, "run", run)
+    assert doctor._version("/bin/x", ("--version",), root.context) == version
+    assert doctor._version("/bin/x", (), root.context) == "" and len(given) == 1
+    argv, options = given[0]
+    env = options.pop("env")
+    assert argv == ["/bin/x", "--version"] and env["PATH"] == root.environ["PATH"]
+    assert options == {
+        "cwd": "/",
+        "capture_output": True,
+        "timeout": 20,
+        "check": False,
+        "stdin": -3,
+        "text": True,
+        "errors": "replace",
+    }
+
+
+@pytest.mark.parametrize("error", [OSError("no"), subprocess.TimeoutExpired("x", 20)])
+def test_a_cli_that_does_not_say_its_version_is_said_not_to(
+    error: Exception, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+
+    def run(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(doctor.subprocess, "run", run)
+    assert doctor._version("/bin/x", ("-v",), root.context) == f"(does not say its version: {error})"
+
+
+# -- journals ----------------------------------------------------------------------------------------------------------
+
+
+def journal(root: Root) -> Any:
+    """Two segments of a journal."""
+    (root.base / "beam.yaml").write_text("agents:\n  box: {mailbox: true}\nlimits: {segment_bytes: 1}\n")
+    root.reload()
+    for turn in (1, 2):
+        record(root, "box", started(turn), finished(turn), closed(turn))
+        lease = root.hold("box")
+        lease.log.journal.rotate_if_due()
+        lease.close()
+    return root.place("box").journal
+
+
+def test_a_whole_journal_of_several_segments_has_no_damage(root: Root) -> None:
+    found = journal(root)
+    assert len(list(found.glob("*.jsonl"))) >= 2 and damage(found) == []
+    assert damage(found / "none") == []
+
+
+def test_a_line_that_was_changed_is_named(root: Root) -> None:
+    found = journal(root)
+    first, *_ = sorted(found.glob("*.jsonl"))
+    lines = first.read_bytes().split(b"\n")
+    lines[1] = lines[1].replace(b"command", b"commanD")
+    first.write_bytes(b"\n".join(lines))
+    said = damage(found)
+    assert said == [f"{first}:2: not what was written there: the hash is another"]
+
+
+def test_each_line_that_is_none_is_named(root: Root) -> None:
+    found = journal(root)
+    first, *_ = sorted(found.glob("*.jsonl"))
+    lines = first.read_bytes().split(b"\n")
+    lines[1] = b"junk"
+    lines[2] = b'{"v":99}'
+    first.write_bytes(b"\n".join(lines))
+    said = damage(found)
+    assert [line.partition(": ")[0] for line in said[1:3]] == [f"{first}:2", f"{first}:3"]
+
+
+def test_a_segment_that_was_cut_short_is_seen_in_the_next_one(root: Root) -> None:
+    found = journal(root)
+    first, second, *_ = sorted(found.glob("*.jsonl"))
+    lines = first.read_bytes().splitlines(keepends=True)
+    first.write_bytes(b"".join(lines[:-1]))
+    said = damage(found)
+    assert f"{second}:1: it follows another segment than {first.name}, or that one was cut short" in said
+    assert any(line.startswith(f"{second}:1: its snapshot says seq ") for line in said)
+
+
+def test_a_notice_covers_what_a_crash_left(root: Root) -> None:
+    record(root, "box", started())
+    (segment,) = root.place("box").journal.glob("*.jsonl")
+    with segment.open("ab") as file:
+        file.write(b'{"type":"torn')
+    record(root, "box", events.Notice(text="after"))
+    assert damage(root.place("box").journal) == []
