@@ -7,7 +7,9 @@ wherever it reads, writes or sleeps. No time passes but where everything waits f
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
+import sys
 import threading
 import traceback
 from collections import deque
@@ -21,10 +23,11 @@ from beam.base.clock import SystemClock
 from beam.process import spawn, tree
 from beam.process.lines import Tail
 from beam.process.pipes import Output
-from tests.support import lines
+from tests.support import lines, tui
 
 _FIRST_PID = 2**22 + 1  # over all that the kernel gives
 TICKS = 7
+_WRITE_S = 0.0001
 T = TypeVar("T")
 
 
@@ -42,6 +45,7 @@ class Streams:
         self.stdout = Stream(child, child.output.feed)
         self.stderr = Stream(child, child.wrote_error)
         self.sleep = child.sleep
+        self.child = child
 
 
 Program = Callable[[Streams], object]
@@ -84,6 +88,9 @@ class Child:
         self._memory = memory
         self._loop = asyncio.get_running_loop()
         self._in: deque[bytes | None] = deque()  # null: the end
+        self._timer: asyncio.TimerHandle | None = None
+        self._signal = "SIGTERM"
+        self.is_raw = False
         self._is_closed = self._is_killed = self._waits_for_input = False
         self._over: asyncio.Future[spawn.Ended] = self._loop.create_future()
         self._program, self._argv, self._cwd = memory.program(argv), argv, cwd
@@ -123,9 +130,17 @@ class Child:
             return
         self._is_killed = True
         if self._thread is None:
-            self._ended(spawn.Ended(signal="SIGTERM"))
+            self._ended(spawn.Ended(signal=self._signal))
         else:
             self._loop.call_soon(self._resume)
+
+    def kill(self) -> None:
+        """What a SIGKILL from elsewhere does."""
+        self._signal = "SIGKILL"
+        self.end(0)
+
+    def reads_keys(self) -> bool:
+        return self.is_raw and not self._over.done()
 
     async def wait(self) -> spawn.Ended:
         return await asyncio.shield(self._over)
@@ -134,6 +149,8 @@ class Child:
         self._in.append(data)
         if self._waits_for_input:
             self._waits_for_input = False
+            if self._timer is not None:
+                self._timer.cancel()
             self._loop.call_soon(self._resume)
 
     def _resume(self) -> None:
@@ -167,20 +184,35 @@ class Child:
         if rest:
             yield rest.decode()
 
-    def _ask_for_input(self) -> None:
+    def take(self, timeout: float | None) -> bytes:
+        """What is typed next; nothing once it takes longer."""
+        if not self._in:
+            self._wait(lambda: self._ask_for_input(timeout))
+        data = self._in.popleft() if self._in else b""
+        return data or b""
+
+    def _ask_for_input(self, timeout: float | None = None) -> None:
         self._waits_for_input = True
-        if self._in:
-            self._put(self._in.pop())
+        if timeout is not None:
+            self._timer = self._loop.call_later(timeout, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        if self._waits_for_input:
+            self._waits_for_input = False
+            self._resume()
 
     def say(self, feed: Callable[[bytes], None], data: bytes) -> None:
         def deliver() -> None:
             feed(data)
-            self._loop.call_soon(self._resume)
+            self._loop.call_later(_WRITE_S, self._resume)
 
         self._wait(deliver)
 
     def sleep(self, seconds: float) -> None:
         self._wait(lambda: self._loop.call_later(seconds, self._resume))
+
+    def monotonic(self) -> float:
+        return self._loop.time()
 
     def wrote_error(self, data: bytes) -> None:
         self._tail.feed(data)
@@ -201,7 +233,7 @@ class Child:
             streams.stderr.write(traceback.format_exc())
             ended = spawn.Ended(code=1)
         except Killed:
-            ended = spawn.Ended(signal="SIGTERM")
+            ended = spawn.Ended(signal=self._signal)
         with suppress(Killed):
             streams.stdout.flush()
             streams.stderr.flush()
@@ -248,6 +280,53 @@ def cat(streams: Streams) -> None:
     streams.stdout.flush()
 
 
+def wait(streams: Streams) -> None:
+    """Waits as long as its argument says."""
+    streams.sleep(float(streams.argv[1]))
+
+
+def python(streams: Streams) -> None:
+    """Runs the program of `python -c`, which may print, sleep and exit."""
+
+    def out(*words: object, file: object = None, flush: bool = False) -> None:
+        stream = streams.stderr if file is streams.stderr else streams.stdout
+        stream.write(" ".join(map(str, words)) + "\n")
+        stream.flush()
+
+    ours = {"sys": streams, "time": streams}
+    builtins = vars(__import__("builtins")) | {"print": out, "__import__": lambda name, *_: ours[name]}
+    exec(streams.argv[2], {"__builtins__": builtins})
+
+
+class Console(tui.Console):
+    """A terminal in memory."""
+
+    def __init__(self, streams: Streams) -> None:
+        self._child = streams.child
+        self.cwd = streams.cwd
+        self.sleep = streams.sleep  # type: ignore[assignment]
+        self.monotonic = streams.child.monotonic  # type: ignore[assignment]
+
+    def read(self, timeout: float | None) -> bytes:
+        return self._child.take(timeout)
+
+    def write(self, data: bytes) -> None:
+        self._child.say(self._child.output.feed, data)
+
+    def leave(self, code: int) -> None:
+        raise SystemExit(code)
+
+    def run(self, manner: str) -> None:
+        self._child.is_raw = True
+        tui.Tui(manner, self).run()
+        self._child.is_raw = False
+
+
+def agent_on_a_terminal(streams: Streams) -> None:
+    """The agent of `tui`."""
+    tui.run(streams.argv[streams.argv.index(tui.__file__) + 1], Console(streams))
+
+
 def agent_of_lines(streams: Streams) -> None:
     """The agent of `lines`."""
     program = lines.Program(
@@ -266,11 +345,11 @@ class Memory:
     with; `children` are those that were started, `given` with what."""
 
     def __init__(self) -> None:
-        self.programs: dict[str, Program] = {"cat": cat}
+        self.programs: dict[str, Program] = {"cat": cat, "sleep": wait, f"{sys.executable} -c": python}
         self.children: list[Child] = []
         self.given: list[dict[str, Any]] = []
         self.alive = set[int]()
-        self._start_ticks = tree.start_ticks
+        self._start_ticks, self._kill = tree.start_ticks, os.kill
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def next_pid(self) -> int:
@@ -297,10 +376,28 @@ class Memory:
         self.given.append({"argv": tuple(argv), "line_bytes": line_bytes, "stderr_lines": stderr_lines, **given})
         return child
 
+    async def start_in_terminal(
+        self, argv: Sequence[str], *, on_data: Callable[[bytes], None], cwd: str, **given: Any
+    ) -> Child:
+        """As `spawn.start_in_terminal`; what else it is given is only kept."""
+        output = Output(lambda _: None, lambda: None, lambda: None, 1, on_data=on_data)
+        child = Child(self, argv, output, Tail(0), cwd)
+        self.children.append(child)
+        self.given.append({"argv": tuple(argv), "cwd": cwd, **given})
+        return child
+
+    def kill(self, pid: int, number: int) -> None:
+        """As `os.kill`, also of these."""
+        if pid < _FIRST_PID:
+            self._kill(pid, number)
+        elif number:
+            next(child for child in self.children if child.pid == pid).kill()
+
     def program(self, argv: Sequence[str]) -> Program:
         """The program that this command line starts."""
-        if argv[1:2] == (lines.__file__,):
-            return agent_of_lines
+        for file, found in ((lines.__file__, agent_of_lines), (tui.__file__, agent_on_a_terminal)):
+            if file in argv:
+                return found
         text = " ".join(argv)
         return next(program for words, program in self.programs.items() if text.startswith(words))
 
@@ -314,6 +411,8 @@ class Memory:
         """Puts itself in the place of processes."""
         monkeypatch.setattr(spawn, "start", self.start)
         monkeypatch.setattr(tree, "start_ticks", self.start_ticks)
+        monkeypatch.setattr(spawn, "start_in_terminal", self.start_in_terminal)
+        monkeypatch.setattr(os, "kill", self.kill)
         monkeypatch.setattr(SystemClock, "monotonic", lambda _: self.now())
         monkeypatch.setattr(asyncio, "run", self.run)
 
@@ -326,3 +425,8 @@ class Memory:
     def now(self) -> float:
         """The time of the loop."""
         return 0.0 if self._loop is None else self._loop.time()
+
+
+IN_MEMORY = [pytest.param(True, id="in memory"), pytest.param(False, id="process", marks=pytest.mark.acceptance)]
+PROCESS_ALONE = pytest.mark.parametrize("memory", IN_MEMORY[1:], indirect=True)
+MEMORY_ALONE = pytest.mark.parametrize("memory", IN_MEMORY[:1], indirect=True)

@@ -34,9 +34,47 @@ LOOKALIKE = (
 )
 
 
+class Console:
+    """The terminal, the clock and the folder of a process."""
+
+    cwd = "."
+    sleep = staticmethod(time.sleep)
+    monotonic = staticmethod(time.monotonic)
+
+    def read(self, timeout: float | None) -> bytes:
+        """What was typed; nothing if it takes longer."""
+        if timeout is not None and not select.select([0], [], [], timeout)[0]:
+            return b""
+        return os.read(0, 65536)
+
+    def write(self, data: bytes) -> None:
+        os.write(1, data)
+
+    def leave(self, code: int) -> None:
+        os._exit(code)
+
+    def run(self, manner: str) -> None:
+        """All of it, in raw mode."""
+        before = termios.tcgetattr(0)
+        tty.setraw(0)
+        try:
+            Tui(manner, self).run()
+        finally:
+            termios.tcsetattr(0, termios.TCSANOW, before)
+
+
+def run(manner: str, console: Console) -> None:
+    """The program, on this terminal."""
+    console.run(manner)
+    if manner == "parting":
+        console.sleep(0.5)
+        console.write(b"\r\nGo on with: tui --resume s-1\r\n")
+
+
 class Tui:
-    def __init__(self, manner: str) -> None:
+    def __init__(self, manner: str, console: Console) -> None:
         self.manner = manner
+        self.console = console
         self.log: list[str] = []
         self.typed = ""
         self.footer = "  ? for shortcuts"
@@ -49,25 +87,23 @@ class Tui:
         rows = [*self.log, *(dialog or (RULE, *composer, RULE, self.footer))]
         text = "\n".join(rows)
         out = f"\x1b[H\x1b[2J{text}".replace("\n", "\r\n")
-        os.write(1, out.encode())
+        self.console.write(out.encode())
 
     def read(self, timeout: float | None = None) -> str:
-        if timeout is not None and not select.select([0], [], [], timeout)[0]:
-            return ""
-        return os.read(0, 65536).decode()
+        return self.console.read(timeout).decode()
 
     def run(self) -> None:
         if self.manner == "alternate":
-            os.write(1, b"\x1b[?1049h")
-        os.write(1, b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")
+            self.console.write(b"\x1b[?1049h")
+        self.console.write(b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")
         if self.manner in ("setup", "hopeless"):
             self.begin()
         if self.manner == "welcome":
             self.draw("Choose how it shall look", "  dark", "  light")
-            time.sleep(8)
+            self.console.sleep(8)
         self.draw()
         if self.manner == "deaf":
-            time.sleep(600)
+            self.console.sleep(600)
         pending = ""
         while True:
             pending += self.read()
@@ -76,7 +112,7 @@ class Tui:
             if pending.startswith("\x1b[200~"):
                 text, _, pending = pending[6:].partition("\x1b[201~")
                 if self.manner == "late":
-                    time.sleep(3)
+                    self.console.sleep(3)
                 self.typed += text
             while pending:
                 key, pending = pending[0], pending[1:]
@@ -89,7 +125,7 @@ class Tui:
             self.draw()
 
     def begin(self) -> None:
-        asked = Path("asked")
+        asked = Path(self.console.cwd, "asked")
         is_asked = asked.exists()
         asked.touch()
         if is_asked and self.manner == "setup":
@@ -99,8 +135,8 @@ class Tui:
                 RULE, " Do you want to use this API key?", "", f" {first} 1. Yes", f" {second} 2. No (recommended)"
             )
             self.read()
-        os.write(1, b"\r\nError: timed out discarding buffered terminal input\r\n")
-        os._exit(1)
+        self.console.write(b"\r\nError: timed out discarding buffered terminal input\r\n")
+        self.console.leave(1)
 
     def enter(self) -> None:
         self.enters += 1
@@ -110,7 +146,7 @@ class Tui:
         self.log += ["❯ " + text.replace("\n", "\n  "), ""]
         self.footer = "  esc to interrupt"
         self.draw()
-        time.sleep(0.3)
+        self.console.sleep(0.3)
         getattr(self, self.manner, self.echo)(text)
         self.footer = "  ? for shortcuts"
 
@@ -120,60 +156,59 @@ class Tui:
     def pause(self, text: str) -> None:
         self.log.append("✻ Booping…")
         self.draw()
-        time.sleep(6)
+        self.console.sleep(6)
         self.log.pop()
         self.echo(text)
 
     def quiet(self, text: str) -> None:
         self.draw()
-        time.sleep(6)
+        self.console.sleep(6)
         self.echo(text)
 
     def lookalike(self, text: str) -> None:
         self.log += [f"● {LOOKALIKE[0]}", *(f"  {row}" for row in LOOKALIKE[1:])]
         self.draw()
-        time.sleep(3)
+        self.console.sleep(3)
         self.log.append("  the end")
 
     def repaint(self, text: str) -> None:
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
+        until = self.console.monotonic() + 3
+        while self.console.monotonic() < until:
             self.draw()
-            time.sleep(0.02)
+            self.console.sleep(0.02)
         self.echo(text)
 
     def blank(self, text: str) -> None:
-        os.write(1, b"\x1b[H\x1b[2J")
-        time.sleep(4)
+        self.console.write(b"\x1b[H\x1b[2J")
+        self.console.sleep(4)
         self.echo(text)
 
     def crawl(self, text: str) -> None:
         self.log.append("● one")
         for word in ("two", "three"):
             self.draw()
-            time.sleep(2)
+            self.console.sleep(2)
             self.log[-1] += f" {word}"
 
     def exit(self, text: str) -> None:
-        os.write(1, b"\r\nfatal: no such model\r\n")
-        os._exit(3)
+        self.console.write(b"\r\nfatal: no such model\r\n")
+        self.console.leave(3)
 
     def flood(self, text: str) -> None:
         line = b"\x1b[31mnoise\x1b[m " * 80 + b"\r\n"
-        until = time.monotonic() + 2.0
-        while time.monotonic() < until:
-            os.write(1, line * 64)
+        until = self.console.monotonic() + 2.0
+        while self.console.monotonic() < until:
+            self.console.write(line * 64)
         self.log = self.log[-4:]
         self.echo(text)
 
     def garbage(self, text: str) -> None:
-        os.write(
-            1,
+        self.console.write(
             b"\xff\xfe\xc3\x28\x1b[999999999;;;;m\x1bP+q\x1b]52;c;"
             + os.urandom(50_000).replace(b"\x1b", b"")
             + b"\x07",
         )
-        os.write(1, b"\x1b[>4;?m\x1b[?4m\x1b(B\x0f\x1b[m\x1b[r\x1b[4l\x1b[?6l\x1b[?7h")
+        self.console.write(b"\x1b[>4;?m\x1b[?4m\x1b(B\x0f\x1b[m\x1b[r\x1b[4l\x1b[?6l\x1b[?7h")
         self.echo(text)
 
     def ask(self, text: str) -> None:
@@ -181,7 +216,7 @@ class Tui:
         self.draw("  [ ] red", "  [x] green")
         while self.read() != "\x03":
             pass
-        os._exit(0)
+        self.console.leave(0)
 
     def permission(self, text: str) -> None:
         """It asks for each word of the text, until one of them is allowed always."""
@@ -227,17 +262,9 @@ class Tui:
 
     def fickle(self, text: str) -> None:
         self.draw(RULE, " Bash command", "", "   touch zz", "", " Do you want to proceed?", " ❯ 1. Yes", "   2. No")
-        time.sleep(4)
+        self.console.sleep(4)
         self.echo("it went on")
 
 
 if __name__ == "__main__":
-    before = termios.tcgetattr(0)
-    tty.setraw(0)
-    try:
-        Tui(sys.argv[1]).run()
-    finally:
-        termios.tcsetattr(0, termios.TCSANOW, before)
-    if sys.argv[1] == "parting":
-        time.sleep(0.5)
-        os.write(1, b"\r\nGo on with: tui --resume s-1\r\n")
+    run(sys.argv[1], Console())

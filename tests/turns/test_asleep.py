@@ -23,7 +23,7 @@ from beam.turns.stop import Stop
 from tests.support import tui
 from tests.support.turns import handle, services, turn_input
 
-pytestmark = pytest.mark.acceptance
+pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 SLEPT_S = 100.0
 PROGRAM = "import time\nfor n in range(4):\n    print(n, flush=True)\n    time.sleep(0.35)\n"
 

@@ -23,10 +23,11 @@ from beam.turns.cli_version import asked, last_seen, packaged
 from beam.turns.run import run
 from tests.support.context import FakeClock, Root
 from tests.support.lines import Lines
+from tests.support.memory import Memory, Streams
 from tests.support.turns import handle, services
-from tests.turns.dialogue.test_dialogue import Agent, Headless, Unready
+from tests.turns.dialogue.test_dialogue import Agent, Headless, Unready, leaves_with_3
 
-pytestmark = pytest.mark.acceptance
+# "memory": and as acceptance tests with real processes.
 
 ONE = Card(name="x", summary="", versions=("1.2.0",), faces={})
 BROKEN = (BrokenVersion(first="6.6.6", what="it asks nobody"),)
@@ -96,8 +97,21 @@ class Updated:
 
 
 @pytest.fixture
-def updated(tmp_path: Path) -> Updated:
-    return Updated(tmp_path)
+def updated(tmp_path: Path, memory: Memory | None) -> Updated:
+    updated = Updated(tmp_path)
+    if memory is not None:
+        memory.programs[str(updated.program)] = script
+        memory.programs["sh -c echo what; exit 3"] = leaves_with_3
+    return updated
+
+
+def script(streams: Streams) -> None:
+    """What `Updated.install` writes, as a shell would run it."""
+    _, calls, said = Path(streams.argv[0]).read_text().splitlines()
+    with Path(calls.removeprefix("pwd >> ").strip("'")).open("a") as file:
+        file.write(f"{streams.cwd}\n")
+    streams.stdout.write(said.removeprefix("echo ").strip("'") + "\n")
+    streams.stdout.flush()
 
 
 def test_an_untested_version_gets_its_protocol_after_the_handshake_and_is_named_once(updated: Updated) -> None:
@@ -196,6 +210,7 @@ def test_another_package_around_a_cli_says_nothing_of_it(tmp_path: Path, text: s
     assert packaged(str(program)) == "1.2.3"
 
 
+@pytest.mark.acceptance
 def test_a_program_that_never_says_its_version_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +221,7 @@ def test_a_program_that_never_says_its_version_is_ended_with_all_that_it_started
     assert not Path(f"/proc/{left.read_text().strip()}").exists()
 
 
+@pytest.mark.acceptance
 def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
     argv = ("/bin/sh", "-c", "i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done")
     assert asyncio.run(asked(argv, os.environ, "0" * 32)).splitlines() == [str(number) for number in range(20)]

@@ -19,7 +19,7 @@ from beam.model.outcome import Status
 from beam.turns.exec import run_turn
 from tests.support.turns import Recorded, handle, services, turn_input
 
-pytestmark = pytest.mark.acceptance
+pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 
 
 class Chat:

@@ -25,7 +25,7 @@ from beam.turns.keeper import ProcessKeeper
 from tests.support import tui
 from tests.support.turns import handle, services, turn_input
 
-pytestmark = pytest.mark.acceptance
+pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 
 
 class Face:

@@ -59,7 +59,7 @@ def told(root: Root, agent: str = "worker") -> list[str]:
     return [type(event).__name__ for event in root.events(agent)]
 
 
-@pytest.mark.acceptance
+@pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 def test_a_turn_writes_its_steps_in_their_order(root: Root) -> None:
     lease, order = ordered(root)
     finished = play(root, lease, order)
@@ -70,7 +70,7 @@ def test_a_turn_writes_its_steps_in_their_order(root: Root) -> None:
     assert not order.scratch.exists()
 
 
-@pytest.mark.acceptance
+@pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 @pytest.mark.parametrize("body", [events.TurnStarted, events.AgentStarted, events.PromptSent, events.TurnFinished])
 def test_a_journal_that_can_not_be_written_ends_the_turn_and_its_processes(
     root: Root, body: type[events.Event]

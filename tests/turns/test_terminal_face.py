@@ -23,9 +23,10 @@ from beam.turns import terminal
 from beam.turns.input import TurnInput
 from beam.turns.stop import Stop
 from tests.support import tui
+from tests.support.memory import PROCESS_ALONE
 from tests.support.turns import handle, services, turn_input
 
-pytestmark = pytest.mark.acceptance
+pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 
 
 class Face:
@@ -202,6 +203,7 @@ def test_an_agent_that_ends_so_again_is_crashed_with_its_last_words(tmp_path: Pa
     assert not played.has(events.PromptSent)
 
 
+@PROCESS_ALONE
 def test_a_flood_neither_blocks_nor_fills_the_memory(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     played = Played(Face("flood"), tmp_path)

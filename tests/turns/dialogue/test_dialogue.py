@@ -32,25 +32,17 @@ from beam.turns.keeper import ProcessKeeper
 from beam.turns.run import run
 from tests.support.context import Root
 from tests.support.lines import Lines, LinesLink
-from tests.support.memory import Memory, Streams
+from tests.support.memory import PROCESS_ALONE, Memory, Streams
 from tests.support.turns import Recorded, handle, services, turn_input
 
-IN_MEMORY = [pytest.param(True, id="in memory"), pytest.param(False, id="process", marks=pytest.mark.acceptance)]
 NO_RULES = Ruleset()
 
 
-@pytest.fixture(autouse=True, params=IN_MEMORY)
-def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Memory | None:
-    """Each test with an agent in memory, and with a real process."""
-    if not request.param:
-        return None
-    memory = Memory()
-    memory.install(monkeypatch)
-    memory.programs["sh -c echo what; exit 3"] = leaves_with_3
-    return memory
-
-
-PROCESS_ALONE = pytest.mark.parametrize("memory", IN_MEMORY[1:], indirect=True)
+@pytest.fixture(autouse=True)
+def _in_memory(memory: Memory | None) -> None:
+    """Each test with an agent in memory, and as acceptance test with a real process."""
+    if memory is not None:
+        memory.programs["sh -c echo what; exit 3"] = leaves_with_3
 
 
 def leaves_with_3(streams: Streams) -> None:
