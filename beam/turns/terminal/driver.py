@@ -65,7 +65,7 @@ async def run_turn(
             return verdict
     gone = lost(terminal.launch(input.turn, input.host), input.turn)
     if gone is not None:
-        engine.record(gone)
+        services.record(gone)
         face = structs.replace(face, input=input.in_new_session())
     verdict = await engine.run(TerminalTurn(face, engine))
     if verdict is None:
