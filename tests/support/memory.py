@@ -45,6 +45,7 @@ class Streams:
         self.stdout = Stream(child, child.output.feed)
         self.stderr = Stream(child, child.wrote_error)
         self.sleep = child.sleep
+        self.exit = sys.exit
         self.child = child
 
 
