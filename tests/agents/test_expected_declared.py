@@ -40,6 +40,25 @@ CALLS: list[tuple[str, Any]] = [
 ]
 
 
+# What a person set: nothing, keys, and addresses.
+_KEYS = ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE", "MISTRAL", "DEEPSEEK", "MOONSHOT", "KIMI", "CLINE", "COPILOT")
+_ENVIRON = {f"{name}_{word}": f"{name}-{word}" for name in _KEYS for word in ("API_KEY", "MODEL", "AUTH_TOKEN")}
+_ADDRESSES = {f"{name}_{word}": f"https://{name}.example/{word}" for name in _KEYS for word in ("BASE_URL", "API_BASE")}
+ROUTED: dict[str, tuple[dict[str, str], bool]] = {
+    "nothing": ({}, False),
+    "files": ({}, True),
+    "keys": (_ENVIRON, False),
+    "addresses": (_ENVIRON | _ADDRESSES, False),
+    "addresses and files": (_ENVIRON | _ADDRESSES, True),
+}
+
+
+def routed(env: Any, environ: dict[str, str], has_files: bool) -> Any:
+    """How the CLI's model calls are led through a proxy."""
+    files = env.fake_model_files(URL) if has_files and hasattr(env, "fake_model_files") else {}
+    return expected.told(env.model_route("http://127.0.0.1:9", environ, files))
+
+
 def found_in(module: str) -> Any:
     """The module, None if there is none."""
     try:
@@ -82,6 +101,8 @@ def declared(name: str) -> dict[str, Any]:
             for word in ("fake_model_env", "fake_model_files")
             if hasattr(env, word)
         }
+        if hasattr(env, "model_route"):
+            told["routes"] = {word: routed(env, *given) for word, given in ROUTED.items()}
         told["masks"] = expected.told(getattr(env, "masks", None))
     return told
 
