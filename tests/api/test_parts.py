@@ -1,0 +1,569 @@
+"""Diffs, proxies, notifications, the next mode, decisions, and agents that a program holds: without any process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from beam.agents import registry
+from beam.api import agents, deciding, diff, next_mode, notify, proxy
+from beam.api.deciding import Allow, Deciding, Deny
+from beam.api.diff import WorkTreeDiff
+from beam.api.keeping import Keeping
+from beam.api.next_mode import NextMode
+from beam.api.notify import TargetLine, TargetTried
+from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
+from beam.base.steps import Steps
+from beam.model import events
+from beam.model.message import ModelCalls, Options
+from beam.model.notification import Notification
+from beam.model.outcome import ModelCallCounts, Outcome, Status
+from beam.notify import spool
+from beam.notify.spool import Item, Tried
+from beam.proxy.budget import Budget
+from beam.proxy.options import ProxyOptions
+from beam.turns.choice import ASKS, KEPT, NOT_KEPT
+from tests.support.context import Root
+from tests.support.journals import record
+from tests.support.refused import refused
+
+TS = "2023-11-14T22:13:20.000000Z"
+
+
+# -- diffs -------------------------------------------------------------------------------------------------------------
+
+
+def tree(turn: int, tree: str | None = "t", *, folder: str = "/", reason: str = "") -> events.WorkTreeRecorded:
+    return events.WorkTreeRecorded(folder=folder, tree=tree, reason=reason, turn=turn, message_id=f"m-{turn}")
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was asked of git."""
+    did: list[Any] = []
+
+    class Tree:
+        async def take_beside(self, agent: str) -> str:
+            did.append(agent)
+            return "now"
+
+        async def compare(self, before: str, after: str) -> Any:
+            did.append((before, after))
+            return "changes"
+
+    def of(store: Path, folder: Path, environ: Any) -> Tree:
+        did.append((store.name, folder))
+        return Tree()
+
+    monkeypatch.setattr(diff, "WorkTree", SimpleNamespace(of=of))
+    return did
+
+
+def differs(root: Root, **given: Any) -> WorkTreeDiff:
+    return asyncio.run(diff.diff(root.context, root.place("worker"), **given))
+
+
+@pytest.mark.parametrize(
+    ("given", "turn"),
+    [({}, 4), ({"message_id": "m-2"}, 2), ({"turn": 1}, 1), ({"session": True}, 3)],
+)
+def test_a_work_tree_is_compared_with_what_it_was(
+    given: dict[str, Any], turn: int, root: Root, compared: list[Any]
+) -> None:
+    record(root, "worker", tree(1, "a"), tree(2, "b"), events.SessionStarted(session_id="s", turn=3, message_id="m-3"))
+    record(root, "worker", tree(3, "c"), tree(4, "d"))
+    found = differs(root, **given)
+    assert found == WorkTreeDiff(agent="worker", folder="/", turn=turn, ts=TS, changes="changes")  # type: ignore[arg-type]
+    assert compared == [("snapshots", Path("/")), "worker", (" abcd"[turn], "now")]
+
+
+def test_what_can_not_be_compared_is_said(root: Root, compared: list[Any]) -> None:
+    hint = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
+    with refused(NotFoundError, "no snapshot of the work tree was made for this agent", hint, subject="worker"):
+        differs(root)
+    record(root, "worker", tree(1, None, reason="it is large"), tree(2, folder="/nowhere/at/all"))
+    for given in ({"turn": 9}, {"message_id": "m-9"}):
+        with refused(NotFoundError, "no snapshot of the work tree was made in that turn", hint, subject="worker"):
+            differs(root, **given)
+    said = "no snapshot of the work tree was made then: it is large"
+    with refused(NotFoundError, said, "git diff", subject="worker"):
+        differs(root, turn=1)
+    with refused(UsageError, "/nowhere/at/all is gone, so nothing can be compared", subject="worker"):
+        differs(root, turn=2)
+    for given in ({"turn": 1}, {"session": True}):
+        with refused(UsageError, "a message's id says which turn is meant", "leave out --turn and --session"):
+            differs(root, message_id="m-1", **given)
+    with refused(UsageError, "--turn and --session don't go together"):
+        differs(root, turn=1, session=True)
+    assert compared == []
+
+
+# -- proxies -----------------------------------------------------------------------------------------------------------
+
+PLAIN: dict[str, Any] = {
+    **dict.fromkeys(("record", "replay", "fork_at", "max_tokens", "budget_usd", "key_fd", "places", "seen")),
+    **dict.fromkeys(("upstream", "fork_model", "agent", "token"), ""),
+    "fill": False,
+    "port": 0,
+}
+
+
+@pytest.fixture
+def proxies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What proxies were started with."""
+    found: list[Any] = []
+    monkeypatch.setattr(proxy, "ProxyProcess", lambda *args, **given: found.append((*args, given)))
+    monkeypatch.setattr(proxy, "masks_of", lambda agent: (f"masks of {agent}",))
+    monkeypatch.setattr(proxy, "all_masks", lambda: ("all masks",))
+    monkeypatch.setattr(proxy, "Recording", lambda path: SimpleNamespace(about=SimpleNamespace(agent="codex")))
+    return found
+
+
+def test_a_proxy_is_started_with_all_that_was_asked_for(proxies: list[Any], tmp_path: Path) -> None:
+    proxy.start({"A": "1"}, **{**PLAIN, "upstream": "http://m"})
+    options, environ, rest = proxies[0]
+    assert options == ProxyOptions(
+        upstream="http://m",
+        record="",
+        replay="",
+        fill=False,
+        fork_at=None,
+        fork_model="",
+        agent="",
+        port=0,
+        token="",
+        places={},
+        masks=("all masks",),  # type: ignore[arg-type]
+        budget=Budget(max_tokens=None, usd=None),
+    )
+    assert environ == {"A": "1"} and rest["key_fd"] is None and rest["served"]("x") is None
+    asked = {
+        "record": Path("r"),
+        "replay": Path("p"),
+        "upstream": "http://m",
+        "fill": True,
+        "fork_at": 2,
+        "fork_model": "fm",
+        "port": 5,
+        "max_tokens": 6,
+        "budget_usd": 7.0,
+        "token": "t",
+        "key_fd": 8,
+        "places": {"a": "b"},
+        "seen": print,
+    }
+    proxy.start({}, **{**PLAIN, **asked})
+    options, _, rest = proxies[1]
+    assert options == ProxyOptions(
+        upstream="http://m",
+        record=str(Path("r").absolute()),
+        replay=str(Path("p").absolute()),
+        fill=True,
+        fork_at=2,
+        fork_model="fm",
+        agent="codex",
+        port=5,
+        token="t",
+        places={"a": "b"},
+        masks=("masks of codex",),  # type: ignore[arg-type]
+        budget=Budget(max_tokens=6, usd=7.0),
+    )
+    assert rest == {"served": print, "key_fd": 8}
+    proxy.start({}, **{**PLAIN, "replay": Path("p"), "agent": "claude"})
+    assert (proxies[2][0].agent, proxies[2][0].masks) == ("claude", ("masks of claude",))
+
+
+def called(*paths: str) -> events.ModelCalled:
+    differences = [{"path": path} for path in paths]
+    return msgspec.convert({"type": "model.called", "differences": differences, **CALLED}, events.ModelCalled)
+
+
+CALLED: dict[str, Any] = {"n": 1, "step": "exact"}
+
+
+def test_two_runs_of_a_prompt_are_compared_by_where_they_differed() -> None:
+    given: list[Any] = []
+    first = Outcome(message_id="m-1", agent="a", turn=1, attempt=1, status=Status.COMPLETED)
+    counts = ModelCallCounts(exact=3)
+    second = Outcome(message_id="m-2", agent="a", turn=2, attempt=1, status=Status.COMPLETED, model_calls=counts)
+    calls = [called("/a", "/b"), called("/b")]
+
+    def send(agent: str, text: str, *, options: Options, seen: Any = None) -> Outcome:
+        given.append((agent, text, options))
+        if seen is None:
+            return first
+        for each in (*calls, events.Notice(text="x")):
+            seen(each)
+        return second
+
+    found = proxy.check(send, "a", "hi", upstream="http://m")
+    assert found == proxy.ProxyChecked(
+        first=first, second=second, counts=counts, calls=tuple(calls), places=(("/b", 2), ("/a", 1))
+    )
+    (agent, text, recorded), (_, _, replayed) = given
+    assert (agent, text) == ("a", "hi")
+    folder = recorded.model_calls.record
+    assert recorded == Options(once=True, model_calls=ModelCalls(record=folder, upstream="http://m"))
+    assert replayed == Options(once=True, model_calls=ModelCalls(replay=folder))
+    assert folder.endswith("/recording") and "/beam-doctor-" in folder and not Path(folder).parent.exists()
+    second = first
+    assert proxy.check(send, "a", "hi", upstream="").counts == ModelCallCounts()
+
+
+# -- notifications -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def told(root: Root) -> Root:
+    """Two targets of the folder, of which one has had notifications."""
+    (root.base / "beam.yaml").write_text(
+        "agents:\n  box: {mailbox: true}\nnotify:\n  - {command: [tell], on: [failed, ask], agents: [box]}\n"
+        "  - {webhook: 'https://hooks.example/x', on: [finished]}\n"
+    )
+    root.reload()
+    return root
+
+
+def given_up(root: Root, number: int, at: str, error: str) -> None:
+    target = notify._configured(root.context)[0][1]
+    notification = Notification(
+        id=f"turn-{number}", event="failed", at=at, agent="box", project=str(root.base), text="x"
+    )
+    spool.put(root.context.home.notify, target, notification)
+    (name,) = spool.waiting(root.context.home.notify)
+    item = spool.read(root.context.home.notify, name)
+    assert item is not None
+    if error:
+        spool.give_up(root.context.home.notify, name, msgspec.structs.replace(item, error=error))
+    else:
+        spool.mark_delivered(root.context.home.notify, name)
+
+
+def test_targets_are_listed_with_what_became_of_their_notifications(told: Root) -> None:
+    given_up(told, 1, "2026-01-02T00:00:00Z", "the last")
+    given_up(told, 2, "2026-01-01T00:00:00Z", "the first")
+    given_up(told, 3, "2026-01-03T00:00:00Z", "")
+    target = notify._configured(told.context)[0][1]
+    notification = Notification(id="w", event="failed", at=TS, agent="box", project="/p", text="x")
+    spool.put(told.context.home.notify, target, notification)
+    first, second = notify.listed(told.context)
+    assert first == TargetLine(
+        target=first.target,
+        origin="beam.yaml",
+        on=("failed", "ask"),
+        agents=("box",),
+        trusted=True,
+        waiting=1,
+        delivered=1,
+        given_up=2,
+        error="the last",
+    )
+    assert "tell" in first.target and "hooks.example" in second.target
+    assert (second.on, second.agents, second.waiting, second.delivered, second.given_up, second.error) == (
+        ("finished",), (), 0, 0, 0, "",
+    )  # fmt: skip
+    told.environ.pop("BEAM_TRUST")
+    assert [line.trusted for line in notify.listed(told.reload())] == [False, False]
+
+
+def test_each_target_is_tried_once(told: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def deliver_with(home: Any, environ: Any, log: int) -> Any:
+        def deliver(target: Any, item: Item) -> Tried:
+            given.append((home, environ, log, target.key, item))
+            return Tried(error="refused" if target.webhook else "")
+
+        return deliver
+
+    monkeypatch.setattr(notify, "deliver_with", deliver_with)
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(fileno=lambda: 7))
+    found = notify.try_targets(told.context, agent="ann")
+    names = [line.target for line in notify.listed(told.context)]
+    assert found == [TargetTried(target=names[0], error=""), TargetTried(target=names[1], error="refused")]
+    home, environ, log, key, item = given[0]
+    assert (home, environ, log) == (told.context.home, told.context.environ, 7)
+    assert item == Item(
+        target=key,
+        notification=Notification(
+            id=item.notification.id,
+            event="test",
+            at=TS,
+            agent="ann",
+            project=str(told.base),
+            text="this is a test of beam's notifications",
+        ),
+    )
+    assert item.notification.id.startswith("test-")
+    told.environ.pop("BEAM_TRUST")
+    errors = [each.error for each in notify.try_targets(told.reload(), agent="ann")]
+    assert errors == ["this folder is not trusted: beam trust"] * 2 and len(given) == 2
+
+
+def test_without_a_target_none_is_tried(root: Root) -> None:
+    hint = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
+    with refused(NotFoundError, "notify: is in no configuration", hint):
+        notify.try_targets(root.context, agent="ann")
+    assert notify.listed(root.context) == []
+
+
+# -- the next mode -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "runs", "unfit", "expected"),
+    [
+        ("adapter: claude", False, "", NextMode(face="exec", why=NOT_KEPT)),
+        ("adapter: claude", True, "", NextMode(face="dialogue", why=KEPT)),
+        ("adapter: claude", True, "it is broken", NextMode(face="exec", why="it is broken")),
+        ("adapter: claude, access: ask", True, "", NextMode(face="dialogue", why=ASKS)),
+        ("adapter: pi", True, "", NextMode(face="exec")),
+        ("mailbox: true", True, "", NextMode(face="mailbox")),
+        ("adapter: amp", True, "", NextMode(face="unverified")),
+    ],
+)
+def test_the_mode_of_the_next_message_is_told_with_the_reason(
+    settings: str, runs: bool, unfit: str, expected: NextMode, root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root.base / "beam.yaml").write_text(f"agents:\n  one: {{{settings}}}\n")
+    root.reload()
+    monkeypatch.setattr("beam.broker.registry.running", lambda home: object() if runs else None)
+    seen = SimpleNamespace(unfit=unfit)
+    monkeypatch.setattr("beam.turns.cli_version.last_seen", lambda *given: seen if unfit else None)
+    resolved = root.context.config.resolve("one")
+    status: Any = SimpleNamespace(kept=None)
+    adapter = registry.adapter(resolved.settings.adapter)
+    assert next_mode.next_mode(root.context, resolved, adapter, status) == expected
+    if expected.why == NOT_KEPT:
+        status = SimpleNamespace(kept=object())
+        assert next_mode.next_mode(root.context, resolved, adapter, status).why == KEPT
+
+
+def test_an_agent_is_listed_with_its_settings_or_what_is_wrong_with_them(root: Root) -> None:
+    (root.base / "beam.yaml").write_text(
+        "agents:\n  one: {adapter: pi, model: m, access: full, description: it}\n  amp: {adapter: amp}\n"
+    )
+    root.reload()
+    assert agents.agent_line(root.context, "one") == agents.AgentLine(
+        agent="one",
+        adapter="pi",
+        declared_in="beam.yaml",
+        face="exec",
+        model="m",
+        access="full",
+        installed=None,
+        description="it",
+    )
+    odd = agents.agent_line(root.context, "amp")
+    assert (odd.face, odd.description) == ("unverified", registry.adapter("amp").card.summary)
+    gone = agents.agent_line(root.context, "nobody")
+    assert gone.error and gone == agents.AgentLine(
+        agent="nobody", adapter="", declared_in="", face="", model=None, access=None, installed=None, error=gone.error
+    )
+    record(root, "box", events.SessionForked(session_id="s1", of="one", adapter="codex"))
+    shown = agents.agent_shown(root.context, "one")
+    assert (shown.fork, shown.cwd, shown.face, shown.installed, shown.untrusted) == (
+        None,
+        str(root.base),
+        "exec",
+        None,
+        None,
+    )
+    assert shown.environment == "that of the process that runs the turn, minus the deny list, plus env:"
+    assert agents._fork(root.place("box")) == "session s1 of one"
+    (segment,) = root.place("box").journal.glob("*.jsonl")
+    segment.write_bytes(b"junk\n")
+    assert agents._fork(root.place("box")) is None
+
+
+# -- decisions ---------------------------------------------------------------------------------------------------------
+
+
+class Decided:
+    """What was decided, and what was reported; `fails` raises for that verb and message."""
+
+    def __init__(self, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
+        self.did: list[Any] = []
+        self.reported: list[str] = []
+        self.fails: dict[Any, BeamError] = {}
+
+        def decide(context: Any, ask_id: str, verb: str, *, by: str, message: Any = None, **more: Any) -> Steps[str]:
+            yield 0.0
+            self.did.append((ask_id, verb, by, message, more))
+            if (verb, message) in self.fails:
+                raise self.fails[verb, message]
+            return "done"
+
+        monkeypatch.setattr(deciding, "decide", decide)
+
+    def run(self, on_ask: Any, *later: events.Event, expires: str | None = TS) -> None:
+        asked = events.PermissionAsked(ask_id="a-1", tool="Bash", agent="worker", expires=expires)
+
+        async def inside() -> None:
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: self.reported.append(f"{context['message']}: {context['exception']}")
+            )
+            seen: list[Any] = []
+            made = Deciding(self.root.context, on_ask, seen.append, by="ann")
+            made.event(asked)
+            for event in later:
+                made.event(event)
+            while made._undecided and not later:
+                await asyncio.sleep(0.001)
+            if made._tasks and not later:
+                await asyncio.wait(made._tasks)
+            await made.close()
+            assert seen == [asked, *later]
+
+        asyncio.run(asyncio.wait_for(inside(), 10))
+
+
+@pytest.fixture
+def decided(root: Root, monkeypatch: pytest.MonkeyPatch) -> Decided:
+    return Decided(root, monkeypatch)
+
+
+async def later_true(_: object) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("on_ask", "verb", "message", "more"),
+    [
+        (lambda ask: True, "approve", None, {"always": False}),
+        (later_true, "approve", None, {"always": False}),
+        (lambda ask: Allow(always=True), "approve", None, {"always": True}),
+        (lambda ask: Allow(input={"a": 1}), "amend", '{"a":1}', {}),
+        (lambda ask: Allow(input='{"a": 1}'), "amend", '{"a": 1}', {}),
+        (lambda ask: False, "deny", None, {"stop": False}),
+        (lambda ask: Deny(message="no", stop=True), "deny", "no", {"stop": True}),
+    ],
+)
+def test_a_function_decides(
+    on_ask: Any, verb: str, message: str | None, more: dict[str, Any], decided: Decided
+) -> None:
+    decided.run(on_ask)
+    assert decided.did == [("a-1", verb, "ann", message, more)] and decided.reported == []
+
+
+def fails(_: object) -> bool:
+    raise KeyError("x")
+
+
+@pytest.mark.parametrize(
+    ("on_ask", "name", "reason"),
+    [
+        (fails, "KeyError", "'x'"),
+        (lambda ask: "yes", "TypeError", "on_ask returned str, and not Allow, Deny, True or False"),
+    ],
+)
+def test_a_function_that_can_not_decide_denies_and_is_reported(
+    on_ask: Any, name: str, reason: str, decided: Decided
+) -> None:
+    decided.run(on_ask)
+    message = f"the program that decides failed with {name}"
+    assert decided.did == [("a-1", "deny", "ann", message, {"stop": False})]
+    assert decided.reported == [f"on_ask could not decide a-1 of worker, so it is denied: {reason}"]
+
+
+def test_what_the_agent_does_not_offer_is_denied(decided: Decided) -> None:
+    decided.fails = {("approve", None): UnsupportedError("not offered")}
+    decided.run(lambda ask: Allow(always=True))
+    assert [each[1] for each in decided.did] == ["approve", "deny"]
+    assert decided.reported == ["on_ask could not decide a-1 of worker, so it is denied: not offered"]
+    decided.did.clear()
+    decided.run(lambda ask: Allow(always=True, input={}))
+    assert [each[1] for each in decided.did] == ["deny"] and "never always" in decided.reported[1]
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+def test_what_somebody_else_decided_is_left_so(verb: str, decided: Decided) -> None:
+    decided.fails = {(verb, None): NotFoundError("it is over")}
+    decided.run(lambda ask: verb == "approve")
+    assert [each[1] for each in decided.did] == [verb] and decided.reported == []
+
+
+def test_an_agent_that_can_not_be_told_why_is_denied_all_the_same(decided: Decided) -> None:
+    decided.fails = {("deny", "no"): UnsupportedError("can't be told")}
+    decided.run(lambda ask: Deny(message="no"))
+    assert [each[3] for each in decided.did] == ["no", None] and decided.reported == []
+    decided.fails[("deny", None)] = BeamError("broken")
+    decided.run(lambda ask: Deny(message="no"))
+    assert decided.reported == ["on_ask could not decide a-1 of worker, so it is denied: broken"]
+
+
+def test_what_is_over_or_decided_at_once_is_decided_by_nobody(decided: Decided) -> None:
+    decided.run(lambda ask: True, expires=None)
+    for over in (
+        events.PermissionDecided(ask_id="a-1", decision="deny"),
+        events.PermissionCancelled(ask_id="a-1"),
+    ):
+        decided.run(lambda ask: True, over)
+    assert decided.did == []
+
+
+# -- agents that a program holds ---------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[Any] = []
+
+    class Holder:
+        def __init__(self, lease: Any, stop: Any, names: Any, *, keeps: bool) -> None:
+            self.lease, self.stop = lease, stop
+            did.append(("holds", lease.log.paths.agent, names, keeps))
+
+        async def serve(self) -> bool:
+            while self.stop.reason is None:
+                await asyncio.sleep(0.001)
+            did.append((self.stop.reason, self.stop.by))
+            return False
+
+    monkeypatch.setattr("beam.api.keeping.Holder", Holder)
+    monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: did.append("reaps"))
+    root.place("worker")
+    keeping = Keeping(root.context)
+    keeping.hold_now(root.place("worker"))
+    keeping.hold_now(root.place("worker"))
+    asyncio.run(keeping.hold(root.place("worker")))
+    busy = root.hold("other")
+    keeping.hold_now(root.place("other"))
+    busy.close()
+    assert keeping._held == {"worker"} and len(keeping._tasks) == 1
+    keeping.close()
+    assert did == ["reaps", ("holds", "worker", set(), True), ("interrupted", "the end of its program's part")]
+    root.hold("worker").close()
+    assert keeping._held == keeping._stops == set() and not keeping._thread.is_alive()
+
+
+def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[Any] = []
+
+    class Holder:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+
+        async def serve(self) -> bool:
+            return True
+
+    async def leave(paths: Any) -> None:
+        did.append(("left", paths.agent))
+
+    monkeypatch.setattr("beam.api.keeping.Holder", Holder)
+    monkeypatch.setattr("beam.api.keeping.leave_to_its_sender", leave)
+    monkeypatch.setattr("beam.broker.launch.ensure", lambda context, paths: did.append(("runs", paths.agent)))
+    for name in ("worker", "other"):
+        if name == "worker":
+            root.put(name)
+        keeping = Keeping(root.context)
+        keeping.hold_now(root.place(name))
+        keeping.close()
+    assert did == [("left", "worker"), ("runs", "worker")]
