@@ -41,6 +41,7 @@ REASONS = {
         "os.open",
     ): "directories, and .gitignore without waiting or following",
     ("root/ownership.py", "read_text"): "/proc",
+    ("base/directory_tree.py", "os.open"): "directories, by name in one that is held open, following no link",
     ("process/guard.py", "posix.open"): "runs alone, without beam's modules: its terminal, and /dev/null",
     ("process/landlock.py", "posix.open"): "runs in the guard, without beam's modules; O_PATH opens no file's content",
     ("process/table.py", "posix.open"): "/proc",

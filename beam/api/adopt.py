@@ -17,6 +17,7 @@ from msgspec import Struct, to_builtins
 
 from beam.api.root import hold, is_replaced, old_root, take_away, text
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, CorruptError, DiskError, UnfinishedError
 from beam.config.file import read_bytes
 from beam.config.resolve import AGENT_JSON
@@ -127,11 +128,11 @@ def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
     """
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
     with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
-        files.remove_tree(copy)  # of one that was killed
+        remove_tree(copy)  # of one that was killed
     _copy(source.agent(found.agent).dir, copy, _Room())
     if _look(AgentPaths(found.agent, copy), taken=False) != found:
         with files.disk("remove", copy):
-            files.remove_tree(copy)
+            remove_tree(copy)
         raise UnfinishedError(
             f"{found.agent} in {text(source.root)} was changed since it was shown",
             "look at it again: beam doctor --adopt",
@@ -153,7 +154,7 @@ def _exchange(old: AgentPaths, copy: Path, new: AgentPaths, environ: Mapping[str
     if own is not None and is_vouched:
         ledger.remember(new.dir / AGENT_JSON, _digest(own), environ)
     with files.disk("remove", aside):
-        files.remove_tree(aside)
+        remove_tree(aside)
 
 
 def _digest(data: bytes) -> str:

@@ -13,6 +13,7 @@ from beam.api.find import all_paths, queue_of
 from beam.api.manage import is_vouched_for, lock_of
 from beam.base import files
 from beam.base.clock import rfc3339
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps
@@ -81,7 +82,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
         finally:
             journal.close()
         crash_point("rename.recorded")
-        files.remove_tree(context.home.turns_of(paths), ignore_errors=True)
+        remove_tree(context.home.turns_of(paths), ignore_errors=True)
     return f"{name} is called {new} now"
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import DiskError
 from beam.broker import launch, registry
 from beam.broker.context import RootContext
@@ -322,7 +323,7 @@ def _old_segments(paths: AgentPaths, state: State) -> list[str]:
 
 def _remove_tree(path: Path) -> bool:
     with files.disk("remove", path):
-        files.remove_tree(path)
+        remove_tree(path)
     return True
 
 

@@ -14,6 +14,7 @@ import msgspec
 from beam.agents import registry
 from beam.api import settings_events
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
@@ -221,11 +222,11 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
         away = paths.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", paths.dir):
-            files.remove_tree(away, ignore_errors=True)  # what a purge that was killed left
+            remove_tree(away, ignore_errors=True)  # what a purge that was killed left
             paths.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
-            files.remove_tree(away)
+            remove_tree(away)
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
-            files.remove_tree(turns, ignore_errors=True)
+            remove_tree(turns, ignore_errors=True)
         files.remove(context.home.search)  # it has texts of these journals
     waiting_note = f"; {waited} waited, and who waits for an answer is told" if waited else ""
     return f"{name} and all its messages and events are gone{waiting_note}{_stay(context, name)}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.root import discovery
 from beam.root.paths import ROOT_DIRS, AgentPaths, RootPaths
@@ -136,7 +137,7 @@ def take_away(home: RootPaths) -> str:
     for path in (*(home.root / name for name in _NAMES), home.turns):
         with files.disk("remove", path), contextlib.suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():
-                files.remove_tree(path)
+                remove_tree(path)
             else:
                 path.unlink()
     with files.disk("look at", home.root):

@@ -35,7 +35,6 @@ MORE_TURN_FILES = 8  # of another turn beside it
 HELD_FILES = 2  # of an agent that is held: journal and lock
 _GONE = " (deleted)"  # how the system marks the path of what was removed meanwhile
 _FILE_MODE = 0o600
-_DEEP = 100  # directories in each other that `shutil.rmtree` removes, whatever called it
 _MANY = 16
 PIECE_BYTES = (
     4 << 20
@@ -208,58 +207,6 @@ def remove(path: Path) -> None:
     with disk("remove", path):
         path.unlink(missing_ok=True)
     sync_directory(path.parent)
-
-
-def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
-    """Remove the directory with all that is in it, however deep: an agent may nest directories without end. No link is
-    followed. Raises OSError, unless errors are ignored."""
-    import shutil
-
-    with contextlib.suppress(OSError):
-        if _is_deep(path):
-            _flatten(path)
-    shutil.rmtree(path, ignore_errors=ignore_errors)
-
-
-def _is_deep(path: Path) -> bool:
-    """Return whether directories are nested so deep below this one that a function that calls itself could not go
-    there."""
-    waiting = [(os.fspath(path), 0)]
-    while waiting:
-        folder, depth = waiting.pop()
-        if depth == _DEEP:
-            return True
-        try:
-            with os.scandir(folder) as entries:
-                waiting += [(entry.path, depth + 1) for entry in entries if entry.is_dir(follow_symlinks=False)]
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return True
-    return False
-
-
-def _flatten(path: Path) -> None:
-    """Move each directory below this one into it."""
-    top = open_directory(path, follow=False)
-    try:
-        waiting, number = _directories_in(top), 0
-        while waiting:
-            inner = os.open(waiting.pop(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-            try:
-                for name in _directories_in(inner):
-                    number += 1
-                    moved = f".{os.urandom(8).hex()}-{number}"
-                    os.rename(name, moved, src_dir_fd=inner, dst_dir_fd=top)
-                    waiting.append(moved)
-            finally:
-                os.close(inner)
-    finally:
-        os.close(top)
-
-
-def _directories_in(directory_fd: int) -> list[str]:
-    with os.scandir(directory_fd) as entries:
-        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) -> int:

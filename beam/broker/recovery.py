@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import CorruptError
 from beam.base.faults import crash_point
 from beam.broker import closing
@@ -71,7 +72,7 @@ def _recover(log: AgentLog) -> str | None:
         message = Waiting(log).read(entry)
         if message is not None:
             _recover_claimed(log, entry, message)
-    files.remove_tree(log.context.home.turns_of(log.paths), ignore_errors=True)
+    remove_tree(log.context.home.turns_of(log.paths), ignore_errors=True)
     remove_words(log)
     turn = log.state.open_turn
     if turn is not None and turn.message_id is None:

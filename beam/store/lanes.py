@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import DiskError
 from beam.model.message import PLAIN
 from beam.root.paths import AgentPaths
@@ -102,14 +103,14 @@ def make(agent: AgentPaths) -> None:
     left = entered(agent)
     made = where.with_name(f".{_NAME}.{os.getpid()}.tmp")
     with files.disk("make", where):
-        files.remove_tree(made, ignore_errors=True)
+        remove_tree(made, ignore_errors=True)
         made.mkdir(0o700)
         for lane in left:
             _make_file(made / lane.dir.name)
         try:
             made.rename(where)  # over an empty one at most: whoever was quicker looked at the same lanes
         except OSError:
-            files.remove_tree(made, ignore_errors=True)
+            remove_tree(made, ignore_errors=True)
             if not where.is_dir():
                 raise
             return

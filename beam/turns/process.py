@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from beam.agents.base import Launch
-from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError
 from beam.model import events
 from beam.process import spawn, tree
@@ -111,7 +111,7 @@ class AgentProcess:
         with contextlib.suppress(BeamError, OSError):  # who waited for its end was told
             await asyncio.shield(self.ended)
         if self.owns_scratch:
-            files.remove_tree(self.scratch, ignore_errors=True)
+            remove_tree(self.scratch, ignore_errors=True)
 
     def drop(self) -> None:
         """Free its resources without waiting; the guard ends the process."""

@@ -14,6 +14,7 @@ import msgspec
 
 from beam.agents.base import Verdict
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import UnsupportedError
 from beam.base.faults import crash_point
 from beam.model import events
@@ -64,7 +65,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             via=order.message.options.via or "auto",
         )
         record(started, sync=True)
-        files.remove_tree(order.scratch, ignore_errors=True)
+        remove_tree(order.scratch, ignore_errors=True)
         return _finish(order, record, outcome_of(order, refusal(error), stop, None, clock.monotonic() - began))
     crash_point("turn.before")
     record(started, sync=True)
@@ -89,7 +90,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
         await services.poll_last()
     finally:
         if order.recorded is None and (keeper is None or not keeper.needs(order.scratch)):
-            files.remove_tree(order.scratch, ignore_errors=True)
+            remove_tree(order.scratch, ignore_errors=True)
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
     took = clock.monotonic() - began

@@ -10,6 +10,7 @@ import pytest
 from beam.api import gc
 from beam.api.gc import Collected, collect
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.broker import closing, mailbox
 from beam.broker.lease import AgentLease
 from beam.model import events
@@ -180,7 +181,7 @@ def test_folders_that_an_agent_nested_without_end_do_not_end_it(root: Root) -> N
         handle = inner
     os.close(handle)
     assert collect(root.context).removed == ()
-    files.remove_tree(at)
+    remove_tree(at)
 
 
 def test_an_agent_that_is_held_is_left_alone_and_named(root: Root) -> None:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from beam.base import files
+from beam.base.directory_tree import remove_tree
 from beam.base.errors import BeamError, RefusedFileError, UsageError
 from beam.model import events
 from beam.root.paths import AgentPaths
@@ -66,7 +67,7 @@ def test_requests_are_named_sorted_without_the_turns_own_and_no_more_than_a_thou
     for number in range(1000):
         (box.path / f"n{number}.json").touch()
     assert len(box.names()) == 1000
-    files.remove_tree(box.path)
+    remove_tree(box.path)
     assert box.names() == []
 
 
@@ -234,7 +235,7 @@ def test_a_lane_is_entered_durably_and_as_never_tried(root: Root, monkeypatch: p
     assert (path.parent / "target").stat().st_mtime_ns != NOON_NS + 1
     path.unlink()
     assert lanes.try_again(lane, NOON_NS, after_s=5)
-    files.remove_tree(lane.dir)
+    remove_tree(lane.dir)
     assert not lanes.try_again(lane, NOON_NS, after_s=5)
 
 
@@ -252,7 +253,7 @@ def test_an_index_of_lanes_that_another_made_first_is_used(root: Root, monkeypat
     lanes.make(agent)
     assert [path.name for path in where.iterdir()] == ["theirs"]
     assert [path.name for path in agent.dir.iterdir() if path.name.startswith(".lanes")] == []
-    files.remove_tree(where)
+    remove_tree(where)
     monkeypatch.setattr(lanes, "entered", lambda _: where.touch() or [])
     assert refused(lambda: lanes.make(agent))[:2] == ("DiskError", f"can't make {where}: Not a directory")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.base import files
+from beam.base.directory_tree import remove_tree
 
 
 def nested(top: Path, depth: int) -> None:
@@ -31,6 +31,6 @@ def test_folders_of_any_depth_are_removed_and_no_link_is_followed(tmp_path: Path
         top = tmp_path / str(number)
         nested(top, 1500)
         (top / "home").symlink_to(tmp_path / "mine")
-        files.remove_tree(top, ignore_errors=ignored)
+        remove_tree(top, ignore_errors=ignored)
         assert not top.exists()
     assert (tmp_path / "mine" / "file").exists()
