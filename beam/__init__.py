@@ -96,7 +96,7 @@ _LAZY = {
     "beam.conversations.live_chat": "LiveChat NextTurn",
     "beam.conversations.machine": "PlanStep",
     "beam.conversations.model_calls": "RunModelCalls",
-    "beam.conversations.play": "RunProgress StepBegan Warned",
+    "beam.conversations.run_options": "RunProgress StepBegan Warned",
     "beam.conversations.refusal": "Refusal refusal_of",
     "beam.conversations.result": "CheckResult ReplayCounts RunResult StepResult TurnResult Verdict WorktreeResult",
     "beam.conversations.scenario": "Scenario",
@@ -223,9 +223,6 @@ if TYPE_CHECKING:
     from beam.conversations.live_chat import NextTurn as NextTurn
     from beam.conversations.machine import PlanStep as PlanStep
     from beam.conversations.model_calls import RunModelCalls as RunModelCalls
-    from beam.conversations.play import RunProgress as RunProgress
-    from beam.conversations.play import StepBegan as StepBegan
-    from beam.conversations.play import Warned as Warned
     from beam.conversations.refusal import Refusal as Refusal
     from beam.conversations.refusal import refusal_of as refusal_of
     from beam.conversations.result import CheckResult as CheckResult
@@ -235,6 +232,9 @@ if TYPE_CHECKING:
     from beam.conversations.result import TurnResult as TurnResult
     from beam.conversations.result import Verdict as Verdict
     from beam.conversations.result import WorktreeResult as WorktreeResult
+    from beam.conversations.run_options import RunProgress as RunProgress
+    from beam.conversations.run_options import StepBegan as StepBegan
+    from beam.conversations.run_options import Warned as Warned
     from beam.conversations.scenario import Scenario as Scenario
     from beam.model import events as events
     from beam.model import message as messages

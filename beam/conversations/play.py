@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
-from beam.base.errors import BeamError, ExitCode, SignalledError
+from beam.base.errors import ExitCode, SignalledError
 from beam.broker import notifying
 from beam.broker.context import RootContext
 from beam.conversations.budget import Meter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.held import HeldAgents, StopAll
-from beam.conversations.model_calls import ModelFolders, RunModelCalls, counted
-from beam.conversations.recording import Recorder, Replay, ReplayMode
+from beam.conversations.model_calls import ModelFolders, counted
+from beam.conversations.recording import Recorder, Replay
+from beam.conversations.repeat_worktree import RepeatWorktrees
 from beam.conversations.result import (
     ReplayCounts,
     RunResult,
@@ -27,51 +26,14 @@ from beam.conversations.result import (
     code_of,
     total,
 )
-from beam.conversations.run_worktree import RunWorktrees
-from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, Worktree, checks_of
+from beam.conversations.run_options import RunOptions, StepBegan, Warned, Watch
+from beam.conversations.scenario import CheckStep, Parallel, Scenario, Spending, Step, checks_of
 from beam.conversations.steps import StepRunner
-from beam.root.user_dirs import data_dir
 from beam.turns.signals import stopping
 
 _NOTE = "the turns were answered from a recording: no agent ran, and no tool was run again"
 _NOTE_FILLED = "some turns were answered from a recording, where no agent and no tool ran; the others by the agents"
 _NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
-
-
-class RunOptions(Struct, frozen=True, kw_only=True):
-    """How a scenario is run. `ci`: what CI demands of each turn counts. `limits` are over those of the file; `repeat`
-    and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recorded turns, `model_calls`
-    says what happens with the calls of their models.
-    """
-
-    ci: bool = False
-    fail_fast: bool = False
-    limits: Spending = Spending()
-    repeat: int | None = None
-    pass_rate: float | None = None
-    record: Path | None = None
-    replay: Path | None = None
-    replay_mode: ReplayMode = "strict"
-    model_calls: RunModelCalls = RunModelCalls()
-
-
-class StepBegan(Struct, frozen=True, kw_only=True):
-    """A step began: its name, what kind it is, and with whom. `repeat` counts from 1."""
-
-    id: str
-    kind: str
-    agents: tuple[str, ...] = ()
-    repeat: int = 1
-
-
-class Warned(Struct, frozen=True):
-    """Something a person should know while the run goes on."""
-
-    text: str
-
-
-RunProgress = StepBegan | StepResult | Warned
-Watch = Callable[[RunProgress], None]
 
 
 async def play(scenario: Scenario, context: RootContext, options: RunOptions, watch: Watch) -> RunResult:
@@ -138,7 +100,8 @@ class _Run:
         stop.reaches = self._stop
         began = self.context.clock.monotonic()
         times = self.options.repeat or self.scenario.times
-        await self._check_branches(times)
+        worktrees = RepeatWorktrees(self.scenario, self.context, times)
+        await worktrees.check_branches(lambda text: self.watch(Warned(text)))
         passes = done = 0
         timer = None
         if self.limits.time is not None:
@@ -148,7 +111,7 @@ class _Run:
             for number in range(1, times + 1):
                 if self.stopped and number > 1:
                     break
-                steps = await self._once(number, times)
+                steps = await self._once(number, times, worktrees)
                 done += 1
                 is_good = not any(step.verdict is Verdict.FAILED for step in steps) and not self.stopped
                 passes += is_good
@@ -205,7 +168,7 @@ class _Run:
 
     # -- one repeat ----------------------------------------------------------------------------------------------------
 
-    async def _once(self, number: int, times: int) -> list[StepResult]:
+    async def _once(self, number: int, times: int, worktrees: RepeatWorktrees) -> list[StepResult]:
         replay = self._replay(number)
         record = self.options.record
         if record is None and replay is not None and replay.mode == "fill":
@@ -215,7 +178,7 @@ class _Run:
             folder = record / str(number) if times > 1 else record
             recorder = Recorder(folder, adds=replay is not None)
         context = msgspec.structs.replace(self.context, recordings=replay)
-        tree = await self._worktree(number, times)
+        tree = await worktrees.add(number)
         if tree is not None:
             changes = tree.changes
         else:
@@ -265,37 +228,6 @@ class _Run:
             part.kind == "diff" for step in steps for part in getattr(step, "prompt", ())
         )
 
-    async def _check_branches(self, times: int) -> None:
-        """Raise ConfigError if a branch of a repeat is there already; the work trees of killed runs go first."""
-        wanted = self.scenario.worktree
-        if wanted is None:
-            return
-        worktrees = self._worktrees()
-        for branch in await asyncio.to_thread(worktrees.remove_leftovers, self._trees()):
-            self.watch(Warned(f"a run was killed before; what it changed is in the branch {branch}"))
-        names = [_branch_of(wanted, number, times) for number in range(1, times + 1)] if wanted.branch else []
-        for name in names:
-            if await asyncio.to_thread(worktrees.has, f"refs/heads/{name}"):
-                what = f"there is a branch {name} already"
-                raise self.scenario.source.error(("worktree", "branch"), what, "give it another name")
-
-    def _worktrees(self) -> RunWorktrees:
-        return RunWorktrees(self.context.home.project, self.context.environ, store=self.context.home.root)
-
-    def _trees(self) -> Path:
-        return data_dir(self.context.environ) / "worktrees"
-
-    async def _worktree(self, number: int, times: int) -> _Tree | None:
-        wanted = self.scenario.worktree
-        if wanted is None:
-            return None
-        mark = self.context.clock.random(4).hex()
-        branch = _branch_of(wanted, number, times) or f"beam/{self.scenario.name}-{mark}"
-        path = self._trees() / f"{self.scenario.name}-{mark}"
-        worktrees = self._worktrees()
-        changes = await asyncio.to_thread(worktrees.add, path, branch, wanted.start)
-        return _Tree(worktrees, changes, path, branch, self.scenario)
-
     async def _steps(self, runner: StepRunner, steps: tuple[Step, ...], number: int, found: list[StepResult]) -> None:
         for step in steps:
             if isinstance(step, Parallel):
@@ -337,40 +269,6 @@ class _Run:
             runner.skip_rest(self.stopped)
         result = await runner.run(step)
         return msgspec.structs.replace(result, repeat=number)
-
-
-class _Tree:
-    """The work tree of one repeat."""
-
-    def __init__(
-        self, worktrees: RunWorktrees, changes: FolderChanges, path: Path, branch: str, scenario: Scenario
-    ) -> None:
-        self._worktrees = worktrees
-        self.changes = changes
-        self._path = path
-        self._branch = branch
-        self._scenario = scenario
-        self.lost = ""  # why the changes could not be committed
-
-    def end(self, before: str) -> WorktreeResult:
-        """Take the changes over into the branch, and remove the folder."""
-        wanted = self._scenario.worktree
-        assert wanted is not None
-        if not before:
-            self._worktrees.abandon(self._path)
-            return WorktreeResult(branch=self._branch)
-        try:
-            return self._worktrees.end(self.changes, self._path, self._branch, wanted, before)
-        except BeamError as error:
-            with contextlib.suppress(BeamError):  # what to tell is the first error
-                self._worktrees.unlock(self._path)
-            self.lost = f"what the run changed stays in {self._path}: {error.message}"
-            return WorktreeResult(branch=self._branch, path=str(self._path), diff=f"{error.message}\n")
-
-
-def _branch_of(wanted: Worktree, number: int, times: int) -> str:
-    """Return the branch that the file names for that repeat, "" if it names none."""
-    return f"{wanted.branch}-{number}" if wanted.branch and times > 1 else wanted.branch
 
 
 def _began(step: Step, number: int) -> StepBegan:

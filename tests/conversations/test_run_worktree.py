@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from beam.base.errors import DiskError
-from beam.conversations.play import _Tree
-from beam.conversations.read import read
+from beam.conversations.repeat_worktree import RepeatWorktree
 from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import Worktree
 from beam.worktree import git
@@ -83,8 +82,7 @@ def test_a_work_tree_that_can_not_be_unlocked_keeps_the_reason_why_its_changes_a
     made = worktrees.add(tmp_path / "made", "branch", "HEAD")
     monkeypatch.setattr(worktrees, "end", fails("the commit"))
     monkeypatch.setattr(worktrees, "unlock", fails("the lock"))
-    (tmp_path / "s.yaml").write_text("beam: 1\nworktree: true\nsteps: [{run: 'true'}]\n")
-    tree = _Tree(worktrees, made, tmp_path / "made", "branch", read(tmp_path / "s.yaml", {}))
+    tree = RepeatWorktree(worktrees, made, tmp_path / "made", "branch", Worktree())
     done = tree.end(made.snapshot())
     assert (done.branch, done.path) == ("branch", str(tmp_path / "made"))
     assert "the commit" in tree.lost

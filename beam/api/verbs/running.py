@@ -13,9 +13,9 @@ from beam.base.errors import UsageError
 if TYPE_CHECKING:
     from beam.conversations.machine import PlanStep
     from beam.conversations.model_calls import RunModelCalls
-    from beam.conversations.play import RunProgress
     from beam.conversations.recording import ReplayMode
     from beam.conversations.result import RunResult
+    from beam.conversations.run_options import RunProgress
     from beam.conversations.scenario import Scenario
 
 
@@ -102,7 +102,8 @@ class RunVerbs(OpenedRoot):
         """
         from beam.conversations.machine import check_machine
         from beam.conversations.model_calls import RunModelCalls, check_replay
-        from beam.conversations.play import RunOptions, play
+        from beam.conversations.play import play
+        from beam.conversations.run_options import RunOptions
         from beam.conversations.scenario import Spending
         from beam.conversations.trusted import check_trusted
         from beam.root import discovery
