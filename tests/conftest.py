@@ -117,6 +117,16 @@ def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
 
 
+@pytest.fixture
+def work_tree(tmp_path: Path) -> Path:
+    """A git work tree with one commit; its HOME is `home` beside it."""
+    folder, home = tmp_path / "shop", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    make_repository(folder, home)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def agents_path() -> str:
     """A PATH on which the pinned real agent CLIs come first, or those of `BEAM_AGENTS_FIRST` before them. Without them

@@ -14,89 +14,80 @@ from msgspec import structs
 from beam.base.errors import DiskError
 from beam.conversations.changes import FolderChanges
 from beam.process import owned, tree
-from tests.support.repository import make_hostile_repository, make_repository
+from tests.support.repository import make_hostile_repository
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder, home = tmp_path / "shop", tmp_path / "home"
-    folder.mkdir()
-    home.mkdir()
-    make_repository(folder, home)
-    return folder
-
-
-@pytest.fixture
-def changes(folder: Path, tmp_path: Path) -> Iterator[FolderChanges]:
-    found = FolderChanges(folder, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
+def changes(work_tree: Path, tmp_path: Path) -> Iterator[FolderChanges]:
+    found = FolderChanges(work_tree, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
     yield found
     found.close()
 
 
-def mark(folder: Path, how: str) -> None:
-    subprocess.run(["git", "update-index", how, "README.md"], cwd=folder, check=True)
+def mark(work_tree: Path, how: str) -> None:
+    subprocess.run(["git", "update-index", how, "README.md"], cwd=work_tree, check=True)
 
 
 @pytest.mark.parametrize("how", ["--assume-unchanged", "--skip-worktree"])
 @pytest.mark.parametrize("text", ["Changed, and hidden from git.\n", None])
 def test_an_agent_that_tells_git_not_to_look_at_a_file_hides_no_change_of_it(
-    folder: Path, changes: FolderChanges, how: str, text: str | None
+    work_tree: Path, changes: FolderChanges, how: str, text: str | None
 ) -> None:
     before = changes.snapshot()
-    mark(folder, how)
+    mark(work_tree, how)
     if text is None:
-        (folder / "README.md").unlink()
+        (work_tree / "README.md").unlink()
     else:
-        (folder / "README.md").write_text(text)
+        (work_tree / "README.md").write_text(text)
     assert changes.changes(before, changes.snapshot()).paths == ("README.md",)
 
 
-def test_what_a_sparse_checkout_leaves_out_is_no_change(folder: Path, changes: FolderChanges) -> None:
-    (folder / "here").touch()
-    (folder / "README.md").unlink()
-    mark(folder, "--skip-worktree")
+def test_what_a_sparse_checkout_leaves_out_is_no_change(work_tree: Path, changes: FolderChanges) -> None:
+    (work_tree / "here").touch()
+    (work_tree / "README.md").unlink()
+    mark(work_tree, "--skip-worktree")
     assert changes.changes(changes.snapshot(), changes.snapshot()).paths == ()
 
 
 @pytest.mark.parametrize("way", ["fetch", "filter"])
 def test_git_runs_nothing_of_a_repository_that_an_agent_made_in_the_folder(
-    folder: Path, changes: FolderChanges, tmp_path: Path, way: str
+    work_tree: Path, changes: FolderChanges, tmp_path: Path, way: str
 ) -> None:
     ran = tmp_path / "ran"
     before = changes.snapshot()
-    make_hostile_repository(folder / "sub", ran, way)
+    make_hostile_repository(work_tree / "sub", ran, way)
     for _ in range(3):
         assert changes.changes(before, changes.snapshot()).paths == ("sub",)
     assert not ran.exists()
 
 
 def test_git_runs_nothing_of_what_an_agent_configured_in_the_repository(
-    folder: Path, changes: FolderChanges, tmp_path: Path
+    work_tree: Path, changes: FolderChanges, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
     before = changes.snapshot()
-    subprocess.run(["git", "config", "filter.x.clean", f"touch {ran}; cat"], cwd=folder, check=True)
-    (folder / ".gitattributes").write_text("* filter=x\n")
-    (folder / "README.md").write_text("Changed.\n")
+    subprocess.run(["git", "config", "filter.x.clean", f"touch {ran}; cat"], cwd=work_tree, check=True)
+    (work_tree / ".gitattributes").write_text("* filter=x\n")
+    (work_tree / "README.md").write_text("Changed.\n")
     assert set(changes.changes(before, changes.snapshot()).paths) == {".gitattributes", "README.md"}
     assert not ran.exists()
 
 
-def test_an_agent_that_forges_gits_index_hides_no_change(folder: Path, changes: FolderChanges) -> None:
+def test_an_agent_that_forges_gits_index_hides_no_change(work_tree: Path, changes: FolderChanges) -> None:
     before = changes.snapshot()
-    (folder / ".git/index").write_bytes(b"nothing")
-    (folder / ".git/info/exclude").write_text("*\n")
-    (folder / "README.md").write_text("Changed.\n")
-    (folder / "new").touch()
+    (work_tree / ".git/index").write_bytes(b"nothing")
+    (work_tree / ".git/info/exclude").write_text("*\n")
+    (work_tree / "README.md").write_text("Changed.\n")
+    (work_tree / "new").touch()
     assert set(changes.changes(before, changes.snapshot()).paths) == {"README.md", "new"}
 
 
-def test_a_repository_without_a_commit_in_the_folder_hides_no_change(folder: Path, changes: FolderChanges) -> None:
+def test_a_repository_without_a_commit_in_the_folder_hides_no_change(work_tree: Path, changes: FolderChanges) -> None:
     before = changes.snapshot()
-    subprocess.run(["git", "init", "-q", "deep/sub"], cwd=folder, check=True)
-    (folder / "README.md").write_text("Changed.\n")
+    subprocess.run(["git", "init", "-q", "deep/sub"], cwd=work_tree, check=True)
+    (work_tree / "README.md").write_text("Changed.\n")
     assert changes.changes(before, changes.snapshot()).paths == ("README.md",)
 
 
@@ -115,22 +106,22 @@ def test_of_a_snapshot_that_could_not_be_begun_nothing_is_left(
 
 
 def test_what_an_agent_writes_into_the_persons_own_git_configuration_counts_for_nothing(
-    folder: Path, changes: FolderChanges, tmp_path: Path
+    work_tree: Path, changes: FolderChanges, tmp_path: Path
 ) -> None:
     ran, home = tmp_path / "ran", tmp_path / "home"
     before = changes.snapshot()
     (tmp_path / "ignored").write_text("*\n")
     with (home / ".gitconfig").open("a") as file:
         file.write(f'[core]\n\texcludesFile = {tmp_path}/ignored\n[filter "x"]\n\tclean = "touch {ran}; cat"\n')
-    (folder / ".gitattributes").write_text("* filter=x\n")
-    (folder / "README.md").write_text("Changed.\n")
+    (work_tree / ".gitattributes").write_text("* filter=x\n")
+    (work_tree / "README.md").write_text("Changed.\n")
     assert set(changes.changes(before, changes.snapshot()).paths) == {".gitattributes", "README.md"}
     assert not ran.exists()
 
 
 @pytest.mark.parametrize("where", ["shop/.git/info/exclude", "home/.config/git/ignore", "named"])
 def test_what_git_ignored_for_the_person_before_the_run_is_no_change(
-    folder: Path, changes: FolderChanges, tmp_path: Path, where: str
+    work_tree: Path, changes: FolderChanges, tmp_path: Path, where: str
 ) -> None:
     path = tmp_path / where
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,32 +130,32 @@ def test_what_git_ignored_for_the_person_before_the_run_is_no_change(
         with (tmp_path / "home/.gitconfig").open("a") as file:
             file.write(f"[core]\n\texcludesFile = {path}\n")
     before = changes.snapshot()
-    (folder / "x.swp").touch()
-    (folder / "new").touch()
+    (work_tree / "x.swp").touch()
+    (work_tree / "new").touch()
     assert changes.changes(before, changes.snapshot()).paths == ("new",)
 
 
 def test_a_lock_that_a_killed_git_left_keeps_no_snapshot_from_being_made(
-    folder: Path, changes: FolderChanges, tmp_path: Path
+    work_tree: Path, changes: FolderChanges, tmp_path: Path
 ) -> None:
     before = changes.snapshot()
     next((tmp_path / "store").glob(".run-*")).joinpath("index.lock").touch()
     assert changes.snapshot() == before
 
 
-def test_in_a_part_of_a_repository_only_that_part_counts(folder: Path, tmp_path: Path) -> None:
-    (folder / "part").mkdir()
-    (folder / "part/one").write_text("1\n")
-    found = FolderChanges(folder / "part", {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
+def test_in_a_part_of_a_repository_only_that_part_counts(work_tree: Path, tmp_path: Path) -> None:
+    (work_tree / "part").mkdir()
+    (work_tree / "part/one").write_text("1\n")
+    found = FolderChanges(work_tree / "part", {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
     before = found.snapshot()
-    (folder / "README.md").write_text("Changed.\n")
-    (folder / "part/one").write_text("2\n")
-    subprocess.run(["git", "init", "-q", "part/sub"], cwd=folder, check=True)
+    (work_tree / "README.md").write_text("Changed.\n")
+    (work_tree / "part/one").write_text("2\n")
+    subprocess.run(["git", "init", "-q", "part/sub"], cwd=work_tree, check=True)
     after = found.snapshot()
     assert found.changes(before, after).paths == ("one",)
-    (folder / "part/one").write_text("1\n")
+    (work_tree / "part/one").write_text("1\n")
     assert found.apply(found.patch(before, after)) == ""
-    assert (folder / "part/one").read_text() == "2\n"
+    assert (work_tree / "part/one").read_text() == "2\n"
     found.close()
 
 
@@ -182,14 +173,16 @@ def test_what_a_killed_run_left_of_its_snapshots_goes_with_the_next_one_and_that
     assert {path.name for path in store.iterdir()} == {".run-alive.tmp", ".run-nobodys.tmp"}
 
 
-def test_a_disk_that_is_full_for_git_is_a_full_disk_and_no_mistake_of_the_caller(folder: Path, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_for_git_is_a_full_disk_and_no_mistake_of_the_caller(
+    work_tree: Path, tmp_path: Path
+) -> None:
     git = tmp_path / "bin" / "git"
     git.parent.mkdir()
     full = 'echo "error: file write error: No space left on device" >&2; echo "fatal: it failed" >&2; exit 128'
     git.write_text(f'#!/bin/sh\ncase "$*" in *" write-tree"*) {full};; esac\nexec {shutil.which("git")} "$@"\n')
     git.chmod(0o755)
     environ = {**os.environ, "HOME": str(tmp_path / "home"), "PATH": f"{git.parent}:{os.environ['PATH']}"}
-    changes = FolderChanges(folder, environ, store=tmp_path / "store")
+    changes = FolderChanges(work_tree, environ, store=tmp_path / "store")
     with pytest.raises(DiskError, match="the disk is full") as error:
         changes.snapshot()
     assert error.value.exit_code == 74

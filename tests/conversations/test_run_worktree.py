@@ -15,44 +15,34 @@ from beam.conversations.run_worktree import RunWorktrees
 from beam.conversations.scenario import Worktree
 from beam.worktree import git
 from beam.worktree.calls import Call
-from tests.support.repository import make_repository
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder, home = tmp_path / "shop", tmp_path / "home"
-    folder.mkdir()
-    home.mkdir()
-    make_repository(folder, home)
-    return folder
-
-
-@pytest.fixture
-def worktrees(folder: Path, tmp_path: Path) -> RunWorktrees:
-    return RunWorktrees(folder, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
+def worktrees(work_tree: Path, tmp_path: Path) -> RunWorktrees:
+    return RunWorktrees(work_tree, {**os.environ, "HOME": str(tmp_path / "home")}, store=tmp_path / "store")
 
 
 def test_a_work_tree_is_committed_with_the_submodules_that_are_not_there(
-    folder: Path, worktrees: RunWorktrees, tmp_path: Path
+    work_tree: Path, worktrees: RunWorktrees, tmp_path: Path
 ) -> None:
     words = ("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},lib")
-    subprocess.run(["git", *words], cwd=folder, check=True)
+    subprocess.run(["git", *words], cwd=work_tree, check=True)
     who = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", *who, "commit", "-qm", "lib"], cwd=folder, check=True)
+    subprocess.run(["git", *who, "commit", "-qm", "lib"], cwd=work_tree, check=True)
     place = tmp_path / "made"
     made = worktrees.add(place, "branch", "HEAD")
     before = made.snapshot()
     (place / "new").touch()
     done = worktrees.end(made, place, "branch", Worktree(start="HEAD"), before)
     assert done.files == ("new",)
-    listed = subprocess.run(["git", "ls-tree", "branch"], cwd=folder, check=True, capture_output=True, text=True)
+    listed = subprocess.run(["git", "ls-tree", "branch"], cwd=work_tree, check=True, capture_output=True, text=True)
     assert [line.split("\t")[1] for line in listed.stdout.splitlines()] == ["README.md", "lib", "new"]
 
 
 def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
-    folder: Path, worktrees: RunWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work_tree: Path, worktrees: RunWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class KilledError(Exception):
         pass
@@ -66,12 +56,12 @@ def test_a_work_tree_is_its_runs_from_the_moment_when_it_is_made(
     with monkeypatch.context() as patch, pytest.raises(KilledError):
         patch.setattr(git, "called_blocking", then_killed)
         worktrees.add(tmp_path / "made", "branch", "HEAD")
-    listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=folder, check=True, capture_output=True)
+    listed = subprocess.run(["git", "worktree", "list", "--porcelain"], cwd=work_tree, check=True, capture_output=True)
     assert b"\nlocked beam run " in listed.stdout
 
 
 def test_a_work_tree_that_can_not_be_unlocked_keeps_the_reason_why_its_changes_are_not_in_the_branch(
-    folder: Path, worktrees: RunWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work_tree: Path, worktrees: RunWorktrees, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(what: str) -> Callable[..., None]:
         def fail(*_: object) -> None:
