@@ -1,4 +1,5 @@
-"""The arguments and options of each command, with their types, bounds and defaults; its help stands in docs/cli.md.
+"""The arguments and options of each command, with their types, bounds and defaults, and what is said of those of other
+tools; the help stands in docs/cli.md.
 
 `BEAM_WRITE_DOCS=1` writes `declared.txt` anew.
 """
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from beam.cli import habits
 from tests.cli.test_help import FOUND
 from tests.support import made
 
@@ -36,11 +38,18 @@ def declared() -> Iterator[str]:
             yield f"    {' '.join(one.opts)} {one.metavar or '-'} {kind} {' '.join(filter(None, words))}".rstrip()
 
 
+def known_of_others() -> Iterator[str]:
+    """A line for each command and option of other tools, and what is said of it."""
+    for path, table in habits.COMMANDS.items():
+        yield from (f"{path} {word} -> {instead}" for word, instead in table.items())
+    yield from (f"{name} -> {instead}" for name, instead in habits.OPTIONS.items())
+
+
 SETTINGS = ("hidden", "no_args_is_help", "invoke_without_command", "deprecated", "rich_help_panel", "epilog")
 
 
 def test_each_parameter_is_what_it_was() -> None:
-    fresh = "".join(f"{line}\n" for line in declared())
+    fresh = "".join(f"{line}\n" for line in (*declared(), *known_of_others()))
     if os.environ.get("BEAM_WRITE_DOCS"):
         DECLARED.write_text(fresh)
     assert DECLARED.read_text().splitlines() == fresh.splitlines(), "declared.txt is not current: make docs"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from beam.api import Beam
-from beam.cli import main
+from beam.cli import errors, main
 
 CONFIG = """\
 agents:
@@ -33,6 +33,9 @@ class Printed:
     code: int
     out: str
     err: str
+    both: str = ""  # as a terminal shows both
+    unflushed: str = ""  # what of stdout was not flushed at its end
+    subject: str = ""  # of the error that ended it
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -44,6 +47,30 @@ class Printed:
         """The one JSON object on stdout."""
         (found,) = self.lines
         return found
+
+
+class Stream(io.TextIOWrapper):
+    """A stream of the process, whose text is on the screen once it is flushed."""
+
+    buffer: io.BytesIO
+
+    def __init__(self, screen: list[str], *, line_by_line: bool) -> None:
+        super().__init__(io.BytesIO(), encoding="utf-8")
+        self._screen, self._line_by_line, self._shown = screen, line_by_line, 0
+
+    def write(self, text: str) -> int:
+        """Writes; shows it at once if it comes line by line."""
+        written = super().write(text)
+        if self._line_by_line:
+            self.flush()
+        return written
+
+    def flush(self) -> None:
+        """Shows what was written."""
+        super().flush()
+        data = self.buffer.getvalue()
+        self._screen.append(data[self._shown :].decode())
+        self._shown = len(data)
 
 
 class Inside:
@@ -68,13 +95,26 @@ class Inside:
 
     def __call__(self, *argv: str, stdin: str = "") -> Printed:
         """Runs one command to its end."""
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+        screen: list[str] = []
+        out, err = Stream(screen, line_by_line=False), Stream(screen, line_by_line=True)
+        subjects: list[str] = []
         with self._monkeypatch.context() as streams:
+            handle = errors.handle
+
+            def handled(error: BaseException, argv: list[str]) -> int:
+                subjects.append(str(getattr(error, "subject", "")))
+                return handle(error, argv)
+
+            streams.setattr(errors, "handle", handled)
             streams.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
             streams.setattr(sys, "stdout", out)
             streams.setattr(sys, "stderr", err)
             code = main.run(list(argv))
-        return Printed(code, *(each.buffer.getvalue().decode() for each in (out, err)))  # type: ignore[attr-defined]
+            at_the_end = len("".join(screen))
+            out.flush()
+            both = "".join(screen)
+        printed = (each.buffer.getvalue().decode() for each in (out, err))
+        return Printed(code, *printed, both=both, subject="".join(subjects), unflushed=both[at_the_end:])
 
     def sent(self, text: str = "hello", *argv: str) -> str:
         """The id of a message that waits in the mailbox."""
