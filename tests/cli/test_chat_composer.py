@@ -240,11 +240,23 @@ def test_what_is_put_back_stands_before_what_is_typed(play: Any) -> None:
     play(test)
 
 
-def test_the_rows_above_the_input_are_drawn_anew_when_they_change(play: Any) -> None:
+def test_the_rows_above_the_input_are_drawn_anew_when_they_change(
+    play: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def test(typed: Typed) -> None:
         assert typed.composer._message() == [("", "one\n"), ("fg:ansibrightblack", "two\n"), ("bold", "> ")]
         assert typed.widths == {DummyOutput().get_size().columns}
+        await until(lambda: "hello" in capsys.readouterr().out)
         await until(lambda: typed.composer._drawn == ["one", "two"])
+        refreshed: list[int] = []
+        refresh = typed.composer.refresh
+        monkeypatch.setattr(typed.composer, "refresh", lambda: refreshed.append(1) or refresh())
+
+        def changed() -> bool:
+            typed.rows = [*typed.rows, "more"]
+            return bool(refreshed)
+
+        await until(changed)
         typed.rows = ["three →"]
         await until(lambda: typed.composer._drawn == ["three →"])
         typed.composer._ascii = True

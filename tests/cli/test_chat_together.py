@@ -336,6 +336,22 @@ def test_a_text_for_the_running_turn_is_given_to_its_speaker_or_heard_by_everybo
     play(test)
 
 
+def test_a_terminal_that_is_gone_ends_the_conversation_and_its_turn(play: Any) -> None:
+    talks: list[Together] = []
+
+    async def test(chat: Together) -> None:
+        talks.append(chat)
+        turn = chat.next_turn()
+        await settled()
+        chat.terminal.close()
+        await settled()
+        assert chat.beam.interrupt.calls == [(("bot-1",), {})]
+        turn.end.set_result(said("", status=Status.CANCELLED, exit_code=9))
+
+    assert play(test) == 0
+    assert talks[0].live.why == "a person ended it"
+
+
 @pytest.mark.parametrize("is_watched", [True, False])
 def test_a_signal_ends_the_conversation(play: Any, is_watched: bool) -> None:
     talks: list[Together] = []
