@@ -176,6 +176,10 @@ def test_tab_completes_one_word_and_offers_several(play: Any) -> None:
         await typed.type("to b", "to b")
         await typed.type("\t")
         await until(lambda: typed.composer._buffer.complete_state is not None)
+        state = typed.composer._buffer.complete_state
+        assert state is not None
+        offered = [(each.text, each.start_position, each.display_meta_text) for each in state.completions]
+        assert offered == [("bay", -1, "water"), ("box", -1, "wood")]
         await typed.type("\t", "to bay")
         await typed.type("\t", "to box")
         await typed.type("\r")

@@ -191,3 +191,10 @@ def test_damage_is_listed_and_is_the_exit_code(inside: Inside, told: Told) -> No
     fine = inside("log", "bot", "--verify")
     assert (fine.code, fine.out, fine.err) == (0, "", "beam: the journal of bot is undamaged\n")
     assert told.calls == [(("bot",), {})] * 2
+
+
+def test_what_is_internal_is_printed_to_those_who_want_more(inside: Inside, journal: Any) -> None:
+    journal.events = [events.AgentExited(code=0, agent="bot", seq=1, ts=FOUND[0].ts)]
+    assert inside("log", "bot").out == ""
+    assert inside("-v", "log", "bot").out == "03:04:01 bot      · process ended: code 0\n"
+    assert inside("log", "bot", "-v", "-n", "1").out == "03:04:01 bot      · process ended: code 0\n"

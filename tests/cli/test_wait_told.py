@@ -640,3 +640,14 @@ def test_a_message_has_its_own_diff(inside: Inside, told: Told, monkeypatch: pyt
     told.replace("diff", changed())
     inside("diff", "1", "--turn", "4")
     assert told.calls == [((), {"message_id": "bot-1", "turn": 4, "session": False})]
+
+
+def test_what_is_internal_is_watched_by_those_who_want_more_in_the_signs_that_they_want(
+    inside: Inside, watched: Any
+) -> None:
+    ended = events.AgentExited(code=0, agent="box", seq=1, ts="2026-01-02T03:04:05.000000Z")
+    watched.batches = [[ended]]
+    assert inside("watch", "--now").out == ""
+    assert inside("watch", "--now", "-v").out == "03:04:05 box      · process ended: code 0\n"
+    assert inside("watch", "--now", "-v", "--plain").out == "03:04:05 box      . process ended: code 0\n"
+    assert inside("watch", "--now", "--team", "t").out == "" and watched.batches
