@@ -179,11 +179,14 @@ def test_the_first_signal_is_waited_for_and_the_second_has_its_usual_effect(numb
 
 
 def test_a_signal_that_is_ignored_stays_so_and_nothing_stays_open() -> None:
+    others = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     open_before = sorted(Path("/proc/self/fd").iterdir())
     try:
         with proxy._signals():
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) not in others
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == others
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         assert sorted(Path("/proc/self/fd").iterdir()) == open_before
     finally:

@@ -79,3 +79,60 @@ def test_durations_of_beam_yaml_may_be_text_and_nothing_else_of_that_kind():
 def test_an_unknown_name_is_refused_with_the_nearest():
     with pytest.raises(UsageError, match=r"did you mean outcome\?"):
         schemas.schema("outcom")
+
+
+def test_the_schema_of_an_error_is_what_is_printed_of_one():
+    text = {"type": "string", "default": ""}
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$ref": "#/$defs/ErrorObject",
+        "$defs": {
+            "ErrorObject": {
+                "title": "ErrorObject",
+                "description": "The one object on stdout with `--json` if there is no outcome.",
+                "type": "object",
+                "properties": {"v": {"type": "integer", "default": 1}, "error": {"$ref": "#/$defs/ErrorBody"}},
+                "required": ["error"],
+            },
+            "ErrorBody": {
+                "title": "ErrorBody",
+                "description": "What went wrong. `kind` is a stable identifier; `subject` names the thing; "
+                "`hint` is the next step.",
+                "type": "object",
+                "properties": {
+                    "exit_code": {"type": "integer"},
+                    "kind": {"type": "string"},
+                    "message": {"type": "string"},
+                    "hint": text,
+                    "subject": text,
+                },
+                "required": ["exit_code", "kind", "message"],
+            },
+        },
+    }
+    assert schemas.schema("error") == whole
+
+
+def test_what_is_any_json_has_its_default_and_no_type():
+    asked = schemas.schema("permission.asked")["$defs"]["PermissionAsked"]
+    assert asked["required"] == ["type", "ask_id", "tool"]
+    assert (asked["properties"]["input"], asked["properties"]["suggestions"]) == ({"default": None}, {"default": []})
+    assert asked["description"].startswith("The agent waits for a decision.")
+
+
+def test_a_duration_keeps_its_default_and_unknown_keys_are_refused():
+    schema = schemas.schema("beam.yaml")["$defs"]
+    number, text = {"type": "number"}, {"type": "string"}
+    assert schema["Policy"]["properties"]["backoff"] == {"anyOf": [number, text], "default": 2.0}
+    assert schema["AgentSettings"]["properties"]["timeout"]["default"] is None
+    assert [schema[name]["additionalProperties"] for name in ("BeamYaml", "AgentSettings")] == [False, False]
+    assert {"AgentSettings", "RuleLists"} < set(schemas.schema("scenario")["$defs"])
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("outcom", "did you mean outcome?"), ("zzzzzzzz", "`beam dev schema` lists them")]
+)
+def test_a_name_that_is_near_nothing_is_told_where_all_stand(name: str, hint: str):
+    with pytest.raises(UsageError) as raised:
+        schemas.schema(name)
+    assert str(raised.value) == f"there is no schema called {name!r} ({hint})"

@@ -188,6 +188,22 @@ def test_a_turn_that_ran_already_has_the_calls_that_returned_no_more() -> None:
     assert out.getvalue() == "03:04:35 a        ▶ turn 3 runs for 30s\n" * 2
 
 
+def test_what_was_held_back_is_printed_at_the_end_before_a_flush() -> None:
+    class Out(io.StringIO):
+        flushed = ""
+
+        def flush(self) -> None:
+            self.flushed = self.getvalue()
+
+    out = Out()
+    stream = Stream(out, as_json=False)
+    stream.event(events.ToolCalled(call_id="1", name="Bash", agent="a", ts=AT))
+    stream.event(events.Notice(text="careful", raw="{}", agent="a", turn=1, ts=AT))
+    assert out.getvalue() == ""
+    stream.end()
+    assert out.flushed == "03:04:05 a        ⚙ Bash\n03:04:05 a        ! careful\n"
+
+
 def test_the_id_of_an_event_is_the_same_from_every_source() -> None:
     sent = events.MailSent(team="t", mail_id="m1", sender="a", to="b", text="hi", agent="a@t", ts=AT)
     assert short_id(sent) == short_id(msgspec.structs.replace(sent, mail_id="m2", ts=""))
