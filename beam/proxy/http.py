@@ -175,4 +175,6 @@ class Handler(BaseHTTPRequestHandler):
                 return
             if not self.connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionResetError("the client left")
+            if left == 0:
+                return
             time.sleep(0.01 if left is None else min(0.01, left))  # it sent ahead: only look whether it is still there
