@@ -47,7 +47,7 @@ def files(given: str, folder: Path) -> Iterator[tuple[str, str]]:
             entries: list[tuple[str, bool]] = []
             for entry in found:
                 looked += 1
-                if looked > 50 * _MOST or len(entries) > _MOST:
+                if looked > 50 * _MOST or len(entries) >= _MOST:
                     break
                 if entry.name.startswith(start) and (start.startswith(".") or not entry.name.startswith(".")):
                     entries.append((entry.name, entry.is_dir()))
