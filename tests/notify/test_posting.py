@@ -1,0 +1,296 @@
+"""A webhook is posted to a server on loopback; a command stands for itself; and the delivering process's own parts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beam.model.notification import FromPlace, Notification, NotifyTarget
+from beam.notify import command, deliver, spool, webhook
+from beam.notify.deliver import Targets, deliver_with
+from beam.notify.spool import Item, Tried
+from beam.store.lock import try_lock
+from tests.support.context import Root
+
+TOLD = Notification(id="turn-m-1", event="failed", at="t", agent="a", project="/p", text="x")
+
+
+class Server:
+    """A server that answers with these codes, and what it got."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+        self.code, self.headers = 200, {}
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.got.append((self.command, self.path, dict(self.headers), body))
+                self.send_response(outer.code)
+                for name, value in outer.headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+
+            do_GET = do_POST
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True)
+        self.thread.start()
+
+    headers: dict[str, str]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def posted(url: str, environ: dict[str, str] | None = None, **more: Any) -> Tried:
+    target = NotifyTarget(webhook=url, on=("failed",), **more)
+    return webhook.post(target, TOLD, environ or {}, timestamp=7)
+
+
+def test_a_notification_is_posted_with_its_headers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    environ = {"S": "word", "T": "token"}
+    assert posted(server.url, environ, secret=FromPlace(env="S"), token=FromPlace(env="T")) == Tried()
+    ((method, path, headers, body),) = server.got
+    expected = webhook.headers_of(TOLD, body, timestamp=7, secret="word", token="token")
+    found = {name.lower(): value for name, value in headers.items()}
+    assert (method, path, body) == ("POST", "/hook", webhook.body_of("json", TOLD)[0])
+    assert {name.lower(): value for name, value in expected.items()}.items() <= found.items()
+    assert found["content-type"] == "application/json"
+    posted(server.url, body="text")
+    found = {name.lower(): value for name, value in server.got[1][2].items()}
+    assert found["content-type"] == "text/plain; charset=utf-8" and not {"beam-signature", "authorization"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "tried"),
+    [
+        (204, {}, Tried()),
+        (503, {"Retry-After": "9"}, Tried(error="it answers 503", wait_s=9)),
+        (404, {}, Tried(error="it answers 404", again=False)),
+        (302, {"Location": "/other"}, Tried(error="it answers 302, and beam follows no redirect", again=False)),
+    ],
+)
+def test_what_a_server_answers_is_what_the_try_came_to(
+    code: int, headers: dict[str, str], tried: Tried, server: Server
+) -> None:
+    server.code, server.headers = code, headers
+    assert posted(server.url) == tried and len(server.got) == 1
+
+
+def test_a_server_that_is_not_there_is_tried_again(server: Server) -> None:
+    server.server.shutdown()
+    server.server.server_close()
+    assert posted(server.url) == Tried(error="Connection refused")
+
+
+def test_a_target_whose_value_is_missing_or_whose_url_is_none_is_given_up() -> None:
+    missing = posted("http://127.0.0.1:1", secret=FromPlace(env="S"))
+    assert missing == Tried(error="$S is empty, or holds more than one line", again=False)
+    target = NotifyTarget(webhook=FromPlace(env="HOOK"), on=("ask",))
+    assert webhook.post(target, TOLD, {}, timestamp=1).again is False
+
+
+@pytest.mark.parametrize(
+    ("code", "again"),
+    [(299, False), (300, False), (399, False), (400, False), (408, True), (429, True), (499, False), (500, True)],
+)
+def test_each_answer_is_tried_again_or_not(code: int, again: bool) -> None:
+    said = f"it answers {code}, and beam follows no redirect" if 300 <= code < 400 else f"it answers {code}"
+    assert webhook.answered(code, "") == Tried(error=said, again=again)
+
+
+def test_an_error_is_shown_shortly() -> None:
+    assert webhook._shown(OSError(111, "Connection refused")) == "Connection refused"
+    assert webhook._shown(OSError("odd")) == "odd" and webhook._shown(ValueError()) == "ValueError"
+    assert webhook._shown(ValueError("x" * 201)) == "x" * 200
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+class Process:
+    """Stands for the command's process."""
+
+    pid, returncode = 77, 0
+
+    def __init__(self, given: list[Any]) -> None:
+        self.given = given
+        self.hangs = False
+
+    def __call__(self, argv: list[str], **options: Any) -> Process:
+        self.given.append((argv, options))
+        return self
+
+    def communicate(self, data: bytes, timeout: float) -> None:
+        self.given.append((data, timeout))
+        if self.hangs:
+            raise command.subprocess.TimeoutExpired("x", timeout)
+
+    def wait(self) -> None:
+        self.given.append("waited")
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    made = Process([])
+    monkeypatch.setattr(command.subprocess, "Popen", made)
+    monkeypatch.setattr(command.os, "killpg", lambda *given: made.given.append(given))
+    return made
+
+
+def ran(argv: tuple[str, ...] = ("tell", "me")) -> Tried:
+    target = NotifyTarget(command=argv, on=("failed",))
+    return command.run(target, TOLD, {"PATH": "/bin", "LD_PRELOAD": "/x"}, Path("/c"), 5)
+
+
+def test_a_command_gets_the_notification_and_its_exit_code_counts(process: Process) -> None:
+    assert ran() == Tried()
+    (argv, options), (data, timeout) = process.given
+    env = options.pop("env")
+    assert argv == ["tell", "me"] and env["PATH"] == "/bin" and "LD_PRELOAD" not in env
+    assert options == {"stdin": -1, "stdout": 5, "stderr": 5, "cwd": Path("/c"), "start_new_session": True}
+    assert data == webhook.body_of("json", TOLD)[0] + b"\n" and timeout == 30
+    process.returncode = 3
+    assert ran() == Tried(error="exit code 3")
+
+
+def test_a_command_that_does_not_end_is_killed(process: Process) -> None:
+    process.hangs = True
+    assert ran(("x" * 81,)) == Tried(error=f"{'x' * 80} did not end within 30 s")
+    assert process.given[2:] == [(77, 9), "waited"]
+
+
+def test_a_command_that_can_not_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, why in ((FileNotFoundError(2, "No such file"), "No such file"), (ValueError("null byte"), "null byte")):
+
+        def fails(*_: object, error: Exception = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(command.subprocess, "Popen", fails)
+        assert ran() == Tried(error=f"can't run tell: {why}")
+
+
+# -- the delivering process --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def told(root: Root) -> Root:
+    (root.base / "beam.yaml").write_text(
+        "notify:\n  - {command: [tell], on: [failed]}\n  - {webhook: 'https://hooks.example/x', on: [failed]}\n"
+    )
+    root.environ["HOME"] = str(root.base.parent)
+    return root
+
+
+def test_targets_of_a_folder_count_where_it_is_trusted(told: Root) -> None:
+    trusted = Targets(told.context.home, told.environ)
+    assert [is_folders for _, is_folders in trusted.found.values()] == [True, True] and trusted.untrusted == set()
+    told.environ.pop("BEAM_TRUST")
+    careful = Targets(told.context.home, told.environ)
+    assert careful.found == {} and careful.untrusted == set(trusted.found)
+
+
+def test_a_target_is_tried_as_what_it_is(told: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(command, "run", lambda *args: given.append(args) or Tried(error="c"))
+    monkeypatch.setattr(webhook, "post", lambda *args, **more: given.append((args, more)) or Tried(error="w"))
+    monkeypatch.setattr(deliver, "time", SimpleNamespace(time=lambda: 7.9, monotonic=lambda: 0.0))
+    first, second = [target for target, _ in Targets(told.context.home, told.environ).found.values()]
+    tried = deliver_with(told.context.home, told.environ, 5)
+    item = Item(target="k", notification=TOLD)
+    assert [tried(first, item).error, tried(second, item).error] == ["c", "w"]
+    assert given == [
+        (first, TOLD, told.environ, told.base, 5),
+        ((second, TOLD, told.environ), {"timestamp": 7}),
+    ]
+
+
+def test_a_try_that_takes_too_long_is_given_up(
+    told: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = NotifyTarget(command=("x",), on=("failed",))
+    spool.put(tmp_path / "n", target, TOLD)
+    now = [0.0]
+    known: Any = SimpleNamespace(found={target.key: (target, False)}, untrusted=set())
+    ended = threading.Event()
+    made = deliver.Delivery(
+        tmp_path / "n",
+        lambda: known,
+        lambda *_: (ended.wait(5) and Tried()) or Tried(),
+        retries=deliver.Retries(tries=1),
+        now=lambda: now[0],
+        part=lambda: 1.0,
+    )
+    assert made.step()
+    now[0] = 60.0
+    made._give_up_slow()
+    assert spool.waiting(tmp_path / "n") != []
+    now[0] = 60.1
+    made._give_up_slow()
+    ended.set()
+    (name,) = spool.listed(tmp_path / "n", spool.DEAD)
+    item = spool.read(tmp_path / "n", name, spool.DEAD)
+    assert item is not None and (item.error, item.tries) == ("no answer within 60 s", 1)
+    said = "beam notify: turn-m-1 was given up after 1 tries: no answer within 60 s\n"
+    assert capsys.readouterr().err == said
+    made._settle(name, item, Tried(error="late"))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_process_delivers_what_waits_unless_another_does(told: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = told.context.home
+    target = NotifyTarget(command=("x",), on=("failed",))
+    spool.put(home.notify, target, TOLD)
+    ran: list[Any] = []
+
+    class Delivery:
+        def __init__(self, directory: Path, targets: Any, deliver: Any, *, retries: Any) -> None:
+            ran.append((directory, targets().found.keys() != [], retries))
+
+        def run(self) -> None:
+            spool.mark_delivered(home.notify, spool.waiting(home.notify)[0])
+
+    monkeypatch.setattr(deliver, "Delivery", Delivery)
+    monkeypatch.setattr(deliver.discovery, "at", lambda path, environ: home)
+    monkeypatch.setattr(deliver.discovery, "check_folder", lambda home, environ: None)
+    monkeypatch.setattr(deliver.sys, "stderr", SimpleNamespace(fileno=lambda: 5))
+    lock = try_lock(home.notify / spool.LOCK)
+    assert lock is not None
+    with lock:
+        assert deliver.main([str(home.root)]) == 0 and ran == []
+    assert deliver.main([str(home.root)]) == 0
+    assert ran == [(home.notify, True, deliver.Retries())] and spool.waiting(home.notify) == []
+
+
+def test_the_oldest_that_are_over_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setattr(spool, "_MOST_KEPT", 2)
+    target = NotifyTarget(command=("x",), on=("failed",))
+    for number in range(4):
+        spool.put(
+            tmp_path, target, Notification(id=f"{number}", event="failed", at="t", agent="a", project="/", text="")
+        )
+        (name,) = spool.waiting(tmp_path)
+        os.utime(tmp_path / "new" / name, (number, number))
+        spool.mark_delivered(tmp_path, name)
+    kept = [spool.read(tmp_path, name, "done") for name in spool.listed(tmp_path, "done")]
+    assert sorted(item.notification.id for item in kept if item) == ["2", "3"]
+    assert sum(1 for _ in (tmp_path / "done").iterdir()) == 2
