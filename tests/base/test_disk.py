@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from beam.base import files
+from beam.base import directory_tree, files
 from beam.base.errors import DiskError, RefusedFileError
 from tests.support.refused import refused
 
@@ -257,19 +257,19 @@ def test_names_of_what_is_no_directory_are_an_error(tmp_path: Path) -> None:
 def test_deep_directories_are_known_and_removed(
     depth: int, is_deep: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_DEEP", 5)
+    monkeypatch.setattr(directory_tree, "_DEEP", 5)
     top = tmp_path / "top"
     (top / "/".join("d" * depth)).mkdir(parents=True)
     (top / "beside").mkdir()
     (top / "link").symlink_to(tmp_path)
-    assert files._is_deep(top) is is_deep
-    files._flatten(top)
-    assert not files._is_deep(top)
-    files.remove_tree(top)
+    assert directory_tree._is_deep(top) is is_deep
+    directory_tree._flatten(top)
+    assert not directory_tree._is_deep(top)
+    directory_tree.remove_tree(top)
     assert not top.exists()
     with pytest.raises(FileNotFoundError):
-        files.remove_tree(top)
-    files.remove_tree(top, ignore_errors=True)
+        directory_tree.remove_tree(top)
+    directory_tree.remove_tree(top, ignore_errors=True)
 
 
 def test_the_real_path_of_what_is_gone_is_asked_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
