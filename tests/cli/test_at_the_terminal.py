@@ -56,9 +56,15 @@ class Pty:
             data += os.read(self.master, 65536)
         return data.decode()
 
-    def close(self) -> None:
+    def hang_up(self) -> None:
+        """Whoever looks at the terminal is gone."""
         os.close(self.master)
+        self.master = -1
+
+    def close(self) -> None:
         os.close(self.slave)
+        if self.master >= 0:
+            os.close(self.master)
 
 
 @pytest.fixture
@@ -226,8 +232,9 @@ def test_another_size_of_the_terminal_is_no_end(terminal: Pty, attached: Attache
     assert attached.script == []
 
 
-def test_where_nobody_types_any_more_it_detaches(terminal: Pty, attached: Attached) -> None:
-    assert look(attached, lambda: terminal.type(b"\x04"), lambda: terminal.type(b"\x1c\x1c")) is None
+def test_where_the_terminal_is_gone_it_detaches(terminal: Pty, attached: Attached) -> None:
+    assert look(attached, lambda: terminal.type(b"x"), terminal.hang_up) is None
+    assert attached.is_closed
 
 
 # -- beam attach -------------------------------------------------------------------------------------------------------

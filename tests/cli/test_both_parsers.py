@@ -8,8 +8,10 @@ import pytest
 
 from beam.api import Beam
 from beam.cli import plain
+from beam.cli.commands import App
 from beam.cli.context import Context
-from tests.support.inside import Inside
+from tests.support.chatting import message
+from tests.support.inside import Inside, Told
 
 
 @pytest.fixture(params=["fast", "typer"])
@@ -85,6 +87,34 @@ def test_a_command_that_there_is_not_is_told_what_there_is(inside: Inside) -> No
     assert agent.err == "beam: 'box' is an agent, and no command; to send it a message: beam send box 'hi there'\n"
     (inside.project / "beam.yaml").write_text("agents: [")
     assert inside("box", "hi").err.startswith("beam: no command of beam is called 'box'; ")
+
+
+@pytest.mark.usefixtures("parser")
+def test_values_are_numbers_lists_and_flags(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    told.replace("message", lambda name, text, **_: message(f"{name}-1", name, text))
+    monkeypatch.setattr(Beam, "put", lambda _, sent: sent.id)
+    monkeypatch.setattr(Beam, "notes", lambda *_, **__: [])
+    words = ("--budget", "0.5", "--max-turns", "2", "--new", "--attach", "a", "--attach", "b", "--access=read")
+    assert inside("send", "box", "hi", "you", *words, "--no-wait").out == "box-1\n"
+    (given, named), *_ = told.calls
+    options = named["options"]
+    assert given == ("box", "hi you")
+    assert (options.budget_usd, options.max_turns, options.new, options.access) == (0.5, 2, True, "read")
+    assert [path.name for path in named["attach"]] == ["a", "b"]
+
+
+def test_a_function_that_becomes_a_command_stays_what_it_is() -> None:
+    def command(call: Context) -> None:
+        """Is one."""
+
+    app = App("Of a group.")
+    assert app.verb()(command) is command and app.verb("other", interspersed=False)(command) is command
+    assert app.without_command(command) is command and app.bare is command
+    assert [(each.name, each.function, each.interspersed) for each in app.verbs.values()] == [
+        ("command", command, True),
+        ("other", command, False),
+    ]
+    assert (app.help, App().help, App().bare) == ("Of a group.", None, None)
 
 
 @pytest.mark.parametrize("turn", [None, "a turn"])
