@@ -140,8 +140,24 @@ def look(attached: Attached, *script: Any) -> str | None:
 
     attached.script = [step(act) for act in script]
     attached.wake()
-    with Looking(attached, true_colour=False) as found:  # type: ignore[arg-type]
+    with patience(), Looking(attached, true_colour=False) as found:  # type: ignore[arg-type]
         return found.run()
+
+
+@contextlib.contextmanager
+def patience() -> Iterator[None]:
+    """Ends what waits for something that does not come."""
+
+    def over(number: int, frame: object) -> None:
+        raise AssertionError("it did not happen in time")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, 20)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_the_screen_is_shown_and_the_terminal_is_as_before_afterwards(terminal: Pty, attached: Attached) -> None:

@@ -96,3 +96,10 @@ def test_a_picture_is_one_document_in_the_screens_colours() -> None:
     assert drawn.startswith("<svg") and drawn.rstrip().endswith("</svg>")
     assert ">red</text>" in drawn and "&lt;b&gt;" in drawn and "a&#160;&amp;&#160;b" in drawn
     assert "http:" not in drawn[100:]
+
+
+@pytest.mark.parametrize("true_colour", [True, False])
+def test_colours_of_24_bits_are_drawn_where_the_terminal_has_them(true_colour: bool) -> None:
+    shown = picture(b"\x1b[38;2;1;2;3mhello", 20, 5)
+    drawn = Mirror("bot", true_colour=true_colour).draw(shown, 40, 10)
+    assert "hello" in drawn and ("38;2;1;2;3" in drawn) is true_colour

@@ -273,6 +273,16 @@ def test_a_place_that_can_not_be_written_is_no_place(tmp_path: Path, monkeypatch
         ReportFile(tmp_path / "out.xml", "x")
 
 
+def test_a_report_is_whole_before_it_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+    replace = Path.replace
+    monkeypatch.setattr(Path, "replace", lambda self, to: seen.append(self.read_bytes()) or replace(self, to))
+    stale = tmp_path / f".out.xml.{os.getpid()}.tmp"
+    stale.write_text("of a process that had this number before")
+    ReportFile(tmp_path / "out.xml", "out.xml").write(b"report")
+    assert seen == [b"report"] and [path.name for path in tmp_path.iterdir()] == ["out.xml"]
+
+
 def test_a_report_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "out.xml"
     report = ReportFile(target, "out.xml")

@@ -219,7 +219,8 @@ def test_what_is_collected_is_listed_with_what_remains(inside: Inside, told: Tol
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("0", 0), ("12", 12), ("1k", 1024), ("1K", 1024), ("3m", 3 * 2**20), ("2G", 2 * 2**30)]
+    ("text", "size"),
+    [("0", 0), ("12", 12), ("1k", 1024), ("12K", 12 * 1024), ("1K", 1024), ("3m", 3 * 2**20), ("2G", 2 * 2**30)],
 )
 def test_a_size_has_a_unit_or_none(text: str, size: int) -> None:
     assert setup._bytes(text) == size
