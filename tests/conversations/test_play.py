@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from beam.base.errors import ConfigError, UnfinishedError, UntrustedError
+from beam.base.errors import BeamError, ConfigError, UnfinishedError, UntrustedError, UsageError
 from beam.broker import notifying, registry
 from beam.broker.control import answer_requests
-from beam.conversations import held
+from beam.conversations import held, repeat_worktree
 from beam.conversations import play as playing
 from beam.conversations.alone import deliver_here
 from beam.conversations.held import HeldAgents, StopAll
 from beam.conversations.model_calls import RunModelCalls
-from beam.conversations.play import RunOptions, RunProgress, StepBegan, Warned, play
+from beam.conversations.play import play
 from beam.conversations.read import parse
 from beam.conversations.recording import Recorder, Replay
-from beam.conversations.result import ReplayCounts, RunResult, Spent, StepResult, Verdict
-from beam.conversations.scenario import Spending
+from beam.conversations.result import ReplayCounts, RunResult, Spent, StepResult, Verdict, WorktreeResult
+from beam.conversations.run_options import RunOptions, RunProgress, StepBegan, Warned
+from beam.conversations.scenario import Spending, Worktree
 from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status, Usage
 from beam.process import tree
+from beam.root.user_dirs import data_dir
 from beam.turns.stop import Stop
 from tests.broker.test_broker_control import ask
 from tests.support.context import Root
@@ -457,7 +459,7 @@ def test_a_branch_that_is_there_is_refused_before_anything_runs(
         def has(self, commit: str) -> bool:
             return commit == "refs/heads/mine-2"
 
-    monkeypatch.setattr(playing, "RunWorktrees", Trees)
+    monkeypatch.setattr(repeat_worktree, "RunWorktrees", Trees)
     told: list[RunProgress] = []
     text = "beam: 1\nworktree: {branch: mine}\nsteps:\n- {send: worker, prompt: x}\n"
     scenario = parse(text.encode(), root.base / "s.yaml", {}, name="s.yaml")
@@ -466,3 +468,79 @@ def test_a_branch_that_is_there_is_refused_before_anything_runs(
         asyncio.run(play(scenario, root.context, RunOptions(replay=folder, repeat=2), told.append))
     assert error.value.message == "s.yaml:2:12: worktree.branch: there is a branch mine-2 already"
     assert told == [Warned("a run was killed before; what it changed is in the branch beam/old")]
+
+
+class Worktrees:
+    """Work trees in memory; `did` is what was done with them."""
+
+    def __init__(self, error: BeamError | None = None) -> None:
+        self.did: list[tuple[Any, ...]] = []
+        self._error = error
+
+    def abandon(self, path: Path) -> None:
+        self.did.append(("abandon", path))
+
+    def unlock(self, path: Path) -> None:
+        self.did.append(("unlock", path))
+        raise UsageError("it was not locked")
+
+    def end(self, *given: Any) -> WorktreeResult:
+        self.did.append(("end", *given))
+        if self._error is not None:
+            raise self._error
+        return WorktreeResult(branch="b", files=("a.py",))
+
+
+WANTED = Worktree(branch="b")
+
+
+@pytest.mark.parametrize("before", ["tree-1", ""])
+def test_a_work_tree_whose_files_were_never_looked_at_is_abandoned_and_its_branch_stays(before: str) -> None:
+    trees = Worktrees()
+    one = repeat_worktree.RepeatWorktree(cast(Any, trees), cast(Any, "changes"), Path("/w"), "b", WANTED)
+    assert one.end(before) == (WorktreeResult(branch="b", files=("a.py",)) if before else WorktreeResult(branch="b"))
+    assert trees.did == [("end", "changes", Path("/w"), "b", WANTED, "tree-1") if before else ("abandon", Path("/w"))]
+    assert one.lost == ""
+
+
+def test_changes_that_can_not_be_committed_stay_where_they_are() -> None:
+    trees = Worktrees(UsageError("git failed"))
+    one = repeat_worktree.RepeatWorktree(cast(Any, trees), cast(Any, "changes"), Path("/w"), "b", WANTED)
+    assert one.end("tree-1") == WorktreeResult(branch="b", path="/w", diff="git failed\n")
+    assert (one.lost, trees.did[-1]) == ("what the run changed stays in /w: git failed", ("unlock", Path("/w")))
+
+
+@pytest.mark.parametrize(
+    ("branch", "times", "made"), [("mine", 1, "mine"), ("mine", 3, "mine-2"), ("", 3, "beam/s-00000001")]
+)
+def test_each_repeat_has_a_work_tree_and_a_branch_of_its_own(
+    root: Root, monkeypatch: pytest.MonkeyPatch, branch: str, times: int, made: str
+) -> None:
+    added: list[tuple[Any, ...]] = []
+
+    class Trees:
+        def __init__(self, *given: Any, **more: Any) -> None:
+            added.append((*given, more))
+
+        def add(self, *given: Any) -> str:
+            added.append(given)
+            return "changes"
+
+    monkeypatch.setattr(repeat_worktree, "RunWorktrees", Trees)
+    text = f"beam: 1\nworktree: {{branch: '{branch}'}}\nsteps:\n- {{send: worker, prompt: x}}\n"
+    text = text.replace("{branch: ''}", "true")
+    scenario = parse(text.encode(), root.base / "s.yaml", {}, name="s.yaml")
+    found = asyncio.run(repeat_worktree.RepeatWorktrees(scenario, root.context, times).add(2))
+    assert found is not None and found.changes == "changes"
+    folder = data_dir(root.environ) / "worktrees"
+    assert added == [
+        (root.base, root.environ, {"store": root.context.home.root}),
+        (folder / "s-00000001", made, "HEAD"),
+    ]
+
+
+def test_a_scenario_without_a_work_tree_has_none(root: Root) -> None:
+    scenario = parse(b"beam: 1\nsteps:\n- {send: worker, prompt: x}\n", root.base / "s.yaml", {}, name="s.yaml")
+    trees = repeat_worktree.RepeatWorktrees(scenario, root.context, 1)
+    assert asyncio.run(trees.add(1)) is None
+    asyncio.run(trees.check_branches(lambda text: pytest.fail("nothing to say")))
