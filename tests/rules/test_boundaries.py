@@ -1,0 +1,312 @@
+"""Calls, rules and rulesets as values: each boundary, and what is said of each mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from beam.base.errors import UsageError
+from beam.model.rule_lists import RuleLists
+from beam.rules import rule as of_rules
+from beam.rules import shell
+from beam.rules.call import ToolCall, call_of, host_of
+from beam.rules.match import Place, allows, catches
+from beam.rules.rule import Rule, parse
+from beam.rules.ruleset import Ruleset, Ruling, combine, rules_of
+
+HERE = Place("/work", "/home/me")
+
+
+def said(text: str, call: bool = False) -> tuple[str, str, str | None]:
+    with pytest.raises(UsageError) as caught:
+        call_of(text) if call else parse(text, "deny")
+    return caught.value.message, caught.value.hint, caught.value.subject
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("Bash", ToolCall(tool="Bash")),
+        ("Bash(git push)", ToolCall(tool="Bash", command="git push")),
+        (" Bash(echo (x)) ", ToolCall(tool="Bash", command="echo (x)")),
+        ("Read(src/a)", ToolCall(tool="Read", paths=("src/a",))),
+        ("Edit(//etc/x)", ToolCall(tool="Edit", paths=("/etc/x",))),
+        ("Read", ToolCall(tool="Read")),
+        ("WebFetch(https://Example.com/x)", ToolCall(tool="WebFetch", host="example.com")),
+        ("WebFetch(domain:example.com)", ToolCall(tool="WebFetch", host="example.com")),
+        ("WebFetch(example.com)", ToolCall(tool="WebFetch", host="example.com")),
+        ("WebSearch", ToolCall(tool="WebSearch")),
+        ("mcp__git__log", ToolCall(tool="mcp__git__log")),
+    ],
+)
+def test_a_call_is_written_as_a_rule_is(text: str, call: ToolCall) -> None:
+    assert call_of(text) == call
+
+
+def test_what_is_no_call_is_named_as_far_as_a_line_goes() -> None:
+    text = "Bash(" + "x" * 200
+    assert said(text, call=True) == (f"{text[:120]!r} is not a call", "write it like 'Bash(git push)'", text[:120])
+    assert said("Bahs(x)", call=True)[1] == "did you mean Bash?"
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://example.com", "example.com"),
+        ("HTTP://EXAMPLE.com.:80/x", "example.com"),
+        ("https://me:pw@example.com", ""),
+        ("ftp://example.com", ""),
+        ("https://", ""),
+        ("https:///x", ""),
+        ("https://[::1", ""),
+        ("https://[::1]/", ""),
+        ("https://exa mple.com", ""),
+        ("https://a_b.com", ""),
+        ("https://a\\b.com", ""),
+        ("https://a.com#b", ""),
+        ("example.com", ""),
+    ],
+)
+def test_a_host_is_told_only_where_all_programs_agree(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+def test_a_rule_of_the_greatest_length_is_one_and_a_longer_one_is_named() -> None:
+    most = "Bash(" + "x" * (of_rules._LONGEST - 6) + ")"
+    assert parse(most, "deny").text == most
+    longer = most.replace("x)", "xx)")
+    message, _, subject = said(longer)
+    assert (message, subject) == (f"{longer[:120]!r} is not a rule", longer[:120])
+    assert [parse(f"Bash({all_})", "deny").text for all_ in ("*", "**")] == ["Bash", "Bash"]
+
+
+def rules(*texts: str, behavior: str = "allow", **more: bool) -> tuple[Rule, ...]:
+    return tuple(parse(text, behavior, whose=f"w{number}", **more) for number, text in enumerate(texts))  # type: ignore[arg-type]
+
+
+def allowed(call: ToolCall | str, *texts: str, place: Place = HERE) -> tuple[str, ...]:
+    call = call_of(call) if isinstance(call, str) else call
+    return tuple(rule.text for rule in allows(rules(*texts), call, place))
+
+
+@pytest.mark.parametrize(
+    ("call", "texts", "by"),
+    [
+        ("Bash(git log -1)", ("Bash(git *)",), ("Bash(git *)",)),
+        ("Bash(git)", ("Bash(git *)",), ("Bash(git *)",)),
+        ("Bash(gitk)", ("Bash(git *)",), ()),
+        ("Bash(gitk)", ("Bash(git*)",), ("Bash(git*)",)),
+        ("Bash(gitk a b)", ("Bash(git*)",), ("Bash(git*)",)),
+        ("Bash(gitk b)", ("Bash(g*k)",), ()),
+        ("Bash(a x b)", ("Bash(a * b)",), ("Bash(a * b)",)),
+        ("Bash(a b)", ("Bash(a * b)",), ()),
+        ("Bash(x b)", ("Bash(* b)",), ("Bash(* b)",)),
+        ("Bash(a && b; c)", ("Bash(a)", "Bash(b)", "Bash(c)"), ("Bash(a)", "Bash(b)", "Bash(c)")),
+        ("Bash(a && b)", ("Bash(a)",), ()),
+        ("Bash(a && a)", ("Bash(a)",), ("Bash(a)",)),
+        ("Bash(a `b`)", ("Bash(a)", "Bash"), ("Bash",)),
+        ("Bash", ("Bash",), ()),
+        ("Read(a)", ("Bash", "Edit"), ()),
+        ("Read(a)", ("Read",), ("Read",)),
+        ("Read(../a)", ("Read",), ()),
+        ("Read(//workx/a)", ("Read",), ()),
+        ("Read", ("Read",), ()),
+        ("Edit(src/a/b)", ("Edit(src/**)",), ("Edit(src/**)",)),
+        ("Edit(src)", ("Edit(src/**)",), ()),
+        ("Edit(x/src/a)", ("Edit(src)",), ("Edit(src)",)),
+        ("Edit(x/src/a)", ("Edit(src/)",), ("Edit(src/)",)),
+        ("Edit(x/src/a)", ("Edit(src/a)",), ()),
+        ("Edit(a/b/c/d)", ("Edit(a/**/d)",), ("Edit(a/**/d)",)),
+        ("Edit(a/d)", ("Edit(a/**/d)",), ("Edit(a/**/d)",)),
+        ("Edit(a/xd)", ("Edit(a/**/d)",), ()),
+        ("Edit(a.py)", ("Edit(*.py)",), ("Edit(*.py)",)),
+        ("Edit(~/x)", ("Edit(~/x)",), ("Edit(~/x)",)),
+        ("Edit(~/x)", ("Edit(x)",), ()),
+        ("Edit(//etc/x/y)", ("Edit(//etc/x)",), ("Edit(//etc/x)",)),
+        ("Edit(etc/x)", ("Edit(//etc/x)",), ()),
+        ("WebFetch(https://a.b.com)", ("WebFetch(domain:*.b.com)",), ("WebFetch(domain:*.b.com)",)),
+        ("WebFetch(https://b.com)", ("WebFetch(domain:*.b.com)",), ()),
+        ("WebFetch(https://xb.com)", ("WebFetch(domain:*.b.com)",), ()),
+        ("WebFetch(https://b.com)", ("WebFetch(domain:b.com)",), ("WebFetch(domain:b.com)",)),
+        ("WebFetch(https://b.com)", ("WebFetch",), ("WebFetch",)),
+        ("WebFetch(ftp://b.com)", ("WebFetch",), ()),
+        ("mcp__git__log", ("mcp__git",), ("mcp__git",)),
+        ("mcp__git__log", ("mcp__git__log",), ("mcp__git__log",)),
+        ("mcp__git__log", ("mcp__git__*",), ("mcp__git__*",)),
+        ("mcp__git__log", ("mcp__git__l*",), ("mcp__git__l*",)),
+        ("mcp__git__log", ("mcp__git__x*", "mcp__gi", "mcp__git__lo"), ()),
+    ],
+)
+def test_rules_allow_what_they_name_and_nothing_more(call: str, texts: tuple[str, ...], by: tuple[str, ...]) -> None:
+    assert allowed(call, *texts) == by
+
+
+def test_a_call_that_a_person_must_decide_is_allowed_by_no_rule() -> None:
+    assert allowed(ToolCall(tool="WebSearch", by_person=True), "WebSearch") == ()
+    assert allowed(ToolCall(tool="WebSearch"), "WebSearch") == ("WebSearch",)
+    assert allowed(call_of("Edit(~/x)"), "Edit(~/x)", place=Place("/work")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "is_caught"),
+    [
+        ("Bash(rm *)", "Bash(ls; rm -r x)", True),
+        ("Bash(rm *)", "Bash(sudo rm x)", True),
+        ("Bash(rm *)", "Bash(/bin/rm x)", True),
+        ("Bash(rm *)", "Bash(timeout 5 rm x)", True),
+        ("Bash(rm *)", "Bash(A=1 rm x)", True),
+        ("Bash(rm *)", "Bash(sh -c 'rm x')", True),
+        ("Bash(rm *)", "Bash(echo 'rm x')", False),
+        ("Bash(rm *)", "Bash(echo rm x)", False),
+        ("Bash(rm *)", "Bash(r\\m x)", True),
+        ("Bash(rm *)", "Bash(echo `rm x`)", True),
+        ("Bash(rm *)", "Read(rm)", False),
+        ("Bash", "Bash(x)", True),
+        ("Edit(secret)", "Edit(a/secret)", True),
+        ("Edit(secret)", "Edit(a/SECRET)", True),
+        ("Edit(secret)", "Edit(a/secrets)", False),
+        ("Edit(secret)", "Edit", True),
+        ("Edit(secret)", "Read(secret)", False),
+        ("WebFetch(domain:*.b.com)", "WebFetch(https://b.com)", True),
+        ("WebFetch(domain:*.b.com)", "WebFetch(https://a.b.com)", True),
+        ("WebFetch(domain:b.com)", "WebFetch(https://a.b.com)", True),
+        ("WebFetch(domain:b.com)", "WebFetch(https://xb.com)", False),
+        ("WebFetch(domain:b.com)", "WebFetch(ftp://x)", True),
+    ],
+)
+def test_a_rule_that_denies_catches_what_may_be_meant(text: str, call: str, is_caught: bool) -> None:
+    (rule,) = rules(text, behavior="deny")
+    assert catches(rule, call_of(call), HERE) is is_caught
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("", None),
+        (";", None),
+        ("a", [("a",)]),
+        ("a;", [("a",)]),
+        ("a ; ", [("a",)]),
+        ("a;;", None),
+        ("a | b || c && d", [("a",), ("b",), ("c",), ("d",)]),
+        ("a |& b", None),
+        ("a&b", None),
+        ("a &", None),
+        ("a&&b;c|d", [("a",), ("b",), ("c",), ("d",)]),
+        ('a \'b c\' "d e" f\\ g h"i"j', [("a", "b c", "d e", "f g", "hij")]),
+        ('a "\\$ \\` \\" \\\\ \\x"', [("a", '$ ` " \\ \\x')]),
+        ('a "$x"', None),
+        ('a "`x`"', None),
+        ('a "x', None),
+        ("a 'x", None),
+        ("a x\\", None),
+        ("A=1 a", None),
+        ("a A=1", [("a", "A=1")]),
+        ("if a", None),
+        ("'' a", None),
+        ("a if", [("a", "if")]),
+        ("a 2>/dev/null", [("a",)]),
+        ("a > x", None),
+        ("a\nb", None),
+        ("a\u00a0b", None),
+        ("a (b)", None),
+        ("a\tb", [("a", "b")]),
+    ],
+)
+def test_a_command_is_split_where_a_shell_would_and_in_doubt_not_at_all(
+    command: str, words: list[tuple[str, ...]] | None
+) -> None:
+    assert shell.split(command) == words
+
+
+def test_a_command_of_the_greatest_length_is_split_and_a_longer_one_is_in_doubt() -> None:
+    assert shell.split("x" * 20_000) == [("x" * 20_000,)]
+    assert shell.split("x" * 20_001) is None
+    assert shell.suspects("x" * 20_001) == [("x" * 20_000,)]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a b; c",
+        "a\\\nb",
+        "sudo -u x a 5 b",
+        "timeout 5 a",
+        "5 a",
+        "/usr/bin/env a",
+        "x/ a",
+        "find . -exec 'a b' ;",
+        'bash -c "a; b"',
+        "a $(b) `c` {d} <e >f",
+    ],
+)
+def test_whatever_may_be_run_by_a_command_is_told_once(command: str) -> None:
+    assert shell.suspects(command) == _SUSPECTS[command]
+
+
+# -- rules together ----------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_combined_by_their_word_each_once_and_the_agents_own_win() -> None:
+    general = rules("Bash", "Read", "Edit", is_general=True)
+    asked = rules("Bash", behavior="ask")
+    denied = rules("Read", behavior="deny", is_general=True)
+    own = rules("Edit")
+    found = combine((*general, *own, *asked, *denied, *denied))
+    assert [(rule.behavior, rule.text, rule.is_general, rule.whose) for rule in found.rules] == [
+        ("deny", "Read", True, "w0"),
+        ("ask", "Bash", False, "w0"),
+        ("allow", "Read", True, "w1"),
+        ("allow", "Edit", False, "w0"),
+    ]
+    assert found.lists == RuleLists(deny=("Read",), ask=("Bash",), allow=("Read", "Edit"))
+    assert [rule.text for rule in found.of("allow")] == ["Read", "Edit"]
+    assert found.plus(own) == found
+    assert [rule.text for rule in found.plus(rules("WebSearch")).of("allow")] == ["Read", "Edit", "WebSearch"]
+    assert [rule.behavior for rule in found.without_allow().rules] == ["deny", "ask"]
+
+
+def test_a_decision_names_its_rules_and_who_wrote_them() -> None:
+    ruling = Ruling(behavior="allow", rules=(*rules("Bash(a)", "Bash(b)"), *rules("Bash(c)")))
+    assert (ruling.text, ruling.whose) == ("Bash(a), Bash(b), Bash(c)", "w0, w1")
+    ruleset = Ruleset(
+        (*rules("Bash(a)", "Bash(b)"), *rules("Bash(b)", behavior="ask"), *rules("Read", behavior="deny"))
+    )
+    decided = {text: ruleset.decide(call_of(text), HERE) for text in ("Bash(a)", "Bash(a; b)", "Bash(c)", "Read(x)")}
+    assert {text: found and (found.behavior, found.text) for text, found in decided.items()} == {
+        "Bash(a)": ("allow", "Bash(a)"),
+        "Bash(a; b)": ("ask", "Bash(b)"),
+        "Bash(c)": None,
+        "Read(x)": ("deny", "Read"),
+    }
+
+
+def test_a_message_of_an_agent_is_allowed_no_more_than_the_agent_was() -> None:
+    mine = Ruleset((*rules("Bash(a)", "Read"), *rules("Edit", behavior="ask")))
+    most = RuleLists(deny=("WebFetch",), ask=("WebSearch",), allow=("Read",))
+    bounded = mine.bounded(most, "turn")
+    assert bounded.lists == RuleLists(deny=("WebFetch",), ask=("Edit", "WebSearch"), allow=("Read",))
+    assert mine.bounded(most, "turn", keep_allow=True).lists.allow == ("Bash(a)", "Read")
+    assert [rule.whose for rule in bounded.of("deny")] == ["turn"]
+    assert [(rule.text, rule.is_general) for rule in rules_of(most, "x", is_general=True, without=("ask",))] == [
+        ("WebFetch", True),
+        ("Read", True),
+    ]
+
+
+_SUSPECTS = {
+    "a b; c": [("a", "b"), ("c",)],
+    "a\\\nb": [("ab",)],
+    "sudo -u x a 5 b": [("sudo", "-u", "x", "a", "5", "b"), ("-u", "x", "a", "5", "b"), ("x", "a", "5", "b")],
+    "timeout 5 a": [("timeout", "5", "a"), ("5", "a"), ("a",)],
+    "5 a": [("5", "a")],
+    "/usr/bin/env a": [("/usr/bin/env", "a"), ("a",), ("env", "a")],
+    "x/ a": [("x/", "a")],
+    "find . -exec 'a b' ;": [
+        ("find", ".", "-exec", "a b"),
+        ("find", ".", "-exec", "a", "b"),
+        ("find", ".", "-exec"),
+        ("a", "b"),
+    ],
+    'bash -c "a; b"': [("bash", "-c", "a; b"), ("bash", "-c", "a"), ("b",), ("bash", "-c"), ("a",)],
+    "a $(b) `c` {d} <e >f": [("a",), ("b",), ("c",), ("d",), ("e",), ("f",)],
+}
