@@ -99,7 +99,6 @@ def allowed(call: ToolCall | str, *texts: str, place: Place = HERE) -> tuple[str
         ("Bash(gitk b)", ("Bash(g*k)",), ()),
         ("Bash(a x b)", ("Bash(a * b)",), ("Bash(a * b)",)),
         ("Bash(a b)", ("Bash(a * b)",), ()),
-        ("Bash(x b)", ("Bash(* b)",), ("Bash(* b)",)),
         ("Bash(a && b; c)", ("Bash(a)", "Bash(b)", "Bash(c)"), ("Bash(a)", "Bash(b)", "Bash(c)")),
         ("Bash(a && b)", ("Bash(a)",), ()),
         ("Bash(a && a)", ("Bash(a)",), ("Bash(a)",)),
@@ -229,7 +228,7 @@ def test_a_command_of_the_greatest_length_is_split_and_a_longer_one_is_in_doubt(
     [
         "a b; c",
         "a\\\nb",
-        "sudo -u x a 5 b",
+        "sudo -n a 5 b",
         "timeout 5 a",
         "5 a",
         "/usr/bin/env a",
@@ -296,7 +295,7 @@ def test_a_message_of_an_agent_is_allowed_no_more_than_the_agent_was() -> None:
 _SUSPECTS = {
     "a b; c": [("a", "b"), ("c",)],
     "a\\\nb": [("ab",)],
-    "sudo -u x a 5 b": [("sudo", "-u", "x", "a", "5", "b"), ("-u", "x", "a", "5", "b"), ("x", "a", "5", "b")],
+    "sudo -n a 5 b": [("sudo", "-n", "a", "5", "b"), ("-n", "a", "5", "b"), ("a", "5", "b")],
     "timeout 5 a": [("timeout", "5", "a"), ("5", "a"), ("a",)],
     "5 a": [("5", "a")],
     "/usr/bin/env a": [("/usr/bin/env", "a"), ("a",), ("env", "a")],
