@@ -57,7 +57,6 @@ class OwnTurns:
 
     def __init__(self) -> None:
         self._turns: dict[str, list[_Turn]] = {}
-        self._current: dict[str, str] = {}
 
     def begin(self, name: str, journal: Path) -> None:
         """Record the state in which a journal is opened: its session, and the turn that runs."""
@@ -65,11 +64,9 @@ class OwnTurns:
             state = read_state(journal)
         except (BeamError, OSError):
             return
-        known = state.session.session_id if state.session is not None else ""
-        self._current[name] = known
         if state.open_turn is not None:
             turn = state.open_turn
-            found = {known} if known and state.session is not None and state.session.turns else set()
+            found = {state.session.session_id} if state.session is not None and state.session.turns else set()
             self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
 
     def take(self, name: str, events: Iterable[AnyEvent]) -> None:
@@ -80,7 +77,6 @@ class OwnTurns:
                 case TurnStarted() if not any(turn.began == event.ts for turn in turns):
                     turns.append(_Turn(event.adapter, set(), event.ts))
                 case SessionStarted() | SessionResumed():
-                    self._current[name] = event.session_id
                     for turn in turns[-1:]:
                         turn.sessions.add(event.session_id)
                 case TurnFinished() | TurnClosed():

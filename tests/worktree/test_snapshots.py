@@ -1,0 +1,348 @@
+"""Which calls of git a snapshot is, answered here in git's place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beam.base.errors import DiskError
+from beam.root.git_place import GitPlace
+from beam.worktree import git as running
+from beam.worktree import index as indexes
+from beam.worktree.calls import Apart, Call, Calls, GitError, apart, inside
+from beam.worktree.index import PassedOver, passed_over, repositories_in, succeeds
+from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
+from tests.support.refused import refused
+
+Answer = bytes | GitError
+
+
+class Git:
+    """Answers calls in git's place, one after the other; what was called, without options."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.calls: list[Call] = []
+
+    def __call__(self, *words: str, stdin: bytes | None = None) -> Call:
+        return Call(argv=words, word=words[0], cwd=Path("/"), env={}, stdin=stdin, within_s=1.0)
+
+    def run(self, calls: Calls[Any]) -> Any:
+        try:
+            call = next(calls)
+            while True:
+                self.calls.append(call)
+                answer = self.answers.pop(0) if self.answers else b""
+                call = calls.throw(answer) if isinstance(answer, GitError) else calls.send(answer)
+        except StopIteration as done:
+            return done.value
+
+    @property
+    def words(self) -> list[tuple[str, ...]]:
+        """The words of each call, without `-c` settings and the program."""
+        found = []
+        for call in self.calls:
+            words = list(call.argv[1:] if call.argv[0].endswith("/git") else call.argv)
+            while words[:1] == ["-c"]:
+                del words[:2]
+            found.append(tuple(words))
+        return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").touch(0o755)
+    work = tmp_path / "work"
+    (work / ".git").mkdir(parents=True)
+    (work / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    return work
+
+
+@pytest.fixture
+def make(folder: Path) -> Callable[..., Snapshots]:
+    def made(**more: Any) -> Snapshots:
+        place = GitPlace(branch="main", commit=None, work_tree=str(folder), repository=str(folder / ".git"))
+        bounds = Bounds(within_s=5.0, largest_kib=7)
+        environ = {"PATH": str(folder.parent / "bin")}
+        return Snapshots(folder.parent / "own", place, environ, bounds=bounds, **more)
+
+    return made
+
+
+def test_the_directory_of_snapshots_is_a_repository_that_is_made_once(make: Callable[..., Snapshots]) -> None:
+    snapshots = make()
+    snapshots.make(b"/ignored\n")
+    own = snapshots.directory
+    assert {str(path.relative_to(own)): path.read_bytes() for path in own.rglob("*") if path.is_file()} == {
+        "HEAD": b"ref: refs/heads/none\n",
+        "config": b"[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
+        "info/exclude": b"/ignored\n",
+    }
+    assert (own / "objects").is_dir() and (own / "refs").is_dir()
+    (own / "config").write_text("mine")
+    snapshots.make()
+    assert (own / "config").read_text() == "mine"
+
+
+def test_without_lines_nothing_more_is_ignored(make: Callable[..., Snapshots]) -> None:
+    make().make()
+    assert not (make().directory / "info").exists()
+
+
+def test_an_index_begins_as_the_repositorys_without_its_marks(make: Callable[..., Snapshots], folder: Path) -> None:
+    index = folder.parent / "index"
+    git = Git()
+    git.run(make().begin(index))
+    assert not index.exists() and git.calls == []
+    (folder / ".git/index").write_bytes(b"DIRC")
+    git = Git(b"h a\0H b\0")
+    git.run(make().begin(index))
+    assert index.read_bytes() == b"DIRC"
+    assert git.words == [("ls-files", "-v", "-z"), ("update-index", "--no-assume-unchanged", "-z", "--stdin")]
+    assert git.calls[0].env["GIT_INDEX_FILE"] == str(index) and git.calls[1].stdin == b"a"
+    assert (git.calls[0].within_s, git.calls[0].largest_kib, git.calls[0].cwd) == (5.0, 7, folder)
+    Git(GitError("of another kind")).run(make().begin(index))
+    assert not index.exists()
+
+
+def test_outside_of_a_repository_an_index_begins_empty(make: Callable[..., Snapshots], folder: Path) -> None:
+    (folder / ".git/HEAD").unlink()
+    (folder / ".git/index").write_bytes(b"DIRC")
+    Git().run(make().begin(folder.parent / "index"))
+    assert not (folder.parent / "index").exists()
+
+
+def test_a_snapshot_is_the_tree_of_all_that_was_added(make: Callable[..., Snapshots], folder: Path) -> None:
+    index = folder.parent / "index"
+    lock = folder.parent / "index.lock"
+    for path in (index, lock):
+        path.touch()
+    git = Git(b"", b"", b"abc\n")
+    assert git.run(make(folder=folder / "sub").tree(index, (":(exclude)x",))) == "abc"
+    assert git.words == [("ls-files", "-s", "-z"), ("add", "--all", "--", ".", ":(exclude)x"), ("write-tree",)]
+    assert git.calls[0].cwd == folder / "sub" and not lock.exists() and index.exists()
+
+
+def test_an_index_of_another_kind_is_made_anew(make: Callable[..., Snapshots], folder: Path) -> None:
+    index = folder.parent / "index"
+    index.touch()
+    git = Git(GitError("bad index"), b"", b"", b"abc\n")
+    assert git.run(make().tree(index)) == "abc" and not index.exists()
+    assert [words[0] for words in git.words] == ["ls-files", "ls-files", "add", "write-tree"]
+
+
+@pytest.mark.parametrize(("more", "ignored"), [({}, "all"), ({"has_repositories": True}, "none")])
+def test_two_snapshots_are_compared_by_files_and_as_a_patch(
+    more: dict[str, bool], ignored: str, make: Callable[..., Snapshots]
+) -> None:
+    diff = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", f"--ignore-submodules={ignored}")
+    git = Git(b"1\t2\ta.py\0-\t-\tb\xff\0")
+    assert git.run(make(**more).changed("x", "y", "-R")) == (
+        ChangedFile(path="a.py", added=1, removed=2),
+        ChangedFile(path="b\\udcff", added=None, removed=None),
+    )
+    assert git.words == [(*diff, "--no-renames", "--numstat", "-z", "-R", "x", "y")]
+    assert git.calls[0].within_s == 60.0 and "GIT_INDEX_FILE" not in git.calls[0].env
+    assert Git(b"").run(make().changed("x", "y")) == ()
+    git = Git(b"patch")
+    assert git.run(make(**more).patch("x", "y", "-R")) == b"patch"
+    assert git.words == [(*diff, "--patch", "-R", "x", "y")] and git.calls[0].within_s == 60.0
+
+
+# -- indexes -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_that_git_would_pass_over_are_known_by_their_marks(tmp_path: Path) -> None:
+    (tmp_path / "there").touch()
+    listing = b"H plain\0h assumed\0S there\0S absent\0s both\0"
+    found = passed_over(listing, tmp_path)
+    assert found == PassedOver(
+        assumed=frozenset({b"assumed", b"both"}),
+        skipped=frozenset({b"there"}),
+        absent=frozenset({b"absent", b"both"}),
+    )
+    assert found.unmark() == [
+        (("--no-assume-unchanged", "-z", "--stdin"), b"assumed\0both"),
+        (("--no-skip-worktree", "-z", "--stdin"), b"there"),
+    ]
+    assert passed_over(b"H a\0", tmp_path).unmark() == []
+
+
+def test_repositories_in_the_folder_are_taken_out_before_all_is_added() -> None:
+    listing = b"160000 c0ffee 0\tsub\x00100644 dead 0\ta\x00160000 beef 0\tsub/deep\x00"
+    assert repositories_in(listing) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
+    git = Git(listing)
+    assert git.run(indexes.add(git)) == {b"sub": b"c0ffee", b"sub/deep": b"beef"}
+    assert git.words == [
+        ("ls-files", "-s", "-z"),
+        ("update-index", "-z", "--force-remove", "--stdin"),
+        ("add", "--all", "--", "."),
+    ]
+    assert git.calls[1].stdin == b"sub\0sub/deep"
+
+
+def test_a_repository_without_a_commit_is_left_out() -> None:
+    git = Git(b"", GitError("no commit"), b"new/\0file\0other/\0")
+    assert git.run(indexes.add(git, ("x",))) == {}
+    assert git.words[2:] == [
+        ("ls-files", "--others", "-z"),
+        ("add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"),
+    ]
+    assert git.calls[3].stdin == b".\0x\0:(exclude,literal)new/\0:(exclude,literal)other/"
+
+
+def test_an_exit_code_is_an_answer_where_git_came_to_its_end() -> None:
+    git = Git(b"")
+    assert git.run(succeeds(git, "rev-parse", "x")) is True and git.calls[0].asks
+    no = GitError("no")
+    no.code = 1
+    assert Git(no).run(succeeds(Git(), "rev-parse")) is False
+    with pytest.raises(GitError):
+        Git(GitError("too long")).run(succeeds(Git(), "rev-parse"))
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_has_all_that_was_asked_for(folder: Path) -> None:
+    environ = {"PATH": str(folder.parent / "bin"), "GIT_DIR": "/x", "HOME": "/h"}
+    place = Apart(directory=Path("/own"), work_tree=folder, objects=Path("/o"), environ=environ)
+    call = apart(place, "add", ".", cwd=folder, within_s=2.0, stdin=b"x", largest_kib=3)
+    program = str(folder.parent / "bin/git")
+    assert (call.word, call.cwd, call.stdin, call.within_s, call.largest_kib, call.asks) == (
+        "add", folder, b"x", 2.0, 3, False,
+    )  # fmt: skip
+    assert call.argv[0] == program and call.argv[-2:] == ("add", ".") and "GIT_INDEX_FILE" not in call.env
+    settings = dict(word.split("=", 1) for word in call.argv[2:-2:2])
+    assert settings == {
+        "core.fsmonitor": "false",
+        "core.untrackedCache": "false",
+        "core.splitIndex": "false",
+        "core.hooksPath": "/dev/null",
+        "core.quotePath": "false",
+        "advice.addEmbeddedRepo": "false",
+        "gc.auto": "0",
+        "maintenance.auto": "false",
+        "core.attributesFile": "/dev/null",
+        "core.excludesFile": "/dev/null",
+        "core.looseCompression": "1",
+        "core.safecrlf": "false",
+        "submodule.recurse": "false",
+        "diff.ignoreSubmodules": "all",
+    }
+    call = inside(folder, environ, {"A": "1"}, "commit", "-m", "x", within_s=2.0, stdin=b"y")
+    assert (call.word, call.cwd, call.stdin, call.within_s, call.largest_kib) == ("commit", folder, b"y", 2.0, 0)
+    assert call.env["A"] == "1" and call.env["HOME"] == "/h" and call.env["LC_ALL"] == "C"
+    settings = dict(word.split("=", 1) for word in call.argv[2:-3:2])
+    own = {"commit.gpgSign": "false", "user.name": "beam", "user.email": "beam@localhost"}
+    assert own.items() <= settings.items() and len(settings) == 11
+    with refused(GitError, "git is not installed", "install git"):
+        inside(folder, {"PATH": "/none"}, {}, "status", within_s=1.0)
+
+
+# -- running them, without a process -----------------------------------------------------------------------------------
+
+
+class Process:
+    """Stands for git's process."""
+
+    pid = 77
+
+    def __init__(self, out: bytes = b"out", err: bytes = b"", code: int | None = 0, *, hangs: bool = False) -> None:
+        self.given: list[Any] = []
+        self.out, self.err, self.returncode, self.hangs = out, err, None if hangs else code, hangs
+
+    def __call__(self, argv: Any, **options: Any) -> Process:
+        self.given.append((tuple(argv), options))
+        return self
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def communicate(self, stdin: bytes | None, timeout: float) -> tuple[bytes, bytes]:
+        self.given.append((stdin, timeout))
+        if self.hangs:
+            raise subprocess.TimeoutExpired("git", timeout)
+        return self.out, self.err
+
+
+def called(process: Process, monkeypatch: pytest.MonkeyPatch, **more: Any) -> bytes:
+    monkeypatch.setattr(subprocess, "Popen", process)
+    monkeypatch.setattr(running.os, "killpg", lambda *given: process.given.append(given))
+    given = {"argv": ("git", "add"), "word": "add", "cwd": Path("/c"), "env": {"A": "1"}, "within_s": 2.0, **more}
+
+    def one() -> Calls[bytes]:
+        return (yield Call(**given))
+
+    found: bytes = running.run_blocking(one())
+    return found
+
+
+def test_a_call_is_run_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process()
+    assert called(process, monkeypatch) == b"out"
+    options = {"cwd": Path("/c"), "env": {"A": "1"}, "stdin": -3, "stdout": -1, "stderr": -1, "start_new_session": True}
+    assert process.given == [(("git", "add"), options), (None, 2.0)]
+    process = Process()
+    called(process, monkeypatch, stdin=b"x", largest_kib=3)
+    limited = ("/bin/sh", "-c", 'ulimit -f 6; exec "$@"', "sh", "git", "add")
+    assert process.given == [(limited, {**options, "stdin": -1}), (b"x", 2.0)]
+
+
+def test_git_that_takes_too_long_is_killed_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Process(hangs=True)
+    with refused(GitError, "git add took longer than 2 s"):
+        called(process, monkeypatch)
+    assert process.given[2:] == [(77, 9)]
+
+
+@pytest.mark.parametrize(
+    ("err", "said"),
+    [(b"", "exit code 3"), (b"first\nlast\n", "last"), (b"x" * 301, "x" * 300), (b"\xff", "\ufffd")],
+)
+def test_a_failure_is_the_last_that_git_says(err: bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_is_full", lambda call: False)
+    with refused(GitError, f"git add: {said}"):
+        called(Process(err=err, code=3), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("err", "code", "asks", "is_full", "is_disk"),
+    [
+        (b"No space left on device", 128, False, False, True),
+        (b"Disk quota exceeded", 128, True, False, True),
+        (b"no", 1, True, True, False),
+        (b"no", 128, True, True, False),
+        (b"no", 1, False, True, True),
+        (b"no", 1, False, False, False),
+        (b"Disk quota exceeded", 1, True, True, False),
+    ],
+)
+def test_a_full_disk_is_told_from_an_answer(
+    err: bytes, code: int, asks: bool, is_full: bool, is_disk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_is_full", lambda call: is_full)
+    with pytest.raises(DiskError if is_disk else GitError) as error:
+        called(Process(err=err, code=code), monkeypatch, asks=asks)
+    if is_disk:
+        said = f"git add could not write: the disk is full, or a quota is used up ({err.decode()})"
+        assert (error.value.message, error.value.hint) == (said, "free some space, then run it again")
+        assert error.value.subject == "/c"
+    else:
+        assert error.value.code == code  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("blocks", "left", "flag"), [(100, 0, 0), (100, 1, 0), (0, 0, 0)])
+def test_a_disk_without_blocks_is_full(blocks: int, left: int, flag: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=blocks, f_bavail=left, f_flag=flag))
+    call = Call(argv=("git",), word="add", cwd=Path("/"), env={}, within_s=1.0)
+    assert running._is_full(call) is (blocks > 0 and left == 0)
