@@ -7,7 +7,8 @@ of it, each 20 ms) · blank (nothing for 4 s) · crawl (the answer comes in piec
 nobody described, and takes any key for an answer) · plain (it asks for yes or no) · oracle (it asks below a
 spinner that goes on) · welcome (at its start it shows what nobody described, for 8 s) · fickle (it asks, and goes on by
 itself) · parting (it leaves slowly, and then says how to go on in its session) · setup (it asks about a key at its
-start, and the first time ends over the answer; the file `asked` says that it did) · hopeless (it does so each time)
+start, and the first time ends over the answer; the file `asked` says that it did) · hopeless (it does so each time) ·
+writes (a transcript)
 """
 
 from __future__ import annotations
@@ -210,6 +211,20 @@ class Tui:
         )
         self.console.write(b"\x1b[>4;?m\x1b[?4m\x1b(B\x0f\x1b[m\x1b[r\x1b[4l\x1b[?6l\x1b[?7h")
         self.echo(text)
+
+    def writes(self, text: str) -> None:
+        """It writes what happens into the file `transcript`, and shows less; `!` in the text: its turn fails."""
+        with Path(self.console.cwd, "transcript").open("a") as file:
+            file.write(f"> {text}\n")
+            file.flush()
+            self.draw()
+            self.console.sleep(1)
+            file.write(f"+ Bash\n< half of it\n< ECHO[{text}]\n")
+            file.flush()
+            self.log += ["● ECHO[…]", ""]
+            self.draw()
+            self.console.sleep(1)
+            file.write("! it broke\n" if "!" in text else ".\n")
 
     def ask(self, text: str) -> None:
         self.log.append("What colour shall the shed be?")

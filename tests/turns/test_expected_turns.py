@@ -27,13 +27,17 @@ from beam.model.events import Event
 from beam.model.limits import Limits
 from beam.model.outcome import Class, Status
 from beam.model.rule_lists import RuleLists
+from beam.model.settings import AgentSettings
 from beam.rules.ruleset import Ruleset, combine, rules_of
-from beam.turns import dialogue, exec, terminal
+from beam.turns import dialogue, engine, exec, terminal
 from beam.turns.asks import Asks, Decision
 from beam.turns.calls import AgentCalls, CallAnswer
+from beam.turns.dialogue import driver as dialogue_driver
 from beam.turns.handle import TurnHandle
 from beam.turns.keeper import ProcessKeeper
 from beam.turns.stop import Stop
+from beam.turns.terminal import conversation
+from beam.turns.terminal import driver as terminal_driver
 from tests.support import expected, lines, tui
 from tests.support.context import NOON_NS
 from tests.support.memory import MEMORY_ALONE, Memory
@@ -119,7 +123,7 @@ class Scene:
             if isinstance(face, lines.Lines):
                 verdict = await dialogue.run_turn(face, input, within, self.handle)
             elif isinstance(face, Screen):
-                verdict = await terminal.run_turn(face, None, input, within, self.handle)
+                verdict = await terminal.run_turn(face, face.history, input, within, self.handle)
             else:
                 verdict = await exec.run_turn(face, input, within, self.handle)
             self.told.append({"verdict": expected.told(verdict), "stop": stop.reason, "by": stop.by})
@@ -151,12 +155,53 @@ Play = Callable[[Scene], Awaitable[None]]
 class Screen:
     """The agent `tui.py` as a terminal face."""
 
-    def __init__(self, manner: str, profile: Any = CLAUDE, **changes: Any) -> None:
+    def __init__(self, manner: str, profile: Any = CLAUDE, *, history: Any = None, **changes: Any) -> None:
+        self.history = history
         self.profile = structs.replace(profile, columns=100, rows=40, start_seconds=10.0, **changes)
         self.manner = manner
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         return Launch(argv=(sys.executable, tui.__file__, self.manner), files={"startup": b"x"})
+
+
+class Told:
+    """The transcript of `tui.py writes`; with `finds` the file is one of those that fit."""
+
+    def __init__(self, *, tells_end: bool = True, finds: bool = False) -> None:
+        self.tells_end, self._finds = tells_end, finds
+
+    def where(self, turn: Turn, host: Host) -> str:
+        return f"{turn.cwd}/tr*" if self._finds else f"{turn.cwd}/transcript"
+
+    def transcript(self, turn: Turn) -> Transcribed:
+        return Transcribed(turn)
+
+
+class Transcribed:
+    """What is read of it."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn, self.state, self.reply = turn, "", ""
+        self.error: str | None = None
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        word, _, rest = line.decode().partition(" ")
+        if word == ">" and rest == self.turn.text:
+            self.state = "working"
+        elif word == "+" and self.state:
+            return (events.ToolCalled(call_id="c", name=rest),)
+        elif word == "<" and self.state:
+            self.reply = rest
+            return (events.Text(text=rest),)
+        elif word in (".", "!") and self.state:
+            self.state = "done"
+            self.error = rest or None
+        return ()
+
+    def verdict(self) -> Verdict:
+        if self.error:
+            return Verdict(status=Status.FAILED, class_=Class.OVERLOADED, reason=self.error)
+        return Verdict(status=Status.COMPLETED, reply=self.reply, session_id="s-7")
 
 
 class Headless:
@@ -366,6 +411,25 @@ SCREENS: dict[str, Play] = {
         (Screen("echo"), "three", {"model": "m"}),
         between=is_called,
     ),
+    "with a transcript": one(Screen("writes", history=Told()), "hello"),
+    "with a transcript that is found": one(Screen("writes", history=Told(finds=True)), "hello"),
+    "with a transcript without an end": one(Screen("writes", history=Told(tells_end=False)), "hello"),
+    "with a transcript of a failure": one(Screen("writes", history=Told()), "no!"),
+    "with a transcript of a failure without an end": one(Screen("writes", history=Told(tells_end=False)), "no!"),
+    "with a transcript that never comes": one(Screen("echo", history=Told()), "hello"),
+    "with a transcript, and stopped": one(Screen("writes", history=Told()), "hello", stops(2.0)),
+    "with a transcript, out of time": one(Screen("writes", history=Told()), "hello", timeout=2.0),
+    "with a transcript and an exit": one(Screen("exit", history=Told()), "hello"),
+    "with a transcript and requests": one(Screen("permission", history=Told()), "a", decides(ALLOW)),
+    "filmed": one(Screen("echo"), "hello", settings=AgentSettings(record=True)),
+    "filmed with a request": one(Screen("permission"), "a", decides(DENY), settings=AgentSettings(record=True)),
+    "kept and filmed": kept(
+        (Screen("echo"), "one", {"settings": AgentSettings(record=True)}),
+        (Screen("echo"), "two", {"settings": AgentSettings(record=True)}),
+    ),
+    "kept with a transcript": kept(
+        (Screen("writes", history=Told()), "one", {}), (Screen("writes", history=Told()), "two", {})
+    ),
     "kept after a command": kept((Screen("echo"), "/clear", {"commands": True}), (Screen("echo"), "two", {})),
 }
 HEADLESS: dict[str, Play] = {
@@ -407,10 +471,16 @@ SCENES = {
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_a_turn_has_its_checked_in_events_and_verdict(name: str, memory: Memory, tmp_path: Path) -> None:
+def test_a_turn_has_its_checked_in_events_and_verdict(
+    name: str, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = Scene(memory, tmp_path, keeps="kept" in name)
+    for module in (engine, exec, dialogue_driver, terminal_driver, conversation):
+        monkeypatch.setattr(module, "crash_point", lambda point: scene.told.append({"point": point}))
     asyncio.run(SCENES[name](scene))
-    told = [*scene.told, *({"heard": scene.lines.heard} for _ in [1] if scene.lines.heard), *scene.children()]
+    films = sorted(tmp_path.glob("**/*.cast"))
+    told = [*scene.told, *({"film": path.name, "lines": path.read_text().splitlines()} for path in films)]
+    told = [*told, *({"heard": scene.lines.heard} for _ in [1] if scene.lines.heard), *scene.children()]
     text = expected.lines([*told, {"left": sorted(path.name for path in tmp_path.glob("scratch-*/*"))}])
     text = text.replace(json.dumps(str(tmp_path))[1:-1], "TMP").replace(sys.executable, "PYTHON")
     text = text.replace(lines.__file__, "lines.py").replace(tui.__file__, "tui.py")
