@@ -11,7 +11,7 @@ from beam.api import cursor as module
 from beam.api.cursor import SAME_NS, WINDOW_NS, Cursor, open_cursor
 from beam.base.clock import rfc3339
 from beam.base.errors import CorruptError, UsageError
-from beam.model.events import Event, MailSent, TaskStarted, Text
+from beam.model.events import Event, MailDelivered, MailLost, MailSent, TaskStarted, Text
 
 NOW = 1_795_300_000_000_000_000
 S = 1_000_000_000
@@ -156,3 +156,81 @@ def test_whatever_a_cursor_says_it_is_one_or_it_is_said_to_be_none(tmp_path: Pat
         again(tmp_path / "c.json").passes(started(NOW))
     except CorruptError as error:
         assert "remove it to start over" in error.hint
+
+
+def test_each_event_has_what_identifies_it() -> None:
+    key = started(NOW)
+    found = [
+        module._identity(Text(text="x", seq=5, agent="a")),
+        module._identity(key),
+        module._identity(MailSent(team="t", sender="a", to="b", text="x", mail_id="1")),
+        module._identity(MailDelivered(team="t", sender="a", to="b", mail_id="1")),
+        module._identity(MailLost(team="t", sender="a", to="b", mail_id="1")),
+        module._identity(Text(text="x", agent="a")),
+    ]
+    assert found[0] == "a#5" and len(set(found)) == 6 and all(len(each) == 16 for each in found[1:])
+    assert module._identity(started(NOW + S)) == found[1] != module._identity(started(NOW, "2"))
+    assert module._identity(MailSent(team="t", sender="a", to="b", text="x", mail_id="2", ts="t")) == found[2]
+    for other in ({"team": "u"}, {"sender": "c"}, {"to": "c"}):
+        fields = {"team": "t", "sender": "a", "to": "b", "mail_id": "1", **other}
+        assert module._identity(MailDelivered(**fields)) != found[3]
+        assert module._identity(MailSent(text="x", **fields)) != found[2]
+    assert (
+        module._identity(Text(text="x", agent="a", ts="t")) == found[5] != module._identity(Text(text="y", agent="a"))
+    )
+
+
+def test_what_is_too_old_is_not_printed_and_forgotten_when_the_file_is_written_anew(tmp_path: Path) -> None:
+    cursor = again(tmp_path / "c.json")
+    put(cursor, started(NOW), started(NOW + 200 * S, "2"))
+    cursor = again(tmp_path / "c.json", NOW + 999 * S)
+    assert cursor.since == rfc3339(NOW + 80 * S)
+    assert not cursor.passes(started(NOW + 79 * S, "3")) and cursor.passes(started(NOW + 80 * S, "3"))
+    cursor.save()
+    assert [at for _, at in again(tmp_path / "c.json")._all] == [rfc3339(NOW + 200 * S)]
+    assert len((tmp_path / "c.json").read_bytes().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("lines", "rows"), [(2, [2, 3, 2, 3, 2]), (5000, [2, 3, 4, 5, 6])])
+def test_a_cursor_is_written_anew_after_so_many_lines(
+    lines: int, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LINES", lines)
+    cursor = again(tmp_path / "c.json")
+    seen = []
+    for number in range(5):
+        put(cursor, started(NOW + number, str(number)))
+        seen.append(len((tmp_path / "c.json").read_bytes().splitlines()))
+    assert seen == rows
+
+
+def test_nothing_printed_makes_a_cursor_once(tmp_path: Path) -> None:
+    cursor = again(tmp_path / "c.json")
+    cursor.before([], io.StringIO(), lines=True)
+    assert not (tmp_path / "c.json").exists()
+    cursor.after()
+    assert (tmp_path / "c.json").exists()
+    (tmp_path / "c.json").unlink()
+    cursor.after()
+    assert not (tmp_path / "c.json").exists()
+
+
+def test_what_is_wrong_with_a_cursor_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text("{")
+    with pytest.raises(CorruptError) as damaged:
+        again(path)
+    assert damaged.value.message.startswith(f"{path} is not a cursor: ")
+    assert (damaged.value.hint, damaged.value.subject) == ("remove it to start over", str(path))
+    environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    for name in ("", "A", "-a", "a" * 65, "a.b"):
+        with pytest.raises(UsageError) as wrong:
+            open_cursor(name, environ)
+        assert (wrong.value.message, wrong.value.hint, wrong.value.subject) == (
+            f"{name!r} is not a name for a cursor",
+            "use lower-case letters, digits, - and _",
+            name,
+        )
+    cursor = open_cursor("a" * 64, environ)
+    put(cursor, started(NOW))
+    assert (tmp_path / "state/beam/cursors" / f"{'a' * 64}.json").exists()

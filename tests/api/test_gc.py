@@ -291,3 +291,111 @@ def test_an_image_that_no_event_names_is_left_behind_by_a_crash(root: Root) -> N
     found = collect(root.context)
     assert not orphan.exists() and (root.place("box").dir / kept).exists()
     assert [one.what for one in found.removed if "images" in one.path] == ["left behind"]
+
+
+# -- whole values ------------------------------------------------------------------------------------------------------
+
+
+def test_each_thing_is_told_with_its_kind_its_size_and_its_age(root: Root) -> None:
+    place, home = root.place("box"), root.context.home
+    (home.threads).mkdir(parents=True, exist_ok=True)
+    left = {
+        home.root / ".x.tmp": "left behind",
+        home.root / "agents/.removed-old/file": "left behind",
+        home.root / "broker.log": "log",
+        home.root / "broker.log.1": "log",
+        home.threads / "t.json": "thread",
+        place.log: "log",
+        place.dir / "casts/1.cast": "recording",
+        home.turns_of(place) / "key/file": "scratch",
+        home.snapshots / "objects/x": "snapshots",
+        place.dir / ".a.tmp/file": "left behind",
+        place.queue / "tmp/x.json": "left behind",
+    }
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"12345")
+    aged(root, days=31)
+    removed = collect(root.context, dry_run=True).removed
+    assert {each.path: (each.what, each.bytes, each.age_s) for each in removed} == {
+        os.path.relpath(path, home.root): (what, 5, 31 * 86400.0)
+        for path, what in {
+            **{path: what for path, what in left.items() if path.parent in (home.root, place.queue / "tmp")},
+            home.root / "agents/.removed-old": "left behind",
+            home.threads / "t.json": "thread",
+            place.log: "log",
+            place.dir / "casts/1.cast": "recording",
+            home.turns_of(place) / "key": "scratch",
+            home.snapshots: "snapshots",
+            place.dir / ".a.tmp": "left behind",
+        }.items()
+    }
+    assert collect(root.context).removed == removed
+    assert [path for path in left if path.exists()] == []
+
+
+@pytest.mark.parametrize(("age_s", "is_removed"), [(3600.0, False), (3601.0, True)])
+def test_what_was_there_for_a_moment_is_left_behind_after_an_hour(age_s: float, is_removed: bool, root: Root) -> None:
+    path = root.place("box").queue / "tmp/x.json"
+    path.touch()
+    aged(root, days=age_s / 86400)
+    assert collect(root.context, older_than=1e9).removed == () or is_removed
+    assert path.exists() is not is_removed
+
+
+@pytest.mark.parametrize(("older_than", "is_removed"), [(10.0, False), (9.0, True)])
+def test_what_is_over_is_removed_once_it_is_old_enough(older_than: float, is_removed: bool, root: Root) -> None:
+    log = root.place("box").log
+    log.touch()
+    aged(root, days=10 / 86400)
+    collect(root.context, older_than=older_than)
+    assert log.exists() is not is_removed
+
+
+def test_the_log_of_a_broker_that_runs_stays(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.place("box")
+    for name in ("broker.log", "broker.log.1"):
+        (root.context.home.root / name).touch()
+    aged(root)
+    monkeypatch.setattr(gc.registry, "running", lambda home: object())
+    assert [each.path for each in collect(root.context).removed] == ["broker.log.1"]
+
+
+def test_the_count_of_a_thread_stays_while_a_message_of_it_is_there(root: Root) -> None:
+    from beam.store.thread import file_name
+
+    root.put("box", thread="here")
+    threads = root.context.home.threads
+    threads.mkdir(parents=True, exist_ok=True)
+    for name in ("here", "gone"):
+        (threads / file_name(name)).touch()
+    aged(root)
+    assert [each.path for each in collect(root.context).removed] == [f"threads/{file_name('gone')}"]
+
+
+def test_a_temporary_folder_of_a_process_that_lives_stays(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.place("box")
+    (root.context.home.root / ".x.tmp").mkdir()
+    aged(root)
+    monkeypatch.setattr(gc.owned, "is_alive", lambda path: path.name == ".x.tmp")
+    assert collect(root.context).removed == ()
+
+
+def test_a_lane_that_is_held_is_named_with_its_agent(root: Root) -> None:
+    place = lane(root)
+    aged(root)
+    lease = AgentLease.acquire(root.context, place)
+    assert lease is not None
+    collected = collect(root.context)
+    lease.close()
+    assert collected.held == ("box (once aaaa)",) and collected.removed == ()
+
+
+def test_the_size_is_of_all_files_and_of_no_folder(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/one").write_bytes(b"123")
+    (tmp_path / "a/b/two").write_bytes(b"45")
+    (tmp_path / "a/link").symlink_to("/" + "x" * 9)
+    assert gc._size(tmp_path / "a") == 3 + 2 + 10 and gc._size(tmp_path / "a/one") == 3
+    assert gc._size(tmp_path / "none") == 0
+    assert gc._last_written(tmp_path / "none", 7.0) == 7.0

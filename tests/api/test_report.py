@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from beam.api.report import turns_of
+from beam.api.report import ReportLine, activity, report, turns_of
 from beam.model.events import (
     AnyEvent,
     MessageQueued,
@@ -18,6 +18,8 @@ from beam.model.events import (
 )
 from beam.model.outcome import Class, Status, Usage
 from tests.support.cli import Cli
+from tests.support.context import SECOND_NS, Root
+from tests.support.journals import closed, finished, record, started
 from tests.support.terminal import Terminal
 
 
@@ -94,3 +96,70 @@ def test_a_terminal_of_80_columns_has_whole_names_and_bars(beam: Cli, command: t
     assert "██████████" in line
     assert all(len(line) <= 80 for line in lines)
     assert "…" not in "".join(lines)
+
+
+# -- of a root ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_has_a_line_for_each_agent_and_model_and_the_sum(root: Root) -> None:
+    usage = Usage(input_tokens=10, output_tokens=5)
+    failed = {"status": Status.FAILED, "class_": Class.AUTH, "usage": usage, "duration_s": 1.0, "model": "a"}
+    record(root, "worker", started(), finished(model="b", usage=usage, cost_usd=0.5, duration_s=2.0), closed())
+    record(root, "worker", started(2), finished(2, **failed), closed(2), lane="aaaa")
+    record(root, "box", started(), finished(usage=usage, duration_s=3.0), closed())
+    record(root, "other", started())
+    (segment,) = root.place("other").journal.glob("*.jsonl")
+    segment.unlink()
+    segment.symlink_to("/dev/null")
+    boxed, first, second, damaged, total = report(root.context, ["box", "worker", "other"])
+    plain = {"turns": 1, "usage": usage}
+    assert boxed == ReportLine(agent="box", model=None, worked_s=3.0, worked_most_s=3.0, **plain)
+    assert first == ReportLine(
+        agent="worker", model="a", failures={"auth": 1}, worked_s=1.0, worked_most_s=1.0, **plain
+    )
+    assert second == ReportLine(agent="worker", model="b", cost_usd=0.5, worked_s=2.0, worked_most_s=2.0, **plain)
+    assert damaged.error and damaged == ReportLine(agent="other", model=None, error=damaged.error)
+    assert total == ReportLine(
+        agent=None,
+        model=None,
+        turns=3,
+        failures={"auth": 1},
+        usage=Usage(input_tokens=30, output_tokens=15),
+        cost_usd=0.5,
+        worked_s=6.0,
+        worked_most_s=3.0,
+    )
+    later = report(root.context, ["worker"], since="2030")
+    assert later == [ReportLine(agent=None, model=None)]
+
+
+def test_tokens_are_counted_by_day(root: Root) -> None:
+    day_ns = 86_400 * SECOND_NS
+    for days in (0, 1, 2):
+        usage = Usage(input_tokens=10**days, output_tokens=1, cached_tokens=2)
+        record(root, "worker", started(), finished(usage=usage), closed(), lane="aaaa" if days == 1 else None)
+        root.clock.now += day_ns
+    record(root, "other", started(), finished(usage=Usage(input_tokens=9)))
+    (segment,) = root.place("other").journal.glob("*.jsonl")
+    segment.unlink()
+    segment.symlink_to("/dev/null")
+    found = activity(root.context, ["worker", "other"], now_ns=root.clock.now, days=4)
+    assert found == {"worker": [4, 13, 103, 0], "other": [0, 0, 0, 0]}
+    assert activity(root.context, ["worker"], now_ns=root.clock.now, days=3) == {"worker": [13, 103, 0]}
+    assert len(activity(root.context, ["box"], now_ns=root.clock.now)["box"]) == 14
+
+
+def test_sums_of_lines_are_exact() -> None:
+    first = ReportLine(
+        agent="a", model="m", turns=1, failures={"x": 1}, cost_usd=0.25, worked_s=1.0, worked_most_s=1.0,
+        queued_s=2.0, queued_most_s=2.0, asked_s=3.0, asked_most_s=3.0,
+    )  # fmt: skip
+    second = ReportLine(
+        agent="b", model="n", turns=2, failures={"x": 1, "y": 2}, estimated_usd=0.5, worked_s=10.0, worked_most_s=9.0,
+        queued_s=20.0, queued_most_s=1.0, asked_s=30.0, asked_most_s=4.0,
+    )  # fmt: skip
+    assert first.plus(second) == ReportLine(
+        agent="a", model="m", turns=3, failures={"x": 2, "y": 2}, cost_usd=0.25, estimated_usd=0.5, worked_s=11.0,
+        worked_most_s=9.0, queued_s=22.0, queued_most_s=2.0, asked_s=33.0, asked_most_s=4.0,
+    )  # fmt: skip
+    assert first.plus(first).cost_usd == 0.5
