@@ -97,7 +97,7 @@ class Output:
         self._on_error_line = on_error_line
         self._on_data = on_data
         self._lines = Lines(line_bytes)
-        self._error_lines = Lines(line_bytes)
+        self._error_lines = Lines(line_bytes) if on_error_line is not None else None
 
     def feed(self, data: bytes) -> None:
         if self._on_data is not None:
@@ -113,11 +113,13 @@ class Output:
         self._deliver(self._lines.end())
 
     def feed_errors(self, data: bytes) -> None:
-        self._deliver_errors(self._error_lines.feed(data))
+        if self._error_lines is not None:
+            self._deliver_errors(self._error_lines.feed(data))
         self.seen()
 
     def end_errors(self) -> None:
-        self._deliver_errors(self._error_lines.end())
+        if self._error_lines is not None:
+            self._deliver_errors(self._error_lines.end())
 
     def seen(self) -> None:
         self._call(self._on_output)

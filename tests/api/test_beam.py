@@ -16,6 +16,8 @@ from beam.base.errors import LimitError, NotFoundError, UnsupportedError, Untrus
 from beam.model import message as messages
 from beam.model.message import Options
 from beam.model.outcome import Outcome
+from beam.root import discovery
+from tests.support.context import FakeClock
 
 
 @pytest.fixture
@@ -27,6 +29,20 @@ def environ(tmp_path: Path) -> dict[str, str]:
 def beam(tmp_path: Path, environ: dict[str, str]) -> Beam:
     (tmp_path / "beam.yaml").write_text("agents:\n  box: {mailbox: true}\n  echo: {command: [cat]}\n")
     return Beam(cwd=tmp_path, environ=environ)
+
+
+def test_a_root_that_comes_within_agents_reach_before_the_first_message_is_noticed(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    project, where, clock = tmp_path / "project", tmp_path / "elsewhere", FakeClock()
+    project.mkdir()
+    (project / "beam.yaml").write_text("agents: {box: {mailbox: true}}\n")
+    beam = Beam(where / "root", cwd=project, environ=environ, clock=clock)
+    discovery.create(beam.home)
+    assert beam.root_notes() == []
+    (where / ".git").mkdir()
+    clock.sleep(2)
+    assert beam.context.exposed == where
 
 
 def answering(beam: Beam, text: str) -> threading.Thread:

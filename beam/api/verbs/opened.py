@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from beam.model.events import Event
 
 
+_MOMENT_S = 1.0  # from a command's first look at where its root lies to its configuration
+
+
 def ignore(event: Event) -> None:
     """Ignore an event."""
 
@@ -44,6 +47,7 @@ class OpenedRoot:
         self._cwd = cwd or Path.cwd()
         self._clock = clock or SystemClock()
         self._keeping: Keeping | None = None  # inside `with`
+        self._looked: tuple[float, Path | None] | None = None  # when `_exposed` looked, and what it found
         self._receivers: dict[str, Receiver] = {}  # by the id of the last message that was made
 
     @cached_property
@@ -60,17 +64,19 @@ class OpenedRoot:
     def context(self) -> RootContext:
         """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
         return RootContext.of(
-            self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposed
+            self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposed()
         )
 
     def _context_now(self) -> RootContext:
         """Return the context for one decision: with a look now at where the root lies."""
         return self.context.at_once() if "context" in self.__dict__ else self.context
 
-    @cached_property
     def _exposed(self) -> Path | None:
-        """Look where the root lies, on its first use: return the folder in which agents may write it, None if none."""
-        return discovery.exposed(self.home, self.environ)
+        """Return the folder in which agents may write this root, as it is now or was a moment ago; None if none."""
+        now = self._clock.monotonic()
+        if self._looked is None or now - self._looked[0] > _MOMENT_S:
+            self._looked = now, discovery.exposed(self.home, self.environ)
+        return self._looked[1]
 
     @cached_property
     def is_agent(self) -> bool:

@@ -28,7 +28,7 @@ class SetupVerbs(OpenedRoot):
     def root_notes(self) -> list[str]:
         """Return warnings about the location of this root, a sentence each; usually none."""
         old, project = self.home.project / discovery.OLD_NAME, self.home.root / discovery.PROJECT_JSON
-        if os.path.lexists(project) and not os.path.lexists(old) and self._exposed is None:
+        if os.path.lexists(project) and not os.path.lexists(old) and self._exposed() is None:
             return []
         from beam.api import root
 
