@@ -90,6 +90,23 @@ def test_a_command_that_there_is_not_is_told_what_there_is(inside: Inside) -> No
 
 
 @pytest.mark.usefixtures("parser")
+def test_a_group_that_does_something_alone_has_options_of_its_own(inside: Inside, told: Told) -> None:
+    told.replace("serve", None, None, None)
+    told.replace("broker", None, None)
+    assert inside("broker", "--cap", "3", "--poll-only").code == 0
+    assert inside("-q", "broker", "-q").code == 0
+    assert inside("broker").code == 0
+    assert [(named["cap"], named["poll_only"]) for _, named in told.taken()] == [
+        (3, True),
+        (None, False),
+        (None, False),
+    ]
+    for words in (("status",), ("--cap", "3", "status")):
+        found = inside("broker", *words)
+        assert (found.code, found.subject) == (4, "broker")
+
+
+@pytest.mark.usefixtures("parser")
 def test_values_are_numbers_lists_and_flags(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     told.replace("message", lambda name, text, **_: message(f"{name}-1", name, text))
     monkeypatch.setattr(Beam, "put", lambda _, sent: sent.id)

@@ -108,6 +108,26 @@ def test_an_answer_is_one_word_or_a_no_with_a_reason(line: str, offers: bool, fo
     assert answer(line, offers=offers) == found
 
 
+def test_what_is_offered_says_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "doc").touch()
+
+    def found(before: str) -> list[tuple[str, int, str]]:
+        return list(words(before, SEVERAL, folder=tmp_path, names=("dan", "eve"), own=("/do",)))
+
+    assert found("/dr") == [("/drop", -3, "take back what waits to be said")]
+    assert found("/do") == [("/do", -3, "of the agent")]
+    assert found("/as d") == found("/next d") == [("dan", -1, "agent")]
+    assert found("/as dan d") == []
+    assert found("hi @d") == [("@dan", -2, "agent"), ("dir/", -2, "folder"), ("doc", -2, "file")]
+    assert found("/attach d") == [("dir/", -1, "folder"), ("doc", -1, "file")]
+    assert found("/attach ") == [("dir/", 0, "folder"), ("doc", 0, "file")]
+    assert found("") == found("hi ") == found("d") == []
+    assert found("./d") == [("./dir/", -3, "folder"), ("./doc", -3, "file")]
+    assert found("@none/x") == [] and found("@~nobody-there/x") == []
+    assert found(f"@{tmp_path}/do") == [(f"{tmp_path}/doc", -len(f"@{tmp_path}/do"), "file")]
+
+
 def test_only_so_many_files_are_offered(tmp_path: Path) -> None:
     for number in range(201):
         (tmp_path / f"f{number:03}").touch()

@@ -298,17 +298,20 @@ def test_what_is_said_of_model_calls_goes_with_the_message(given: dict[str, Any]
     assert asked(Context(), **{**NOTHING, **given}) == calls
 
 
-FROM_ONE_PLACE = "--shield needs the key from one place"
+FROM_ONE_PLACE = "--shield needs the key from one place (--key-fd 3 3< <(a command that prints it), or --secret NAME)"
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"record": "/r", "replay": "/s"}, "--record-model and --replay-model don't go together"),
-        ({"fill": True}, "--fill is for a replay"),
-        ({"exact_at_least": 0, "record": "/r"}, "--exact-at-least is for a replay"),
-        ({"key_fd": 3}, "--key-fd and --secret are for --shield"),
-        ({"secret": "work"}, "--key-fd and --secret are for --shield"),
+        (
+            {"record": "/r", "replay": "/s"},
+            "--record-model and --replay-model don't go together (with --fill a replay records too)",
+        ),
+        ({"fill": True}, "--fill is for a replay (add --replay-model DIR)"),
+        ({"exact_at_least": 0, "record": "/r"}, "--exact-at-least is for a replay (add --replay-model DIR)"),
+        ({"key_fd": 3}, "--key-fd and --secret are for --shield (add --shield)"),
+        ({"secret": "work"}, "--key-fd and --secret are for --shield (add --shield)"),
         ({"shield": True}, FROM_ONE_PLACE),
         ({"shield": True, "key_fd": 3, "secret": "work"}, FROM_ONE_PLACE),
         ({"shield": True, "replay": "/r", "fill": True}, FROM_ONE_PLACE),
@@ -317,7 +320,7 @@ FROM_ONE_PLACE = "--shield needs the key from one place"
 def test_what_does_not_go_together_about_model_calls_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError) as raised:
         asked(Context(), **{**NOTHING, **given})
-    assert raised.value.message == said and raised.value.hint
+    assert str(raised.value) == said
 
 
 def test_a_run_refuses_the_same() -> None:

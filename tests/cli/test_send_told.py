@@ -15,6 +15,7 @@ from beam.base.errors import DiskError, NotFoundError, SignalledError, Untrusted
 from beam.cli import printer as printing
 from beam.cli import send as sending
 from beam.conversations.comparing import AgentScore, Comparison
+from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Status
 from beam.model.rule_lists import RuleLists
@@ -424,6 +425,21 @@ def test_several_answer_in_the_order_of_their_names(inside: Inside, side: Told) 
     assert side.waited == ["for a-1", "not for a-1", "for b-1", "not for b-1"]  # type: ignore[attr-defined]
     as_json = inside("send", "a,b", "hi", "--json")
     assert [line["reply"] for line in as_json.lines] == ["one", "two"]
+
+
+def test_no_answer_of_several_is_printed_as_it_is_written(
+    inside: Inside, side: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printing, "is_interactive", lambda *found: found == (sys.stdout,))
+
+    def deliver(messages: Any, *, seen: Any, ended: Any) -> list[Any]:
+        seen(events.TextDelta(text="half of the second"))
+        for each in messages:
+            ended(each, outcome(agent=each.to, reply=f"of {each.to}"))
+        return []
+
+    side.replace("deliver_several", deliver)
+    assert inside("send", "a,b", "hi").out == "==> a <==\nof a\n==> b <==\nof b\n"
 
 
 def test_the_first_failure_is_the_exit_code_and_each_is_said(inside: Inside, side: Told) -> None:

@@ -348,6 +348,12 @@ def test_what_happens_is_printed_as_it_comes(inside: Inside, watched: Any) -> No
     assert inside("watch", "--type", "task.*", "--now").out == ""
 
 
+def test_a_call_that_did_not_return_is_printed_at_the_end(inside: Inside, watched: Any) -> None:
+    call = events.ToolCalled(call_id="1", name="Bash", agent="box", seq=1, ts="2026-01-02T03:04:05.000000Z")
+    watched.batches = [[call]]
+    assert inside("watch", "--now").out == "03:04:05 box      ⚙ Bash\n"
+
+
 def test_a_time_leaves_out_what_was_before_it_and_an_id_prints_one_event(inside: Inside, watched: Any) -> None:
     old, new = text("old"), text("new", ts=clock.rfc3339(time.time_ns()))
     watched.batches = [[old, new]]
