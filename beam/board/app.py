@@ -58,12 +58,14 @@ class Board(PictureWithActions):
         """Show the chosen event in full, or only the events of the chosen row."""
         if event.lines.id == "table":
             self.action_only()
-        elif event.lines.id == "pane" and self._at == 0 and event.at < len(self.stream):
+        elif event.lines.id != "pane" or event.at >= len(event.lines.source):  # the line may be gone by now
+            return
+        elif self._at == 0:
             shown = self.stream[event.at]
             self.push_screen(
                 TextDialog(f"{shown.name}: {shown.event.__struct_config__.tag}", "\n".join(detail_lines(shown)))
             )
-        elif event.lines.id == "pane":
+        else:
             line = event.lines.source.line(event.at, 2_000)
             self.push_screen(TextDialog(PANES[self._at], as_text(line)))
 
