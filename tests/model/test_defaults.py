@@ -2,80 +2,14 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Any, get_args
-
 import msgspec
 import pytest
 
-from beam.model import events, limits, message, notification, outcome, policy, screen_profile, settings, transcript
-from beam.model import state as of_state
-from beam.model.prices import Tokens
-from beam.model.rule_lists import RuleLists
+from beam.model import events
+from tests.support.defaults import given, structs_in
 
 EVENTS = events.types()
-OTHERS: tuple[type[msgspec.Struct], ...] = (
-    limits.Limits,
-    message.Message,
-    message.Options,
-    message.Payload,
-    notification.Notification,
-    notification.NotifyTarget,
-    outcome.Denial,
-    outcome.ModelCallCounts,
-    outcome.ModelUsage,
-    outcome.Outcome,
-    outcome.Total,
-    outcome.Unfinished,
-    outcome.Verdict,
-    policy.Policy,
-    RuleLists,
-    screen_profile.Dialog,
-    screen_profile.Profile,
-    settings.AgentSettings,
-    of_state.Kept,
-    of_state.Last,
-    of_state.MessageRecord,
-    of_state.OpenTurn,
-    of_state.Session,
-    of_state.Sum,
-    Tokens,
-    transcript.Item,
-    transcript.TurnRecord,
-)
-
-
-def smallest(kind: Any) -> Any:
-    """A value of the type, of nothing but what it must have."""
-    if words := get_args(kind):
-        return words[0]
-    if issubclass(kind, msgspec.Struct):
-        return kind(**{each.name: smallest(each.type) for each in msgspec.structs.fields(kind) if each.required})
-    return next(iter(kind)) if issubclass(kind, Enum) else kind()
-
-
-def given(kind: type[msgspec.Struct], besides: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What each field that need not be there stands for, by its name in a file."""
-    value = smallest(kind)
-    return {
-        each.encode_name: _shown(getattr(value, each.name))
-        for each in msgspec.structs.fields(kind)
-        if not each.required and each.name not in besides
-    }
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, msgspec.Struct):
-        return {each.encode_name: _shown(getattr(value, each.name)) for each in msgspec.structs.fields(value)}
-    if isinstance(value, msgspec.Raw):
-        return bytes(value)
-    if isinstance(value, tuple):
-        return tuple(map(_shown, value))
-    if isinstance(value, Enum):
-        return str(value.value)
-    return "UNSET" if value is msgspec.UNSET else value
-
-
+OTHERS = structs_in("beam.model", besides=EVENTS.values())
 HEADER = ("v", "seq", "ts", "agent", "turn", "message_id", "imported")
 
 
@@ -83,7 +17,7 @@ HEADER = ("v", "seq", "ts", "agent", "turn", "message_id", "imported")
 def test_an_event_without_a_field_is_read_as_if_it_said_this(tag: str) -> None:
     kind = EVENTS[tag]
     assert given(kind, HEADER) == _OF_EVENTS[tag]
-    assert given(kind, tuple(each.name for each in msgspec.structs.fields(kind) if each.name not in HEADER)) == {
+    assert given(kind, {each.name for each in msgspec.structs.fields(kind)}.difference(HEADER)) == {
         "v": 1,
         "seq": 0,
         "ts": "",
@@ -346,6 +280,50 @@ _OF_EVENTS = {
 
 
 _OF_OTHERS = {
+    "AutoloadedFile": {"at": ("read", "ask", "edit", "full"), "ignored": (), "reach": "here", "says": ()},
+    "Finding": {"text": None, "says": False, "by": (), "runs": False, "ignored": False, "quiet": False},
+    "Event": {"v": 1, "seq": 0, "ts": "", "agent": "", "turn": None, "message_id": None, "imported": "UNSET"},
+    "Owner": {"boot_id": "", "pid_namespace": "", "host": ""},
+    "PlanStep": {"status": "pending"},
+    "RequestDifference": {"recorded": None, "got": None, "characters": 0},
+    "_Head": {"v": 1, "seq": 0, "ts": "", "agent": "", "turn": None, "message_id": None},
+    "_Native": {
+        "v": 1,
+        "seq": 0,
+        "ts": "",
+        "agent": "",
+        "turn": None,
+        "message_id": None,
+        "imported": "UNSET",
+        "raw": "UNSET",
+    },
+    "_OfTask": {
+        "v": 1,
+        "seq": 0,
+        "ts": "",
+        "agent": "",
+        "turn": None,
+        "message_id": None,
+        "imported": "UNSET",
+        "home": "",
+        "key": "",
+        "source": "files",
+        "subject": "",
+        "owner": None,
+        "by": None,
+    },
+    "_OfTeam": {
+        "v": 1,
+        "seq": 0,
+        "ts": "",
+        "agent": "",
+        "turn": None,
+        "message_id": None,
+        "imported": "UNSET",
+        "home": "",
+        "key": "",
+        "source": "files",
+    },
     "Limits": {
         "text_bytes": 1048576,
         "argv_text_bytes": 122880,
@@ -409,6 +387,15 @@ _OF_OTHERS = {
         },
         "original": "UNSET",
     },
+    "ModelCalls": {
+        "record": "",
+        "replay": "",
+        "fill": False,
+        "exact_at_least": None,
+        "upstream": "",
+        "shield": False,
+        "secret": "",
+    },
     "Options": {
         "access": None,
         "model": None,
@@ -429,6 +416,9 @@ _OF_OTHERS = {
         "slash": "UNSET",
     },
     "Payload": {"attach": ()},
+    "SessionContext": {"session_id": None, "turn_number": None},
+    "Spent": {"turns": 0, "cost_usd": 0.0},
+    "FromPlace": {"env": None, "file": None},
     "Notification": {
         "v": 1,
         "message_id": None,
@@ -508,6 +498,7 @@ _OF_OTHERS = {
         "redacted": 0,
         "model_calls": "UNSET",
     },
+    "Point": {"begins": None, "ends": None},
     "Total": {
         "input_tokens": None,
         "output_tokens": None,
@@ -522,6 +513,14 @@ _OF_OTHERS = {
         "lines_removed": None,
     },
     "Unfinished": {"call_id": "", "input": b"null", "how": "running"},
+    "Usage": {
+        "input_tokens": None,
+        "output_tokens": None,
+        "cached_tokens": None,
+        "reasoning_tokens": None,
+        "cache_write_tokens": None,
+        "calls": None,
+    },
     "Verdict": {
         "class_": None,
         "reason": None,
@@ -550,6 +549,7 @@ _OF_OTHERS = {
         "point": "UNSET",
         "model_calls": "UNSET",
     },
+    "Circuit": {"failures": (), "until": None},
     "Policy": {
         "attempts": 1,
         "retry": ("rate_limit", "overloaded", "network"),
@@ -565,6 +565,7 @@ _OF_OTHERS = {
         "root_turns": None,
         "root_cost_usd": None,
     },
+    "Tokens": {"fresh": 0, "output": 0, "cache_read": 0, "cache_write": 0},
     "RuleLists": {"deny": (), "ask": (), "allow": ()},
     "Dialog": {
         "kind": "permission",
@@ -579,6 +580,7 @@ _OF_OTHERS = {
         "first": "",
         "body": "",
     },
+    "Pattern": {"whole_screen": False, "group": False},
     "Profile": {
         "columns": 140,
         "rows": 60,
@@ -655,6 +657,7 @@ _OF_OTHERS = {
         "description": None,
         "rules": {"deny": (), "ask": (), "allow": ()},
     },
+    "Fork": {"upto": None},
     "Kept": {"processes": [], "at": "", "via": "", "until": None},
     "Last": {"class_": None, "reason": None, "at": ""},
     "MessageRecord": {
@@ -692,6 +695,45 @@ _OF_OTHERS = {
         "told": None,
         "told_in": None,
     },
+    "Snapshot": {"v": 1, "after": ""},
+    "State": {
+        "v": 1,
+        "agent": "",
+        "seq": 0,
+        "ts": "",
+        "turn": 0,
+        "session": None,
+        "fork": None,
+        "open_turn": None,
+        "kept": None,
+        "blocked": None,
+        "paused": False,
+        "failures": [],
+        "circuit_until": None,
+        "archived": [],
+        "known": {},
+        "totals": {
+            "turns": 0,
+            "usage": {
+                "input_tokens": None,
+                "output_tokens": None,
+                "cached_tokens": None,
+                "reasoning_tokens": None,
+                "cache_write_tokens": None,
+                "calls": None,
+            },
+            "cost_usd": None,
+            "by_status": {},
+            "by_model": {},
+            "by_tool": {},
+            "retries": 0,
+            "denials": 0,
+            "unsupported": 0,
+        },
+        "last": None,
+        "answered": [],
+        "places": {},
+    },
     "Sum": {
         "turns": 0,
         "usage": {
@@ -704,8 +746,27 @@ _OF_OTHERS = {
         },
         "cost_usd": None,
     },
-    "Tokens": {"fresh": 0, "output": 0, "cache_read": 0, "cache_write": 0},
+    "ToolSum": {"calls": 0, "failed": 0},
+    "Totals": {
+        "turns": 0,
+        "usage": {
+            "input_tokens": None,
+            "output_tokens": None,
+            "cached_tokens": None,
+            "reasoning_tokens": None,
+            "cache_write_tokens": None,
+            "calls": None,
+        },
+        "cost_usd": None,
+        "by_status": {},
+        "by_model": {},
+        "by_tool": {},
+        "retries": 0,
+        "denials": 0,
+        "unsupported": 0,
+    },
     "Item": {"ts": "", "text": "", "name": "", "input": "", "is_error": False, "is_open": False, "parent": None},
+    "Transcript": {"v": 1, "turns": ()},
     "TurnRecord": {
         "number": None,
         "message_id": None,

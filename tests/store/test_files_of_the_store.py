@@ -308,3 +308,15 @@ def test_a_message_that_is_too_large_or_one_too_many_is_refused(root: Root, monk
     said = f"the message to worker is {size} bytes as a file, the limit is {size - 1}"
     hint = "write the text to a file and name the file in the prompt"
     assert refused(lambda: queue._encoded(message)) == ("LimitError", said, hint, "worker")
+
+
+def test_a_message_is_put_durably_step_by_step(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    box = root.place("worker").queue
+    seen: list[tuple[str, list[int]]] = []
+
+    def passed(name: str) -> None:
+        seen.append((name, [len(files.names(box / folder)) for folder in ("tmp", "new")]))
+
+    monkeypatch.setattr(queue, "crash_point", passed)
+    root.put("worker")
+    assert seen == [("put.written", [1, 0]), ("put.renamed", [0, 1]), ("put.published", [0, 1])]

@@ -371,3 +371,25 @@ def test_a_reader_begins_in_the_segment_that_holds_the_next_event(tmp_path: Path
         assert (reader._name, reader.poll()) == (names[-1], [])
     (tmp_path / "j" / names[0]).unlink()
     assert [event.seq for event in Reader(tmp_path / "j").poll()] == [2, 3]
+
+
+def test_who_waits_for_a_message_still_finds_it_for_a_minute_whatever_the_limit(tmp_path: Path) -> None:
+    clock = FakeClock()
+    (tmp_path / "j").mkdir()
+    journal = Journal.open(tmp_path / "j", "a", clock, Limits(known_ids_days=0))
+    journal.append(events.TurnClosed(), message_id="m-1")
+    clock.sleep(60)
+    journal._begin_segment()
+    assert list(journal.state.known) == ["m-1"]
+    clock.now += 1000
+    journal._begin_segment()
+    assert list(journal.state.known) == []
+    journal._limits = Limits(known_ids_days=2)
+    journal.append(events.TurnClosed(), message_id="m-2")
+    clock.sleep(2 * 24 * 3600)
+    journal._begin_segment()
+    assert list(journal.state.known) == ["m-2"]
+    clock.now += 1000
+    journal._begin_segment()
+    assert list(journal.state.known) == []
+    journal.close()

@@ -348,6 +348,7 @@ def test_a_team_without_a_configuration_is_called_by_what_it_has() -> None:
     diff.config(H, "dead", roster(LEAD), S)
     diff.lead_died(diff.teams[H, "dead"], 2 * S, orphans={})
     lines = [board.team_line(team) for team in diff.teams.values()]
+    assert [(each.lead, each.cwd, each.session_id) for each in lines[:2]] == [("", "", "")] * 2
     assert [(each.team, each.state, each.members, each.working, each.created) for each in lines] == [
         ("list", "tasks", None, None, None),
         ("mail", "orphan", None, None, None),

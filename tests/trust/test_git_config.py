@@ -721,3 +721,9 @@ _RUNS = {
         (".git/config has git run 'evil hook' (hook.x.command)", True, False),
     ],
 }
+
+
+def test_a_configuration_with_bytes_that_are_no_utf_8_is_read_too(tmp_path: Path) -> None:
+    inner = repository(tmp_path)
+    (inner / "config").write_bytes(b"[core]\nfsmonitor = evil\xff\n")
+    assert told(tmp_path) == [(".git/config has git run 'evil\\udcff' (core.fsmonitor)", True, True)]
