@@ -52,7 +52,6 @@ class Relay:
             environ=root.environ,
             carry_out=carry_out,
             exposed=None,
-            stamps=root.context.stamps,
         )
         self.place = root.place(AGENT)
         self.inside = self.place.dir / "inside"

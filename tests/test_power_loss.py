@@ -82,7 +82,6 @@ class Scene:
             environ=environ,
             carry_out=carry_out,
             exposed=None,
-            stamps=(),
         )
         self.disk = Disk(base)
         self._claimed: tuple[str, int] | None = None

@@ -12,14 +12,11 @@ from msgspec import Struct, structs
 from beam.agents import registry
 from beam.base.clock import Clock
 from beam.base.errors import BeamError
-from beam.broker.stamp import Stamp, stamp_of
-from beam.config.resolve import USER_CONFIG_NAME, Config, Resolved, load
+from beam.config.resolve import Config, Resolved, load
 from beam.model.message import NAME, Access, Message, base_of
 from beam.model.settings import AgentSettings
 from beam.root import discovery, ownership
 from beam.root.paths import AgentPaths, RootPaths
-from beam.root.user_dirs import config_dir
-from beam.trust import ledger
 
 if TYPE_CHECKING:
     from beam.base.steps import Steps
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 class RootContext(Struct, frozen=True, kw_only=True):
     """One root as seen by one process. `carry_out`: what is done with requests of agents in their turns.
 
-    `stamps`: those of the configuration's files before they were read; whoever lives long compares them.
     `exposed`: the folder with the root in it where agents may write, so that what it holds may be anybody's; None if
     they can't reach it. It was looked at when this was made, and `at_once` looks again.
     `recordings`: turns that are replayed in the place of the agents' own; None: every turn is the agent's.
@@ -46,7 +42,6 @@ class RootContext(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     carry_out: CarryOut
     exposed: Path | None
-    stamps: tuple[Stamp, ...]
     recordings: Recordings | None = None
 
     @classmethod
@@ -57,7 +52,6 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
         Raises ConfigError, DiskError.
         """
-        stamps = config_stamps(home, environ)
         config = _loaded(home, environ, exposed)
         ownership.check_filesystem(home, allow_fs=config.allow_fs)
         return cls(
@@ -67,15 +61,13 @@ class RootContext(Struct, frozen=True, kw_only=True):
             environ=environ,
             carry_out=carry_out,
             exposed=exposed,
-            stamps=stamps,
         )
 
     def reloaded(self) -> RootContext:
         """Return the same with the configuration as its files are now. Raises ConfigError, DiskError."""
         exposed = discovery.exposed(self.home, self.environ)
-        stamps = config_stamps(self.home, self.environ)
         config = _loaded(self.home, self.environ, exposed)
-        return structs.replace(self, config=config, exposed=exposed, stamps=stamps)
+        return structs.replace(self, config=config, exposed=exposed)
 
     def at_once(self) -> RootContext:
         """Return the same for one decision, which may come long after this was made: look now where the root lies."""
@@ -121,11 +113,6 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
         return settings is not None and "mailbox" in registry.adapter(settings.adapter).card.faces
     except BeamError:
         return False
-
-
-def config_stamps(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:
-    """Return the stamps of the files that decide how this root is configured, and whether its folder is trusted."""
-    return tuple(map(stamp_of, (home.config_file, config_dir(environ) / USER_CONFIG_NAME, ledger.store_path(environ))))
 
 
 def _loaded(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beam.base.errors import BeamError
-from beam.broker.context import RootContext, config_stamps
+from beam.base.stamp import Stamp, stamp_of
+from beam.broker.context import RootContext
+from beam.config.resolve import stamps_of
+from beam.trust import ledger
 
 
 class ConfigWatch:
@@ -16,7 +19,7 @@ class ConfigWatch:
 
     def __init__(self, context: RootContext, say: Callable[[str], None]) -> None:
         self._say = say
-        self._stamps = context.stamps
+        self._stamps = (*context.config.stamps, _trust(context))
         self._problem = ""  # why the files could not be read last time
 
     def read_again(self, context: RootContext, *, retry: bool) -> RootContext | None:
@@ -26,7 +29,7 @@ class ConfigWatch:
         With `retry`, a configuration that could not be read is tried again, because the cause may be fixed without a
         change to these files.
         """
-        now = config_stamps(context.home, context.environ)
+        now = (*stamps_of(context.home, context.environ), _trust(context))
         if now == self._stamps and not (retry and self._problem):
             return None
         self._stamps = now
@@ -40,3 +43,8 @@ class ConfigWatch:
         self._problem = ""
         self._say("read the configuration again")
         return reloaded
+
+
+def _trust(context: RootContext) -> Stamp:
+    """Return the stamp of what decides whether the folder is trusted."""
+    return stamp_of(ledger.store_path(context.environ))

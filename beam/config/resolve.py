@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from beam.base.digest import sha256
 from beam.base.errors import ConfigError, NotFoundError, UsageError
 from beam.base.near import nearest
+from beam.base.stamp import Stamp, stamp_of
 from beam.config import file
 from beam.config.fields import Fields, adapter_of, check_adapter, check_session, setting_from_text, settings_fields
 from beam.config.file import ConfigFile
@@ -127,6 +128,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     allow_fs: tuple[str, ...]
     files: tuple[tuple[str, ConfigFile], ...]  # (origin, file), the weakest first
     variables: Mapping[str, object]  # BEAM_* name -> checked value
+    stamps: tuple[Stamp, ...]  # of the files, from before they were read; whoever lives long compares them
 
     def names(self) -> list[str]:
         """Return every agent that is declared here, by file or by command, sorted; without the adapters' own names."""
@@ -283,7 +285,8 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
     `remembers`: the root, out of agents' reach, may remember what its files were parsed to. Raises ConfigError for the
     first thing in a file or variable that beam does not understand. Reads no agent.json.
     """
-    paths = ((USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file))
+    paths = _paths(home, environ)
+    stamps = _stamps(paths)
     parsed = ParsedFiles(home.root if remembers else None)
     read = [(origin, file.read(path, adapters=adapters, parsed=parsed)) for origin, path in paths]
     parsed.remember()
@@ -307,7 +310,22 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
             for name, field in VARIABLES.items()
             if environ.get(name)
         },
+        stamps=stamps,
     )
+
+
+def stamps_of(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:
+    """Return the stamps that the files of this root's configuration have now."""
+    return _stamps(_paths(home, environ))
+
+
+def _stamps(paths: tuple[tuple[str, Path], ...]) -> tuple[Stamp, ...]:
+    return tuple(stamp_of(path) for _, path in paths)
+
+
+def _paths(home: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[str, Path], ...]:
+    """Return the file of each origin, the weakest first."""
+    return (USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file)
 
 
 def _disabled(files: tuple[tuple[str, ConfigFile], ...], variable: str, adapters: Collection[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from beam.agents import registry
 from beam.broker.agent_requests import carry_out
-from beam.broker.context import RootContext, config_stamps
+from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.config.resolve import load
 from beam.model.limits import Limits
@@ -62,7 +62,6 @@ class Root:
     def reload(self) -> RootContext:
         """The context with what beam.yaml says now."""
         root = RootPaths(self.base.parent / "root", self.base)
-        stamps = config_stamps(root, self.environ)
         config = load(root, environ=self.environ, adapters=tuple(registry.ADAPTERS))
         self.context = RootContext(
             home=root,
@@ -71,7 +70,6 @@ class Root:
             environ=self.environ,
             carry_out=carry_out,
             exposed=None,
-            stamps=stamps,
         )
         return self.context
 
