@@ -12,12 +12,13 @@ import msgspec
 import pytest
 
 from beam.agents import registry
-from beam.api import agents, deciding, diff, next_mode, notify, proxy
+from beam.api import Beam, agents, deciding, diff, next_mode, notify, proxy
 from beam.api.deciding import Allow, Deciding, Deny
 from beam.api.diff import WorkTreeDiff
 from beam.api.keeping import Keeping
 from beam.api.next_mode import NextMode
 from beam.api.notify import TargetLine, TargetTried
+from beam.api.stream import Stream
 from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
 from beam.base.steps import Steps
 from beam.model import events
@@ -30,7 +31,7 @@ from beam.proxy.budget import Budget
 from beam.proxy.options import ProxyOptions
 from beam.turns.choice import ASKS, KEPT, NOT_KEPT
 from tests.support.context import Root
-from tests.support.journals import record
+from tests.support.journals import closed, finished, record, started
 from tests.support.refused import refused
 
 TS = "2023-11-14T22:13:20.000000Z"
@@ -567,3 +568,163 @@ def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
         keeping.hold_now(root.place(name))
         keeping.close()
     assert did == [("left", "worker"), ("runs", "worker")]
+
+
+# -- what is left: streams, idle agents, the usage of a team -----------------------------------------------------------
+
+
+def test_a_stream_is_read_once_in_a_loop_of_its_own_or_in_the_programs() -> None:
+    stopped: list[str] = []
+    notices: list[events.Event] = [events.Notice(text="a"), events.Notice(text="b")]
+
+    async def work(seen: Any) -> int:
+        for each in notices:
+            seen(each)
+        return 7
+
+    async def stop() -> None:
+        stopped.append("stopped")
+
+    async def inside() -> tuple[list[Any], int]:
+        stream = Stream(work, stop)
+        found = [event async for event in stream]
+        return found, stream.result
+
+    assert asyncio.run(inside()) == (notices, 7) and stopped == []
+    stream = Stream(work, stop)
+    assert list(stream) == notices and stream.result == 7
+    with refused(UsageError, "this stream was read before", "begin another one"):
+        list(stream)
+    with refused(UsageError, "the stream is not over", "take all its events first"):
+        _ = Stream(work, stop).result
+
+
+def test_what_ends_the_work_of_a_stream_is_raised_after_its_events() -> None:
+    async def work(seen: Any) -> int:
+        seen(events.Notice(text="a"))
+        raise BeamError("lost")
+
+    async def stop() -> None: ...
+
+    seen: list[Any] = []
+    with pytest.raises(BeamError, match="lost"):
+        seen.extend(iter(Stream(work, stop)))
+    assert seen == [events.Notice(text="a")]
+
+
+def test_agents_are_idle_where_nothing_of_theirs_waits(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    assert beam.are_idle() and beam.are_idle(["box"])
+    root.put("box")
+    root.place("worker")
+    assert (beam.are_idle(), beam.are_idle(["box"]), beam.are_idle(["worker"])) == (False, False, True)
+
+
+def test_agents_are_listed_usable_ones_first_and_then_by_what_they_lack(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    assert [line.agent for line in beam.agents()] == ["asker", "box", "other", "worker"]
+    found = beam.agents(all=True)[4:]
+    ranks = [(line.face == "unverified", line.installed is None) for line in found]
+    assert ranks == sorted(ranks) and {line.agent for line in found} == set(registry.NAMES)
+
+
+def test_models_are_those_of_settings_and_of_turns(root: Root) -> None:
+    (root.base / "beam.yaml").write_text("agents:\n  one: {adapter: claude, model: b}\n  two: {adapter: claude}\n")
+    record(root, "two", started(), finished(model="a"), closed())
+    record(root, "two", started(), finished(model="c"), closed(), lane="aaaa")
+    assert Beam(root.context.home.root, cwd=root.base, environ=root.environ).models() == ["a", "b", "c"]
+
+
+def test_ids_of_messages_are_told_the_newest_first(root: Root) -> None:
+    for name in ("1aaa", "3aaa", "2aaa"):
+        root.put("box", id=f"box-{name}")
+    root.put("asker", id="asker-4aaa")
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    assert beam.message_ids(3) == ["asker-4aaa", "box-3aaa", "box-2aaa"]
+
+
+def test_events_after_a_number_are_told(root: Root) -> None:
+    record(root, "box", *(events.Notice(text=text) for text in "abc"))
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    assert [getattr(event, "text", "") for event in beam.events("box")] == ["a", "b", "c"]
+    assert [event.seq for event in beam.events("box", after=2)] == [3]
+
+
+def test_states_of_all_roots_have_this_one_first_where_it_is_not_listed(root: Root) -> None:
+    root.environ["XDG_STATE_HOME"] = str(root.base.parent / "state")
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    assert beam.status_all() == []
+    root.put("box")
+    other = root.base.parent / "elsewhere"
+    other.mkdir()
+    (other / "beam.yaml").write_text("agents:\n  there: {mailbox: true}\n")
+    there = Beam(cwd=other, environ=root.environ)
+    there.put(there.message("there", "hi", wait=False))
+    found = [(folder, [line.agent for line in lines]) for folder, lines in beam.status_all()]
+    assert found == [(root.base, ["box"]), (other, ["there"])]
+    (other / "beam.yaml").write_text("agents: [")
+    assert [line.error is None for _, lines in beam.status_all() for line in lines] == [True, False]
+
+
+def test_what_can_not_be_compared_inside_a_turn_or_of_nobody_is_said(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    with refused(UsageError, "an agent or a message_id is needed"):
+        beam.diff()
+    beam.__dict__["turn"] = SimpleNamespace(agent="writer")
+    with refused(UnsupportedError, "inside a turn beam compares no work trees", "git diff"):
+        beam.diff("box")
+
+
+def test_who_calls_is_a_person_or_the_agent_of_the_environment(root: Root) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    assert (beam.me, beam.is_agent) == ("human", False)
+    inside = Beam(root.context.home.root, cwd=root.base, environ={**root.environ, "BEAM_AGENT": "ann"})
+    assert (inside.me, inside.is_agent) == ("ann", True)
+    inside.__dict__["turn"] = SimpleNamespace(agent="bob")
+    assert inside.me == "bob"
+    said = "only a person tries it; this is a process of bob"
+    with refused(UsageError, said, "use a shell of your own"):
+        inside.check_person("tries it")
+
+
+def test_dead_letters_are_dropped_one_by_one(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    for name in ("1aaa", "2aaa"):
+        (root.place("box").queue / "dead" / f"0000000000000000000{name[0]}-box-{name}.json").write_bytes(b"{}")
+
+    def request(context: Any, paths: Any, verb: str, target: str, *, by: str, text: Any) -> Steps[str]:
+        yield 0.0
+        if target == "box-1aaa":
+            raise NotFoundError("somebody was quicker")
+        return "dropped"
+
+    monkeypatch.setattr("beam.broker.requests.request", request)
+    assert beam.drop_dead() == ["box-2aaa"]
+
+
+def test_an_approval_can_add_a_rule(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    did: list[Any] = []
+    monkeypatch.setattr("beam.api.asks.find", lambda context, ask_id: (root.place("box@a"), ask_id))
+    monkeypatch.setattr("beam.api.rules.check_allow", lambda *given: did.append(("checked", *given[1:])))
+    monkeypatch.setattr("beam.api.rules.add", lambda *given, by: did.append(("added", *given[1:], by)))
+
+    def decide(*given: Any, **more: Any) -> Steps[str]:
+        yield 0.0
+        did.append(("decided", *given[1:]))
+        return "allowed"
+
+    monkeypatch.setattr("beam.api.asks.decide", decide)
+    beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
+    said = beam.approve("box-1234", rule="Bash(ls *)")
+    assert said == "allowed; from its next turn on box is allowed Bash(ls *)"
+    assert did == [
+        ("checked", "box", "Bash(ls *)"),
+        ("decided", "box-1234", "approve"),
+        ("added", "box", "allow", "Bash(ls *)", "human"),
+    ]
+    with refused(UsageError, "a changed input is allowed once, and never always", "leave one of the two out"):
+        beam.approve("box-1234", always=True, input={})
+    inside = Beam(root.context.home.root, cwd=root.base, environ={**root.environ, "BEAM_AGENT": "ann"})
+    said = "ann is an agent, and can't approve another agent's request"
+    with refused(UsageError, said, "a person can: beam asks", subject="box-1234"):
+        inside.approve("box-1234")

@@ -7,12 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec import structs
+from msgspec import Raw, structs
 
 from beam.foreign import standing as module
 from beam.foreign.programs import Program
 from beam.foreign.standing import Standing, standing
 from beam.model import events
+from beam.model.outcome import Usage
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "sessions"
 SPARE = Program(
@@ -97,3 +98,46 @@ def test_an_answer_after_the_end_of_a_turn_begins_no_work() -> None:
     line.take(events.SessionIdle(ts="2"))
     line.take(events.PermissionCancelled(ts="3", ask_id="a"))
     assert line.state == "idle"
+
+
+@pytest.mark.parametrize(
+    ("event", "state", "doing", "prompt"),
+    [
+        (events.SessionPrompted(text="do\n it"), "working", "", "do it"),
+        (events.ToolCalled(call_id="c", name="Bash", input=Raw(b'{"a":1}')), "working", 'Bash {"a":1}', "before"),
+        (events.ToolReturned(call_id="c"), "working", "did", "before"),
+        (events.Thinking(text="x"), "working", "did", "before"),
+        (events.Text(text="x" * 300), "working", "x" * 200, "before"),
+        (events.PermissionAsked(ask_id="a", tool="Bash", input=Raw(b"{}")), "asking", "Bash {}", "before"),
+        (events.PermissionDecided(ask_id="a", decision="deny"), "idle", "did", "before"),
+        (events.SessionIdle(), "idle", "did", "before"),
+        (events.Notice(text="x"), "idle", "did", "before"),
+    ],
+)
+def test_each_event_of_a_session_says_what_its_process_does(
+    event: events.Event, state: str, doing: str, prompt: str
+) -> None:
+    line = Standing(adapter="x", pid=1, folder="/", since_ns=0, state="idle", doing="did", prompt="before")
+    line.take(structs.replace(event, ts="t1"))
+    assert (line.state, line.doing, line.prompt) == (state, doing, prompt)
+    assert line.state_since == ("" if state == "idle" else "t1")
+    line.take(structs.replace(event, ts="t2"))
+    assert line.state_since == ("" if state == "idle" else "t1")
+
+
+@pytest.mark.parametrize(
+    ("usage", "cost_usd", "model", "expected"),
+    [
+        (Usage(input_tokens=1, cached_tokens=2, cache_write_tokens=3, output_tokens=4), 0.5, "m", (10, 0.5, False)),
+        (Usage(input_tokens=1), None, None, (1, None, False)),
+        (Usage(), None, "no-such-model", (None, None, False)),
+        (Usage(input_tokens=1), None, "priced", (1, 0.25, True)),
+    ],
+)
+def test_a_turn_that_ended_says_what_it_used(
+    usage: Usage, cost_usd: float | None, model: str | None, expected: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "estimated_usd", lambda name, _: 0.25 if name == "priced" else None)
+    line = Standing(adapter="x", pid=1, folder="/", since_ns=0, is_estimate=True, cost_usd=9.0)
+    line.take(events.SessionIdle(usage=usage, cost_usd=cost_usd, model=model))
+    assert (line.tokens, line.cost_usd, line.is_estimate) == expected
