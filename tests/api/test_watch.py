@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from beam.api import Beam
-from beam.api.watch import Placed, watch_root
+from beam.api.watch import Placed, since, watch_root, watch_roots
 from beam.base.errors import CorruptError, NotFoundError
-from beam.model.events import AnyEvent
+from beam.model.events import AnyEvent, Notice
 from tests.support.context import Root
+from tests.support.journals import record
 
 
 @pytest.fixture
@@ -79,3 +81,77 @@ def test_a_program_that_watches_gets_what_comes_later(root: Root) -> None:
     lease.waiting.scan()
     lease.close()
     assert next(event for event in events if event.message_id).agent == "worker"
+
+
+class Teams:
+    """Stands for the teams of a person."""
+
+    def __init__(self) -> None:
+        self.did: list[object] = []
+
+    def poll(self) -> list[object]:
+        self.did.append("polled")
+        return [Notice(text="team", ts="2000")]
+
+    def rest(self) -> list[object]:
+        self.did.append("rest")
+        return [Notice(text="rest", ts="1999")]
+
+    def also(self, path: Path) -> None:
+        self.did.append(("also", path.name))
+
+    def wait(self, seconds: float) -> None:
+        self.did.append(("waited", seconds))
+
+
+class Foreign:
+    """Stands for the sessions that beam did not start."""
+
+    def __init__(self) -> None:
+        self.did: list[object] = []
+
+    def begin(self, name: str, journal: Path) -> None:
+        self.did.append(("begin", Path(name).name, journal.name))
+
+    def take(self, name: str, events: list[AnyEvent]) -> None:
+        self.did.append(("take", Path(name).name, len(events)))
+
+    def poll(self, teams: Teams) -> list[object]:
+        return [SimpleNamespace(event=Notice(text="foreign", ts="1998"), session="session")]
+
+
+def test_teams_and_foreign_sessions_are_in_the_batch_with_their_sources(root: Root) -> None:
+    teams, foreign = Teams(), Foreign()
+    homes = [root.context.home]
+    found = watch_roots(lambda: homes, root.context, follow=False, history=True, teams=teams, foreign=foreign)  # type: ignore[arg-type]
+    (batch,) = found
+    texts = [getattr(one.event, "text", "") for one in batch[:3]]
+    assert texts == ["foreign", "rest", "team"]
+    assert [(one.home, one.session) for one in batch[:3]] == [(None, "session"), (None, None), (None, None)]
+    assert {one.home for one in batch[3:]} == {root.context.home} and len(batch) == 6
+    assert {one.agent_dir for one in batch[3:]} == {root.place("box").dir, root.place("asker").dir}
+    assert teams.did == ["polled", "rest", ("also", "agents")]
+    counts = {name: len(root.events(name)) for name in ("asker", "box")}
+    assert foreign.did == [
+        ("begin", "asker", "journal"),
+        ("take", "asker", counts["asker"]),
+        ("begin", "box", "journal"),
+        ("take", "box", counts["box"]),
+    ]
+
+
+def test_what_comes_while_roots_are_followed_is_told_once(root: Root) -> None:
+    teams = Teams()
+    homes = [root.context.home]
+    found = watch_roots(lambda: homes, root.context, follow=True, history=False, teams=teams)  # type: ignore[arg-type]
+    assert [getattr(one.event, "text", "") for one in next(found)] == ["team"]
+    record(root, "box", Notice(text="new"))
+    record(root, "worker", Notice(text="of a new agent"), lane="aaaa")
+    later = [(getattr(one.event, "text", ""), one.lane) for one in next(found)]
+    assert later == [("team", None), ("new", None), ("of a new agent", "aaaa")]
+    assert teams.did[-3:] == [("waited", 1.0), "polled", ("also", "agents")]
+
+
+def test_a_time_ago_is_written_as_events_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_000_000_000_000)
+    assert since(0.5) == "1970-01-01T00:16:39.500000Z"
