@@ -52,7 +52,6 @@ class Foreign:
         running: Callable[[], Mapping[str, set[str]]] | None = None,
         poll_only: bool = False,
     ) -> None:
-        self._environ = environ
         began_ns = time.time_ns()
         self._since_ns = began_ns if since_ns is None else since_ns
         self._since = rfc3339(self._since_ns)

@@ -9,9 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from beam.agents.session_files import Session
+from beam.base.clock import parse_rfc3339
 from beam.foreign.watch import Foreign, ForeignEvent
 from beam.model import events
 
@@ -267,3 +271,21 @@ def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch:
     made.commit()
     monkeypatch.setattr(readers, "_MOST", 50)
     assert readers.rows(str(path), sessions.QUERY, since_ms=0) == []
+
+
+@pytest.mark.parametrize(
+    ("ts", "is_told"),
+    [("2026-01-01T00:00:00.000000Z", True), ("2025-12-31T23:59:59.999999Z", False), ("", True)],
+)
+def test_events_from_the_very_begin_on_are_told(ts: str, is_told: bool, watching: Callable[..., Foreign]) -> None:
+    foreign = watching(since_ns=parse_rfc3339("2026-01-01T00:00:00Z"))
+    session = Session(id="s")
+    tail: Any = SimpleNamespace(
+        read=lambda: iter([(session, events.Text(text="x", ts=ts))]),
+        written="2026-01-02T00:00:00.000000Z",
+        place=SimpleNamespace(adapter="claude"),
+        path="/f",
+    )
+    found = foreign._read(tail)
+    assert [(one.adapter, one.session, one.path) for one in found] == ([("claude", session, "/f")] if is_told else [])
+    assert not is_told or found[0].event.ts == (ts or tail.written)

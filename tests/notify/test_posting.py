@@ -294,3 +294,21 @@ def test_the_oldest_that_are_over_are_removed(tmp_path: Path, monkeypatch: pytes
     kept = [spool.read(tmp_path, name, "done") for name in spool.listed(tmp_path, "done")]
     assert sorted(item.notification.id for item in kept if item) == ["2", "3"]
     assert sum(1 for _ in (tmp_path / "done").iterdir()) == 2
+
+
+@pytest.mark.parametrize(("wait_s", "tries", "due"), [(0, 1, 101.0), (3, 1, 103.0), (0, 4, 108.0), (3, 4, 108.0)])
+def test_the_next_try_is_due_after_the_longer_of_its_pause_and_what_was_asked_for(
+    wait_s: float, tries: int, due: float, tmp_path: Path
+) -> None:
+    known: Any = SimpleNamespace(found={}, untrusted=set())
+    made = deliver.Delivery(
+        tmp_path,
+        lambda: known,
+        lambda *_: Tried(),
+        retries=deliver.Retries(),
+        now=lambda: 100.0,
+        part=lambda: 1.0,
+    )
+    made._running["n"], made._tries["n"] = 1.0, tries - 1
+    made._settle("n", Item(target="k", notification=TOLD), Tried(error="503", wait_s=wait_s))
+    assert made._due == {"n": due} and made._tries == {"n": tries} and made._running == {}
