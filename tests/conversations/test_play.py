@@ -544,3 +544,45 @@ def test_a_scenario_without_a_work_tree_has_none(root: Root) -> None:
     trees = repeat_worktree.RepeatWorktrees(scenario, root.context, 1)
     assert asyncio.run(trees.add(1)) is None
     asyncio.run(trees.check_branches(lambda text: pytest.fail("nothing to say")))
+
+
+def test_the_work_tree_of_a_run_is_ended_and_what_was_lost_fails_the_run(
+    root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    did: list[Any] = []
+
+    class Changes:
+        folder = root.base
+
+        def leave_out(self, paths: Any) -> None:
+            did.append(("leave out", list(paths)))
+
+        def is_there(self) -> bool:
+            return True
+
+        def snapshot(self) -> str:
+            return "tree-1"
+
+        def close(self) -> None:
+            did.append("close")
+
+    class Tree:
+        changes = Changes()
+        lost = "what the run changed stays in /w: git failed"
+
+        def end(self, before: str) -> WorktreeResult:
+            did.append(("end", before))
+            return WorktreeResult(branch="b", path="/w")
+
+    async def add(trees: Any, number: int) -> Any:
+        return Tree()
+
+    async def check_branches(trees: Any, warn: Any) -> None:
+        pass
+
+    monkeypatch.setattr(repeat_worktree.RepeatWorktrees, "add", add)
+    monkeypatch.setattr(repeat_worktree.RepeatWorktrees, "check_branches", check_branches)
+    result = Played(root, tmp_path, "- {send: worker, prompt: x}\n", head="worktree: true\n").result
+    assert result.worktrees == (WorktreeResult(branch="b", path="/w"),)
+    assert (result.verdict, result.exit_code, result.why) == (Verdict.FAILED, 1, Tree.lost)
+    assert did == [("leave out", [tmp_path / "recording"]), ("end", "tree-1"), "close"]

@@ -10,7 +10,8 @@ import pytest
 from msgspec import structs
 
 from beam.base.errors import ConfigError, DiskError, NotFoundError, RefusedFileError, UsageError
-from beam.conversations.recording import Recorder, Replay, mode_of
+from beam.conversations.plain import cut
+from beam.conversations.recording import Recorder, Replay, mode_of, with_recorder
 from beam.model import events
 from beam.model.message import Message, Payload
 from beam.model.outcome import Status
@@ -193,3 +194,28 @@ def test_no_recording_and_no_mode_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="strict, lenient or fill"):
         mode_of("exact")
     assert mode_of(None) == "strict"
+
+
+def test_an_event_is_recorded_and_then_shown(tmp_path: Path) -> None:
+    recorder, seen = Recorder(tmp_path / "r"), list[events.Event]()
+    both = recorder.beside(seen.append)
+    for event in turn("a", "1"):
+        both(event)
+    assert seen == turn("a", "1")
+    assert answers(Replay(tmp_path / "r", "strict"), "a") == ["1"]
+    with_recorder(None, seen[0])
+
+
+def test_a_turn_that_was_tried_again_is_recorded_as_its_last_attempt(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "r")
+    first, second = turn("a", "lost"), turn("a", "1")
+    for event in (*first[:4], *second[1:]):
+        recorder.take(event)
+    assert b"lost" not in (tmp_path / "r" / "claude.jsonl").read_bytes()
+    assert answers(Replay(tmp_path / "r", "strict"), "a") == ["1"]
+
+
+@pytest.mark.parametrize(("size", "whole"), [(10, True), (11, False)])
+def test_a_text_of_a_report_is_cut_in_its_middle(size: int, whole: bool) -> None:
+    text = "".join(chr(ord("a") + at) for at in range(size))
+    assert cut(text, 10) == (text if whole else "abcde\n… 1 characters are left out …\nghijk")

@@ -848,3 +848,26 @@ def test_a_look_at_a_file_stays_in_the_folder(place: Root, tmp_path: Path) -> No
     assert [look(path) for path in ("bytes", "sub", "link", "../secret", "none", "a\0b")] == [
         "a\ufffdb", "", None, None, None, None,
     ]  # fmt: skip
+
+
+def test_what_another_agent_did_in_this_run_is_quoted_below_the_prompt(place: Root) -> None:
+    run = Run(place, "- {send: a, prompt: x}\n- {send: b, prompt: go on, context_from: a}\n", {"a": ["1"], "b": ["2"]})
+    head = {"agent": "a", "turn": 1, "message_id": "a-1", "ts": "2026-01-01T00:00:00Z"}
+    run.agents.shown = [
+        msgspec.structs.replace(body, seq=seq, **head)
+        for seq, body in enumerate(
+            (
+                events.MessageQueued(sender="human", text="x"),
+                events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="a", via="exec"),
+                events.Text(text="it works"),
+                events.TurnFinished(status=Status.COMPLETED, reply="it works"),
+            ),
+            1,
+        )
+    ]
+    run.all()
+    (_, (agent, prompt)) = run.agents.asked
+    lines = prompt.split("\n")
+    assert (agent, lines[:2]) == ("b", ["go on", ""])
+    assert lines[2].startswith("[beam quotes the history of the agent a here (recent).")
+    assert any("it works" in line for line in lines[3:]) and "2026" not in prompt
