@@ -89,11 +89,13 @@ class _Finder(ast.NodeVisitor):
 
     def visit(self, node: ast.AST) -> None:
         """Notes which statement a node belongs to, and goes on."""
+        outer = self._span
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None)
             last = body[0].lineno - 1 if isinstance(body, list) else node.end_lineno or node.lineno
             self._span = (node.lineno, max(node.lineno, last))
         super().visit(node)
+        self._span = outer
 
     # What is left alone.
 

@@ -223,13 +223,14 @@ def test_the_view_is_moved_and_the_next_key_brings_it_back(terminal: Pty, attach
     look(
         attached,
         lambda: seen.append(terminal.shown()),
-        lambda: terminal.type(b"\x1c\x1b[A"),
+        lambda: terminal.type(b"\x1c\x1b[A\x1c\x1b[A\x1c\x1b[A\x1c\x1b[A"),
         lambda: None,
         lambda: seen.append(terminal.shown()),
         lambda: terminal.type(b"\x1c\x1c"),
     )
     assert ("end" in seen[0], "top" in seen[0]) == (True, False)
     assert attached.pressed == [] and seen[1].count("\x1b[?2026h") == 1, "drawn once"
+    assert "top" in seen[1]
 
 
 def test_a_signal_ends_it(attached: Attached) -> None:
