@@ -33,7 +33,7 @@ def is_frame(text: str) -> bool:
     if not bare.startswith("{"):
         return False
     try:
-        value = json.loads(bare, parse_int=str, parse_float=str)
+        value = json.loads(bare, parse_int=str)
     except RecursionError:
         return True
     except ValueError:

@@ -210,6 +210,8 @@ def test_a_secret_in_several_pieces_is_gone_from_all_of_them(text: str, left: st
 
 def test_of_a_secret_whose_beginning_is_out_already_the_rest_is_blanked() -> None:
     key = f"sk-ant-api03-{LETTERS}"
+    assert redact_pieces([key]) == ["[redacted:anthropic-key]"]
+    assert redact_pieces([]) == []
     assert redact_pieces(["so s", f"{key[1:]} y"], out=4) == ["so s", "[redacted:anthropic-key] y"]
     assert redact_pieces([f"{key} a", f" {key}"], out=len(key) + 2)[1] == " [redacted:anthropic-key]"
 

@@ -320,3 +320,44 @@ def test_a_message_is_put_durably_step_by_step(root: Root, monkeypatch: pytest.M
     monkeypatch.setattr(queue, "crash_point", passed)
     root.put("worker")
     assert seen == [("put.written", [1, 0]), ("put.renamed", [0, 1]), ("put.published", [0, 1])]
+
+
+def test_a_queue_that_is_full_or_archived_or_has_no_position_left_takes_no_message(root: Root) -> None:
+    limits = root.context.config.limits
+    few = msgspec.structs.replace(limits, waiting=2)
+    box = root.queue("worker")
+    assert box.put_all([root.message("worker") for _ in range(2)], root.clock, few) == 2
+    hint = "wait for some to finish, drop some (`beam queue list`), or raise `limits: waiting:` in beam.yaml"
+    said = ("LimitError", "2 messages wait for worker, the limit is 2", hint, "worker")
+    assert refused(lambda: box.put(root.message("worker"), root.clock, few)) == said
+    assert box.put(root.message("worker"), root.clock, few, exempt=True)
+    assert [entry.position - NOON_NS for entry in box.entries("new")] == [0, 1, 2]
+    assert box.ahead(box.entries("new")[2]) == 2
+    assert refused(lambda: (_ for _ in ()).throw(queue.is_archived("worker"))) == (
+        "UsageError",
+        "worker is archived",
+        "bring it back: beam agent archive --restore worker",
+        "worker",
+    )
+    last = root.message("worker")
+    name = queue.Entry(queue.LAST_POSITION - 1, last.id, "new").name
+    (box.directory / "new" / name).write_bytes(b"{}")
+    assert refused(lambda: box.put_all([root.message("worker") for _ in range(2)], root.clock, limits)) == (
+        "CorruptError",
+        "the queue of worker has used up its last position: nothing can come after it",
+        "`beam queue list worker` shows what waits; drop the last",
+        "worker",
+    )
+
+
+def test_a_message_is_found_in_whichever_box_it_is(root: Root) -> None:
+    message, box = root.put("worker"), root.queue("worker")
+    (entry,) = box.entries("new")
+    for place in ("cur", "dead", "new"):
+        entry = box.move(entry, place)
+        assert box.find(message.id) == box.find(message.id, entry.position) == box.find(message.id, 5) == entry
+        assert box.named(message.id, entry.position) == entry
+        assert (box.named(message.id, 5), box.find("other"), box.find_in(place, "other")) == (None, None, None)
+        assert box.ids(place) == {message.id}
+    box.remove(entry)
+    assert box.find(message.id, entry.position) is None

@@ -192,9 +192,9 @@ def test_a_lock_is_free_or_held_whoever_looks(tmp_path: Path) -> None:
     assert lock is not None
     assert (lock.path, lock.is_still(), is_free(path), is_held(path), try_lock(path)) == (path, True, False, True, None)
     path.rename(tmp_path / "away")
-    assert not lock.is_still()
+    assert lock.is_still() is False
     path.symlink_to("away")
-    assert not lock.is_still()
+    assert lock.is_still() is False
     path.unlink()
     (tmp_path / "away").rename(path)
     assert lock.is_still()

@@ -727,3 +727,48 @@ def test_a_configuration_with_bytes_that_are_no_utf_8_is_read_too(tmp_path: Path
     inner = repository(tmp_path)
     (inner / "config").write_bytes(b"[core]\nfsmonitor = evil\xff\n")
     assert told(tmp_path) == [(".git/config has git run 'evil\\udcff' (core.fsmonitor)", True, True)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "core.fsmonitor",
+        "diff.external",
+        "gpg.program",
+        "filter.x.clean",
+        "filter.x.smudge",
+        "filter.x.process",
+        "diff.x.command",
+        "diff.x.textconv",
+        "gpg.ssh.program",
+        "hook.x.command",
+    ],
+)
+def test_each_setting_by_which_git_runs_a_program_is_found(tmp_path: Path, key: str) -> None:
+    section, _, name = key.rpartition(".")
+    head, _, middle = section.partition(".")
+    repository(tmp_path, f'[{head} "{middle}"]\n{name} = evil\n' if middle else f"[{head}]\n{name} = evil\n")
+    assert told(tmp_path) == [(f".git/config has git run 'evil' ({key})", True, True)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "core.sshcommand",
+        "core.gitproxy",
+        "core.askpass",
+        "core.alternaterefscommand",
+        "credential.helper",
+        "credential.x.helper",
+        "gc.recentobjectshook",
+        "remote.x.uploadpack",
+        "remote.x.vcs",
+        "url.x.insteadof",
+    ],
+)
+def test_each_setting_by_which_a_partial_clone_runs_a_program_is_found(tmp_path: Path, key: str) -> None:
+    section, _, name = key.rpartition(".")
+    head, _, middle = section.partition(".")
+    text = f'[{head} "{middle}"]\n{name} = evil\n' if middle else f"[{head}]\n{name} = evil\n"
+    repository(tmp_path, f"[extensions]\npartialclone = x\n{text}")
+    assert told(tmp_path) == [(f".git/config has git fetch what is missing by 'evil' ({key})", True, True)]
