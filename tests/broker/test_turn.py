@@ -355,3 +355,19 @@ def test_a_running_turn_can_be_reached_and_is_told_of_requests(root: Root, monke
     outcome = run_again(lease, message, stop)
     assert outcome is not None and outcome.reply == "x"
     assert seen == [True] * 6
+
+
+def test_the_session_of_a_vendors_cli_is_one_for_all_folders(root: Root) -> None:
+    (root.base / "beam.yaml").write_text("agents: {bot: {adapter: claude}}\n")
+    root.reload()
+    answered(root)
+    lease = root.hold("bot")
+    lease.log.record(events.TurnStarted(owner=OWNER, turn_key="k", adapter="claude", via="exec"), turn=1)
+    lease.log.record(events.SessionStarted(session_id="s-1"), turn=1)
+    lease.log.record(TurnFinished(status=Status.COMPLETED, reply="x"), turn=1)
+    lease.log.record(events.TurnClosed(), turn=1)
+    message = root.put("bot")
+    with session_lock(root.context, "claude", "s-1"):
+        outcome = run_again(lease, message)
+    assert outcome is not None and outcome.status is Status.LIMIT
+    lease.close()
