@@ -184,7 +184,7 @@ class Account:
             return []
         return [events.ToolCalled(ts=at, call_id=call_id, name=name, input=raw_json(given))]
 
-    def on_returned(self, call_id: str, output: str, at: str, *, is_error: bool = False) -> list[Event]:
+    def on_returned(self, call_id: str, output: str, at: str, *, is_error: bool) -> list[Event]:
         """Return the event of a tool's result, once."""
         if not self.is_new(f"returned {call_id}"):
             return []

@@ -54,8 +54,14 @@ SCREENS: dict[str, tuple[History, Path, Turn]] = {
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_recorded_session_has_its_checked_in_events(recording: Path) -> None:
     reader = sessions.opened(sessions.cli_of(recording))
-    told = [expected.of_event(event) for event in sessions.read(reader, recording)]
-    told.append({"session": expected.told(reader.session)})
+    told: list[object] = []
+    known = None
+    data = recording.read_bytes()
+    for part in (data.splitlines() if recording.suffix == ".jsonl" else [data]) * 2:
+        told += [expected.of_event(event) for event in reader.read(part)]
+        if reader.session != known:
+            known = reader.session
+            told.append({"session": expected.told(known)})
     expected.check(recording.parent / "expected" / f"{recording.stem}.jsonl", expected.lines(told))
 
 

@@ -141,7 +141,7 @@ class Lines:
         if value.get("exitCode") == 0:
             summary.ended = "stop" if self._answered else ""
         elif summary.failure is None:
-            summary.failure = Failure(class_of(None, ""), f"copilot ended the turn with {value.get('exitCode')}")
+            summary.failure = Failure(Class.UNKNOWN, f"copilot ended the turn with {value.get('exitCode')}")
         return emitted
 
     def _worked(self, usage: Object) -> Event:
