@@ -322,6 +322,22 @@ def test_a_decision_that_cant_be_written_is_never_told_to_the_agent(tmp_path: Pa
     assert verdict.status is Status.CANCELLED and "Decide allow" not in face.heard
 
 
+@pytest.mark.parametrize("kind", [events.AgentStarted, events.PromptSent, events.Text, events.AgentExited])
+def test_a_journal_that_fails_ends_the_turn_and_its_process_with_that_error(tmp_path: Path, kind: type[Event]) -> None:
+    class Full(Recorded):
+        def __call__(self, body: Event, *, sync: bool = False) -> Event:
+            super().__call__(body, sync=sync)
+            if isinstance(body, kind):
+                raise DiskError("the disk is full")
+            return body
+
+    played = Played(tmp_path, Lines())
+    played.journal = Full()
+    with pytest.raises(DiskError, match="the disk is full"):
+        asyncio.run(played.turn("say hi", timeout=20.0))
+    assert played.all_gone()
+
+
 def test_an_acknowledged_prompt_is_not_over(tmp_path: Path) -> None:
     clock = SystemClock()
     began = clock.monotonic()
