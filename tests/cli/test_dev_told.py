@@ -277,8 +277,9 @@ def test_a_recorded_screen_is_decoded(inside: Inside) -> None:
     assert found.code == 0 and len(found.lines) >= 1
     explained = inside("dev", "decode", "terminal", "x.cast", "--profile", "codex", "--explain")
     assert len(explained.out) >= len(found.out)
-    (inside.project / "x.raw").write_bytes(b"hello")
-    assert inside("dev", "decode", "terminal", "x.raw", "--profile", "codex", "--size", "30x5").code == 0
+    (inside.project / "x.raw").write_bytes(b"one\r\ntwo\r\nthree\r\nfour four four\r\n> ")
+    raw = inside("dev", "decode", "terminal", "x.raw", "--profile", "codex", "--size", "9x4", "--explain")
+    assert raw.lines[-1]["unknown"] == ["three", "four four", " four", ">"]
     assert inside("dev", "decode", "terminal", "-", "--profile", "codex", stdin=CAST).out == found.out
 
 
