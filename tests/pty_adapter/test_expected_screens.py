@@ -31,12 +31,25 @@ SEQUENCES: dict[str, list[str]] = {
     "reset modes": [f"\x1b[?{mode}l\x1b[3;7Hyyyy" for mode in MODES],
     "asked for modes": [f"\x1b[?{mode}h\x1b[?{mode}$p\x1b[?{mode}l\x1b[?{mode}$p" for mode in MODES],
     "insertion": ["\x1b[4hXY", "\x1b[4hX\x1b[4lY", "\x1b[5hXY", "\x1b[4h日", "\x1b[4h\x1b[!pXY"],
-    "margins": [
-        f"\x1b[{margins}r\x1b[{at}H{then}"
+    **{
+        f"margins {margins.replace(';', ' ')}".strip(): [
+            f"\x1b[{margins}r\x1b[{at}H{then}"
+            for at in ("1;1", "2;2", "4;2", "5;2")
+            for then in (
+                "\n",
+                "\x1bM",
+                "\x1bE",
+                "\x1b[2S",
+                "\x1b[T",
+                "\x1b[L",
+                "\x1b[2M",
+                "\x1b[9A",
+                "\x1b[9B",
+                "\x1b[9E",
+            )
+        ]
         for margins in ("2;4", "1;3", "3;5", "2;2", "")
-        for at in ("1;1", "2;2", "4;2", "5;2")
-        for then in ("\n", "\x1bM", "\x1bE", "\x1b[2S", "\x1b[T", "\x1b[L", "\x1b[2M", "\x1b[9A", "\x1b[9B", "\x1b[9E")
-    ],
+    },
     "origin": ["\x1b[2;4r\x1b[?6h\x1b[Hx", "\x1b[2;4r\x1b[?6h\x1b[9;2Hx", "\x1b[2;4r\x1b[?6h\x1b[2dx\x1b[?6l\x1b[Hy"],
     "escapes": [f"\x1b{final}" for final in ("7", "8", "D", "M", "H", "#8", "E", "c", "=", ">", "(0", ")0", "N", "Z")],
     "saved": ["\x1b7\x1b[H\x1b[31m\x1b8x", "\x1b[s\x1b[5;5H\x1b[ux", "\x1b7\x1b[1;1H\x1b7\x1b8\x1b8x", "\x1b8x"],
