@@ -57,3 +57,11 @@ def test_what_was_decided_or_belongs_to_a_dead_holder_is_open_no_more(root: Root
     assert [line.id for line in open_asks(root.context)] == ["worker-bbbb"]
     asking(root, "other", "other-aaaa", owner=replace(tree.this_process(), start_ticks=1))
     assert [line.id for line in open_asks(root.context)] == ["worker-bbbb"]
+
+
+def test_asks_of_an_agent_whose_journal_is_damaged_keep_no_other_from_being_decided(root: Root) -> None:
+    asking(root, "other", "other-aaaa")
+    asking(root, "worker", "worker-bbbb")
+    (segment,) = root.place("other").journal.glob("*.jsonl")
+    segment.write_bytes(b"junk\n")
+    assert [line.id for line in open_asks(root.context)] == ["worker-bbbb"]

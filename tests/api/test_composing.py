@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from beam.api import Beam
 from beam.api.verbs.sending import SendVerbs
-from beam.base.errors import NotFoundError, UnsupportedError, UsageError
+from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
 from beam.broker.control import NOTHING_KEPT
 from beam.model import events
 from beam.model.message import Message, Options, Payload, SessionContext
@@ -461,3 +461,36 @@ def test_a_process_is_released_only_where_one_is_kept_or_a_turn_runs(
     record(root, "box", started(), events.AgentKept(pid=1, turn=1, message_id="m-1"), finished(), closed())
     assert beam.release_agent("box") == "closed"
     assert asked == [("worker", "close", "human"), ("box", "close", "human")]
+
+
+def test_a_text_that_is_too_long_or_empty_is_neither_edited_nor_told(beam: Beam) -> None:
+    message_id = beam.put(beam.message("box", "hi", wait=False))
+    for text in ("", "x" * (beam.context.config.limits.text_bytes + 1)):
+        with pytest.raises(BeamError):
+            beam.edit(message_id, text)
+        with pytest.raises(BeamError, match=r"empty|bytes"):
+            beam.steer("box", text)
+
+
+def test_a_send_is_in_the_name_that_was_given_with_its_files(
+    beam: Beam, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[dict[str, object]] = []
+
+    def message(self: Beam, agent: str, text: str, **given: object) -> object:
+        made.append(given)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(Beam, "message", message)
+    given: dict[str, Any] = {
+        "sender": "asker",
+        "attach": [tmp_path],
+        "options": Options(model="m"),
+        "key": "k",
+        "deadline": 2.0,
+        "new": True,
+    }
+    for act in (beam.send, beam.stream):
+        with pytest.raises(UsageError, match="enough"):
+            act("box", "hi", **given)
+    assert made == [given, given]
