@@ -77,6 +77,7 @@ def test_it_names_no_machine(file: Path) -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_every_command_and_option_is_in_the_page_of_commands() -> None:
     text = page("cli.md")
     for path, options in made.commands():

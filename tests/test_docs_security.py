@@ -42,6 +42,7 @@ def test_everything_that_beam_protects_from_has_a_promise() -> None:
     assert [head for head in heads if f"**{head}**" not in PROMISES] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", BELOW_FULL)
 def test_every_attempt_of_every_cli_with_that_access_is_in_the_table(access: str) -> None:
     headless = matrix.of_mode(matrix.matrix(), "exec")[1]

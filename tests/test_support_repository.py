@@ -67,6 +67,7 @@ def test_the_place_of_all_other_tests_is_none(beam: Cli) -> None:
     assert not is_in_repository(beam.project)
 
 
+@pytest.mark.slow
 def test_each_cli_is_tried_once_outside_of_a_repository_on_each_of_its_faces() -> None:
     tried = {
         test: {param.values[0] for mark in test.pytestmark for param in mark.args[1]}  # type: ignore[attr-defined]

@@ -97,12 +97,14 @@ def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_
     assert recordings.decode(recording, growing) == whole
 
 
+@pytest.mark.slow
 def test_the_recordings_become_their_checked_in_events() -> None:
     loaded = {name: recordings.load(name) for name in recordings.names()}
     found = {name: recordings.listing(each, *recordings.decode(each, [each.stdout])) for name, each in loaded.items()}
     assert found == {name: (recordings.EXPECTED / f"{name}.jsonl").read_text("utf-8") for name in recordings.names()}
 
 
+@pytest.mark.slow
 def test_no_line_of_any_recording_is_unknown() -> None:
     for name in recordings.names():
         recording = recordings.load(name)
@@ -110,6 +112,7 @@ def test_no_line_of_any_recording_is_unknown() -> None:
         assert [event for event in found if isinstance(event, events.Unknown)] == [], name
 
 
+@pytest.mark.slow
 def test_each_line_is_kept_as_raw_at_most_once_and_never_on_a_delta() -> None:
     for name in recordings.names():
         recording = recordings.load(name)
@@ -682,6 +685,7 @@ def test_invalid_utf_8_becomes_replacement_characters() -> None:
     assert event.text == "a\ufffdb"
 
 
+@pytest.mark.slow
 def test_a_line_of_a_megabyte_is_one_event() -> None:
     (event,) = Frames(turn()).line(json.dumps(said("x" * 1_000_000)).encode())
     assert isinstance(event, events.Text)

@@ -77,6 +77,7 @@ def test_a_recording_decodes_to_its_checked_in_events_whole_byte_by_byte_and_in_
     recorded.check(exec.decoder, recordings.load(name), recordings.EXPECTED / f"{name}.jsonl")
 
 
+@pytest.mark.slow
 def test_the_recordings_become_their_checked_in_events() -> None:
     found = {name: recorded.whole(exec.decoder, recordings.load(name)) for name in recordings.names()}
     assert found == {name: (recordings.EXPECTED / f"{name}.jsonl").read_text("utf-8") for name in recordings.names()}

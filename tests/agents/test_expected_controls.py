@@ -139,6 +139,7 @@ def named(intent: Intent) -> str:
     return f"{type(intent).__name__} " + " ".join(str(expected.told(value)) for value in fields.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINKS)
 def test_each_intent_between_two_turns_has_its_steps(name: str) -> None:
     told = {}

@@ -446,6 +446,7 @@ def test_a_record_of_a_known_kind_without_a_field_has_its_events(name: str) -> N
     expected.check(HERE / "words" / f"{name}.json", expected.document(told))
 
 
+@pytest.mark.slow
 def test_a_method_that_codex_calls_without_a_field_has_its_steps() -> None:
     told = {}
     for word in words_of("codex"):

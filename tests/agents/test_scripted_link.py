@@ -173,6 +173,7 @@ def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
     yield from wrong_ends(talk, prompts)
 
 
+@pytest.mark.slow
 def test_no_sequence_of_intents_and_frames_raises_or_leaves_a_turn_open() -> None:
     assert wrong_in(one_sequence, FRAMES, range(500)) == []
 

@@ -40,6 +40,7 @@ def test_what_is_larger_than_the_limit_is_refused_with_its_size_before_it_is_cop
     assert not (tmp_path / "copy" / "journal").exists()
 
 
+@pytest.mark.slow
 def test_folders_deeper_than_beam_makes_them_are_refused(tmp_path: Path) -> None:
     (tmp_path / "agent" / "/".join("d" * 600)).mkdir(parents=True)
     with pytest.raises(DiskError, match="33 folders deep"):

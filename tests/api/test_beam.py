@@ -100,6 +100,7 @@ def test_wait_gives_the_same_in_a_loop_and_without(beam: Beam) -> None:
     assert outcome.reply == "answer"
 
 
+@pytest.mark.slow
 def test_two_senders_can_wait_in_one_loop(beam: Beam) -> None:
     async def inside() -> list[Outcome]:
         first, second = (
@@ -114,6 +115,7 @@ def test_two_senders_can_wait_in_one_loop(beam: Beam) -> None:
     assert sorted(str(outcome.reply) for outcome in outcomes) == ["1", "2"]
 
 
+@pytest.mark.slow
 def test_a_message_is_checked_before_it_is_put(beam: Beam) -> None:
     with pytest.raises(NotFoundError, match="did you mean echo"):
         beam.message("ehco", "hi")
@@ -126,6 +128,7 @@ def test_a_message_is_checked_before_it_is_put(beam: Beam) -> None:
     assert not beam.home.exists()
 
 
+@pytest.mark.slow
 def test_an_untrusted_folder_is_refused_and_can_be_trusted(beam: Beam, environ: dict[str, str]) -> None:
     environ = {name: value for name, value in environ.items() if name != "BEAM_TRUST"}
     careful = Beam(cwd=beam.home.project, environ=environ)

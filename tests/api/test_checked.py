@@ -75,6 +75,7 @@ def test_what_is_odd_about_a_cli_is_a_note(
     assert found == Check(what="agent coder", result=result, detail="; ".join(parts))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_agents_without_a_cli_are_told_by_what_they_are(root: Root) -> None:
     assert agent(root, "box") == Check(what="agent box", result="ok", detail=registry.adapter("mailbox").card.summary)
     missing = agent(root, "gone")
@@ -86,6 +87,7 @@ def test_agents_without_a_cli_are_told_by_what_they_are(root: Root) -> None:
     )
 
 
+@pytest.mark.slow
 def test_unverified_clis_are_one_line_or_one_each(root: Root) -> None:
     (folded,) = [check for check in checks(root.context) if check.what == "unverified"]
     assert folded.result == "note"
@@ -95,6 +97,7 @@ def test_unverified_clis_are_one_line_or_one_each(root: Root) -> None:
     assert "unverified" not in whole and "agent crush" in whole
 
 
+@pytest.mark.slow
 def test_a_root_its_journals_and_its_last_errors_are_told(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     where = root.context.home.root
     first = next(checks(root.context))
@@ -115,12 +118,14 @@ def test_a_root_its_journals_and_its_last_errors_are_told(root: Root, monkeypatc
     assert next(checks(root.context)).detail == f"{where} (ext4)"
 
 
+@pytest.mark.slow
 def test_what_is_not_declared_any_more_is_told_how_to_remove(root: Root) -> None:
     root.place("left")
     note = "it is not declared any more, and its files are kept; beam agent rm --purge left removes them"
     assert agent(root, "left") == Check(what="agent left", result="note", detail=note)
 
 
+@pytest.mark.slow
 def test_an_untrusted_agent_and_one_that_is_switched_off_are_notes(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     (root.base / "beam.yaml").write_text(

@@ -169,6 +169,7 @@ def test_in_a_turn_the_message_is_the_turns(beam: Beam) -> None:
 # -- what a person is told ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_who_is_told_nothing_has_nothing_to_know(root: Root, beam: Beam) -> None:
     root.environ.pop("BEAM_TRUST")
     trusting = opened(root)

@@ -71,6 +71,7 @@ def test_where_there_is_no_root_nothing_is_removed_or_made(root: Root) -> None:
     assert not root.context.home.root.exists()
 
 
+@pytest.mark.slow
 def test_old_segments_go_but_the_newest_and_the_agent_goes_on(root: Root) -> None:
     for _ in range(5):
         answered(root)
@@ -87,6 +88,7 @@ def test_old_segments_go_but_the_newest_and_the_agent_goes_on(root: Root) -> Non
     assert [event.seq for event in said] == list(range(int(before[-1][:-6]), said[-1].seq + 1))
 
 
+@pytest.mark.slow
 def test_what_is_younger_stays_unless_the_root_is_too_large_and_then_the_oldest_goes_first(root: Root) -> None:
     for _ in range(5):
         answered(root)
@@ -104,6 +106,7 @@ def test_what_is_younger_stays_unless_the_root_is_too_large_and_then_the_oldest_
     assert segments(journal) == before[-1:]
 
 
+@pytest.mark.slow
 def test_a_dead_letter_and_the_segment_with_its_outcome_stay_unless_they_are_asked_for(root: Root) -> None:
     message_id = answered(root, failed=True)
     for _ in range(4):
@@ -218,6 +221,7 @@ def test_logs_scratch_and_what_crashes_left_go(root: Root) -> None:
     assert [path for path in left if path.exists()] == []
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
     lane(root)
     for _ in range(3):

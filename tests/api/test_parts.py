@@ -650,6 +650,7 @@ def test_events_after_a_number_are_told(root: Root) -> None:
     assert [event.seq for event in beam.events("box", after=2)] == [3]
 
 
+@pytest.mark.slow
 def test_states_of_all_roots_have_this_one_first_where_it_is_not_listed(root: Root) -> None:
     root.environ["XDG_STATE_HOME"] = str(root.base.parent / "state")
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)

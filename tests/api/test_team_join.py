@@ -439,6 +439,7 @@ def test_an_assignment_of_what_can_not_be_done_now_is_left(state: str, crew: Cre
     assert crew.notes[1:] == (["task 2 waits for 1"] if state == "waits" else [])
 
 
+@pytest.mark.slow
 def test_free_tasks_are_taken_in_their_order_by_a_member_that_takes_them(crew: Crew) -> None:
     for number in range(11):
         crew.task(f"No. {number + 1}")

@@ -53,6 +53,7 @@ def answered(beam: Beam, text: str = "yes", *, failed: bool = False) -> Message:
     return message
 
 
+@pytest.mark.slow
 def test_agents_are_declared_changed_and_removed(beam: Beam) -> None:
     path = beam.add_agent("mine", AgentSettings(adapter="scripted", script="echo"))
     assert path.name == "agent.json" and "mine" in [line.agent for line in beam.agents()]
@@ -209,6 +210,7 @@ def test_an_outcome_is_waited_for_and_shown(beam: Beam) -> None:
     assert len(beam.wait_several([waiting.id, second.id], only_first=True)) == 1
 
 
+@pytest.mark.slow
 def test_agents_are_waited_for_until_they_are_idle(beam: Beam) -> None:
     answered(beam)
     assert beam.are_idle(["box"]) and beam.are_idle([])
@@ -221,6 +223,7 @@ def test_agents_are_waited_for_until_they_are_idle(beam: Beam) -> None:
         beam.wait_until(["nobody"], "idle")
 
 
+@pytest.mark.slow
 def test_states_events_and_usage_are_looked_up(beam: Beam) -> None:
     message = answered(beam)
     (status,) = beam.status(["box"])

@@ -20,6 +20,7 @@ def _reached() -> set[str]:
     return set(re.findall(r'crash_point\("([a-z.]+)"\)', text))
 
 
+@pytest.mark.slow
 def test_every_point_is_reached_somewhere_and_every_reached_one_is_listed() -> None:
     assert _reached() == set(POINTS)
 

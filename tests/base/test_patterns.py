@@ -64,6 +64,7 @@ def test_every_text_field_of_a_profile_is_a_pattern_or_known_to_be_none() -> Non
     assert texts - set(PATTERNS[Profile]) == plain - {"dialogs"}
 
 
+@pytest.mark.slow
 def test_a_search_that_takes_too_long_is_ended_and_what_comes_next_is_not() -> None:
     with pytest.raises(TimeoutError), at_most(0.05):
         re.search("(a+)+Z$", "a" * 40 + "b!")

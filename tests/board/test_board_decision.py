@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
@@ -19,6 +20,7 @@ def pressed(keys: str, **given: object) -> Decision:
     return decision
 
 
+@pytest.mark.slow
 @given(st.text(string.ascii_letters + " \r\n", max_size=12))
 def test_only_a_then_y_allows_once(keys: str) -> None:
     decision = pressed(keys)

@@ -12,6 +12,8 @@ from beam.board.words import cell, count, elapsed, money, plain, wrap
 from beam.cli.render.text import display_width
 from tests.board.made import HOSTILE
 
+pytestmark = pytest.mark.slow
+
 _OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 

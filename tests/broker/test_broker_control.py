@@ -371,6 +371,7 @@ def test_a_reset_waits_for_the_end_of_a_turn(root: Root) -> None:
     assert (archived.session_id, archived.reason, archived.by) == ("s-1", "reset", "ann")
 
 
+@pytest.mark.slow
 def test_a_kept_process_is_closed_and_the_answer_comes_once_it_is_gone(root: Root) -> None:
     with in_session(root) as lease:
         lease.keeper.process = cast(Any, SimpleNamespace(child=SimpleNamespace(pid=77), drop=lambda: None))

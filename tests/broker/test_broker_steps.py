@@ -84,6 +84,7 @@ def test_a_message_is_run_in_the_poll_that_sees_it_and_then_nothing_is_due(root:
     assert root.boxes("worker") == {}
 
 
+@pytest.mark.slow
 def test_no_more_turns_run_at_once_than_the_cap_and_who_waited_longest_is_next(root: Root) -> None:
     for agent in ("worker", "other"):
         root.put(agent)
@@ -265,6 +266,7 @@ def in_lane(root: Root, lane: str, *, at_s: float = -60.0) -> None:
         os.utime(path, ns=(when, when), follow_symlinks=False)
 
 
+@pytest.mark.slow
 def test_lanes_are_run_up_to_the_cap_and_let_go_when_they_are_done(root: Root) -> None:
     for lane in ("l1", "l2", "l3"):
         in_lane(root, lane)

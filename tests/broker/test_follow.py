@@ -87,6 +87,7 @@ def test_a_message_without_outcome_has_none(root: Root) -> None:
     assert replay_outcome(root.place("box"), state, message.id, lambda event: pytest.fail("nothing to tell")) is None
 
 
+@pytest.mark.slow
 def test_workers_that_end_without_a_word_are_started_less_and_less_often_and_given_up_on(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def is_trusted(root: Root) -> bool:
     return standing.check_folder(root.context, root.context.config.resolve("claude"), "ask").trusted
 
 
+@pytest.mark.slow
 def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLease) -> None:
     before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
@@ -89,6 +90,7 @@ def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLe
     ]
 
 
+@pytest.mark.slow
 def test_nothing_is_renewed_without_a_decision(root: Root, lease: AgentLease) -> None:
     before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
@@ -111,6 +113,7 @@ def test_nothing_is_renewed_where_something_else_changed_in_that_turn(
     assert not is_trusted(root)
 
 
+@pytest.mark.slow
 def test_nothing_is_renewed_where_more_was_added_than_was_decided(root: Root, lease: AgentLease) -> None:
     before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings(*(f"Bash({n})" for n in range(6))))

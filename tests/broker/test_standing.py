@@ -14,6 +14,8 @@ from beam.root.directories import create
 from beam.trust import ledger
 from tests.support.context import Root
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Root:

@@ -125,6 +125,7 @@ def sent(order: TurnRequest, services: Any) -> None:
     services.record(events.PromptSent())
 
 
+@pytest.mark.slow
 def test_a_message_that_the_system_has_no_room_for_waits_longer_after_each_try_and_then_fails(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_a_signal_stops_the_worker_and_what_waits_goes_on_waiting(root: Root, mo
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 def test_a_bug_in_one_turn_is_printed_and_the_rest_goes_on(
     root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_bug_in_one_turn_is_printed_and_the_rest_goes_on(
     assert root.boxes("worker") == {"dead": [first.id, second.id]}
 
 
+@pytest.mark.slow
 def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
     root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -257,6 +257,7 @@ def test_where_the_terminal_is_gone_it_detaches(terminal: Pty, attached: Attache
 # -- beam attach -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_screen_is_printed_or_written_as_a_picture(
     inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,8 @@ from beam.cli.context import Context
 from tests.support.chatting import message
 from tests.support.inside import Inside, Told
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["fast", "typer"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:

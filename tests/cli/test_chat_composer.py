@@ -15,6 +15,8 @@ from prompt_toolkit.output import DummyOutput
 from beam.cli.chatting import composer
 from beam.cli.chatting.composer import Composer
 
+pytestmark = pytest.mark.slow
+
 UP, LEFT = "\x1b[A", "\x1b[D"
 PATIENCE_S = 10.0
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from tests.support.inside import Inside
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_agents_are_listed_with_their_adapters_and_where_they_are_declared(inside: Inside) -> None:

@@ -79,6 +79,7 @@ def test_a_project_without_agents_lists_those_that_it_could_use(inside: Inside, 
     assert [each["agent"] for each in inside("agent", "list", "--json").lines] == ["a", "b", "c", "d"]
 
 
+@pytest.mark.slow
 def test_what_clis_can_do_is_shown_in_the_form_that_fits(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     from beam.cli.render import matrix
 

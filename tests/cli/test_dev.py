@@ -57,6 +57,7 @@ def test_decode_reads_stdin_and_keeps_the_lines_of_the_cli_when_asked():
     assert lines[0]["raw"] == RESUMED.splitlines()[0].decode()
 
 
+@pytest.mark.slow
 def test_decode_is_told_what_the_recording_does_not_say(tmp_path: Path):
     (tmp_path / "err").write_text("boom\n")
 
@@ -74,6 +75,7 @@ def test_decode_takes_a_dash_for_stdin():
     assert invoke("decode", "claude", "-", given=RESUMED) == invoke("decode", "claude", given=RESUMED)
 
 
+@pytest.mark.slow
 def test_schema_lists_its_names_and_prints_one():
     assert {"outcome", "error", "message", "beam.yaml", "turn.finished"} <= set(invoke("schema").splitlines())
     assert json.loads(invoke("schema", "outcome"))["$defs"]["Outcome"]

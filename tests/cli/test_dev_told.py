@@ -23,6 +23,8 @@ from beam.cli import app, completion, dev, errors, main, man, streams
 from beam.cli.context import Context
 from tests.support.inside import Inside, Told
 
+pytestmark = pytest.mark.slow
+
 # -- the manual page ---------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from tests.support.typed import parsed, refused
 LINES = [(path, line) for path, lines in EXAMPLES.items() for line in lines]
 
 
+@pytest.mark.slow
 def test_each_command_has_examples_and_no_other_name_has() -> None:
     assert set(EXAMPLES) == {path for path, _ in made.commands()}
 

@@ -88,6 +88,7 @@ def test_no_command_or_option_of_beam_is_taken_for_a_habit() -> None:
     assert set(habits.OPTIONS) & set(commands["beam send"]) <= {"-m", "--model"}, "these are told at `beam -m` alone"
 
 
+@pytest.mark.slow
 def test_what_to_type_instead_names_commands_of_beam() -> None:
     commands = {path for path, _ in made.commands()}
     said = [text for words in habits.COMMANDS.values() for text in words.values()] + list(habits.OPTIONS.values())

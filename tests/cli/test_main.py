@@ -113,6 +113,7 @@ def test_every_command_is_in_the_help_with_a_line(capsys: pytest.CaptureFixture[
         assert line.split(",")[0][:30] in out
 
 
+@pytest.mark.slow
 def test_every_command_of_the_table_can_be_imported() -> None:
     import typer.main
 

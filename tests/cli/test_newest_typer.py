@@ -17,6 +17,7 @@ import beam
 TOP = Path(beam.__file__).parents[1]
 
 
+@pytest.mark.slow
 def test_beam_uses_public_names_of_typer_alone() -> None:
     private = re.compile(r"typer\._|from typer import .*\b_")
     assert [str(path) for path in Path(beam.__file__).parent.rglob("*.py") if private.search(path.read_text())] == []

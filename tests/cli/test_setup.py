@@ -16,6 +16,8 @@ from beam.api.smoke import Smoked
 from beam.cli import setup
 from tests.support.inside import Inside, Told
 
+pytestmark = pytest.mark.slow
+
 SCENARIO = "beam: 1\nvariables:\n  who:\nsteps:\n  - run: echo ${who}\n"
 
 

@@ -19,6 +19,7 @@ def scratch(tmp_path: Path) -> Scratch:
     return found
 
 
+@pytest.mark.slow
 def test_the_mail_of_a_team_is_shown_as_its_files_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scratch: Scratch
 ) -> None:

@@ -368,6 +368,7 @@ def test_a_time_leaves_out_what_was_before_it_and_an_id_prints_one_event(inside:
     assert inside("watch", "--event", "zzzzz").code == 4
 
 
+@pytest.mark.slow
 def test_a_turn_that_runs_already_is_printed_first_where_it_fits(inside: Inside, watched: Any) -> None:
     inside.sent()
     began = clock.rfc3339(time.time_ns())
@@ -491,6 +492,7 @@ def test_targets_of_notifications_are_listed(inside: Inside, told: Told) -> None
     assert (none.code, none.out, none.err) == (0, "", said)
 
 
+@pytest.mark.slow
 def test_a_notification_is_tried_at_every_target(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     fine, bad = TargetTried(target="a", error=""), TargetTried(target="b\nc", error="no\nroute")
     told.replace("test_notify", [fine, bad], [fine], [fine, bad])

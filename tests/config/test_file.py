@@ -151,6 +151,7 @@ def test_a_complaint_names_the_file_the_line_the_key_and_the_next_step(text: str
     assert said in complaint(text)
 
 
+@pytest.mark.slow
 def test_aliases_that_multiply_are_refused() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
@@ -177,6 +178,7 @@ def test_any_bytes_are_settings_or_a_complaint(data: str | bytes) -> None:
         assert error.message.startswith("/folder/beam.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -147,6 +147,7 @@ def test_facts_are_folded_from_events_and_an_earlier_attempt_does_not_count() ->
     assert (facts.turn, len(facts.files), facts.replayed) == (2, 1, "minor")
 
 
+@pytest.mark.slow
 def test_a_schema_whose_pattern_takes_too_long_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("beam.conversations.expect._MOST_CHECK_S", 0.05)
     schema = msgspec.json.encode({"type": "string", "pattern": "(a+)+Z$"})

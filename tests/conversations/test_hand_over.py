@@ -136,6 +136,7 @@ def test_escape_sequences_and_hidden_characters_are_taken_out() -> None:
     assert not {"\x1b", "\u202e", "\u200b", "\x00", "\x9b"} & set(text)
 
 
+@pytest.mark.slow
 @given(st.text(), st.text(), st.sampled_from(MODES))
 def test_whatever_is_said_stays_in_marked_lines(prompt: str, reply: str, mode: ContextMode) -> None:
     inside(quote("boss", turn(1, prompt, reply), mode))

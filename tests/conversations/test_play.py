@@ -32,6 +32,8 @@ from beam.turns.stop import Stop
 from tests.broker.test_broker_control import ask
 from tests.support.context import Root
 
+pytestmark = pytest.mark.slow
+
 Turn = tuple[str, str | Class]  # a prompt, and the answer to it or the class of its failure
 
 

@@ -135,6 +135,7 @@ def test_a_file_of_a_prompt_must_be_there(tmp_path: Path) -> None:
         read(text, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_thousand_steps_are_read_in_little_time() -> None:
     step = "  - send: claude\n    id: s{0}\n    prompt: do thing {0}\n    expect: {{contains: x, tokens: 100}}\n"
     data = "beam: 1\nsteps:\n" + "".join(step.format(number) for number in range(1000))

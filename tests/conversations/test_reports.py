@@ -130,6 +130,7 @@ def test_github_obeys_our_commands_and_no_agents(said: str) -> None:
     assert obeyed([github.warning(said, said)]) == ["warning"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.text(alphabet=st.sampled_from("::error group#[]%\r\n\x1bx-stop"), max_size=60))
 def test_no_text_becomes_a_command_of_the_workflow(said: str) -> None:

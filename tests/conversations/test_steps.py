@@ -744,6 +744,7 @@ class Recordings:
         pass
 
 
+@pytest.mark.slow
 def test_what_a_step_changed_is_recorded_beside_its_turns(place: Root, tmp_path: Path) -> None:
     steps = "- {send: a, id: one, prompt: x}\n- {send: a, id: two, prompt: x}\n"
     tree, folder = Tree(), tmp_path / "recording"

@@ -143,6 +143,7 @@ def test_a_file_that_is_written_anew_is_not_told_again(transcripts: Path, watchi
     assert texts(told(foreign, 1)) == ["third"]
 
 
+@pytest.mark.slow
 def test_a_line_without_an_end_takes_no_more_than_its_limit(
     transcripts: Path, watching: Callable[..., Foreign]
 ) -> None:

@@ -6,11 +6,14 @@ import ast
 from pathlib import Path
 
 import msgspec
+import pytest
 
 import beam
 from beam.base.errors import ExitCode
 from beam.model.events import Event, TurnFinished, outcome_of, turn_finished
 from beam.model.outcome import Class, Outcome, Status, Usage, Verdict
+
+pytestmark = pytest.mark.slow
 
 PACKAGE = Path(beam.__file__).parent
 OF_THE_MESSAGE = {"v", "message_id", "agent", "turn", "attempt"}

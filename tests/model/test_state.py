@@ -342,6 +342,7 @@ def test_only_the_last_fifty_answered_requests_and_archived_sessions_are_kept() 
     assert state.archived == [str(n) for n in range(10, 60)]
 
 
+@pytest.mark.slow
 def test_a_message_that_is_known_costs_less_than_half_a_kilobyte_of_memory() -> None:
     state = State(agent="agent")
     queued = events.MessageQueued(sender="human", text="hi", digest="d" * 64)

@@ -706,6 +706,7 @@ def test_what_is_no_url_of_an_api_is_refused(url: str, said: str) -> None:
     assert error.value.message == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "proxies", "host", "port", "tunnel"),
     [

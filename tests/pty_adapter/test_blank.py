@@ -143,6 +143,7 @@ def test_once_a_key_was_seen_nothing_of_it_is_in_the_file_while_the_turn_runs() 
     assert (last[1], last[4]) == ("*" * len(KEY), "on it goes.")
 
 
+@pytest.mark.slow
 def test_a_recording_goes_on_being_cut_where_it_is_long_enough() -> None:
     file = io.BytesIO()
     recorder = Recorder(file, columns=COLUMNS, rows=ROWS, title="t", timestamp=1, now=lambda: 1.0, most=8_000)
@@ -154,6 +155,7 @@ def test_a_recording_goes_on_being_cut_where_it_is_long_enough() -> None:
     assert is_clean([moment.text for moment in found.moments if moment.kind == "o"], KEY)
 
 
+@pytest.mark.slow
 def test_of_what_is_held_back_no_more_is_kept_than_can_be_looked_through_in_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

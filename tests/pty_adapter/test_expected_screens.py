@@ -17,6 +17,8 @@ from beam.pty_adapter.screen import Screen
 from tests.pty_adapter.replayed import PLACE
 from tests.support import expected
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent / "expected"
 COLUMNS, ROWS = 9, 5
 # Rows that scrolled away, five that are full, a coloured word, and the cursor in the middle.

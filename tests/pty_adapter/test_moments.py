@@ -111,6 +111,7 @@ def test_at_each_moment_the_screen_is_what_it_was(name: str, seed: int | None) -
     assert {label: said(known, seen[label], ASKED.get(label, SLOW)) for label in expected} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TURNS))
 def test_the_answer_is_read_without_what_is_drawn_around_it(name: str) -> None:
     screen, known = Screen(100, 40), profile_of(name)

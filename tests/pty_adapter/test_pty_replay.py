@@ -25,6 +25,7 @@ def states(found: list[Noted]) -> list[str]:
     return [each.state for each in found if each.state is not None]
 
 
+@pytest.mark.slow
 def test_a_recorded_turn_shows_its_states_and_what_decided_them() -> None:
     found = noted("codex-vt100-noalt", "codex", 4.2)
     assert states(found)[:1] == ["starting"] and states(found)[-3:] == ["accepted", "busy", "done"]

@@ -227,6 +227,7 @@ def test_origin_mode_takes_the_cursor_home() -> None:
     assert (screen.cursor().row, screen.cursor().column) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_meanings_that_are_kept_are_bounded() -> None:
     screen = Screen(columns=10, rows=5)
     for number in range(3 * _ACTIONS):

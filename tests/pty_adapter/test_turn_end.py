@@ -19,6 +19,8 @@ from beam.pty_adapter.screen import Screen, Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
 from tests.pty_adapter.replayed import Replay
 
+pytestmark = pytest.mark.slow
+
 RULE = "─" * 100
 IDLE = ("❯", "  ? for shortcuts")
 BUSY = ("❯", "  esc to interrupt")

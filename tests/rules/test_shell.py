@@ -120,6 +120,7 @@ def test_quoted_words_come_back_as_they_were(commands: list[list[str]]) -> None:
     assert split(written) == [("run", *words) for words in commands]
 
 
+@pytest.mark.slow
 @given(ANY)
 def test_any_text_is_split_or_not_and_never_raises(command: str) -> None:
     parts = split(command)

@@ -287,6 +287,7 @@ def test_a_key_is_shown_as_soon_as_it_has_ended() -> None:
     assert stream.count == 1
 
 
+@pytest.mark.slow
 def test_a_private_key_without_an_end_is_held_only_up_to_a_cap() -> None:
     stream = Stream()
     line = BASE64 + "\n"

@@ -185,6 +185,7 @@ def test_what_looks_like_a_hash_in_an_agent_s_words_is_none(tmp_path: Path) -> N
     assert damage(tmp_path / "j") == []
 
 
+@pytest.mark.slow
 def test_a_last_line_longer_than_the_first_look_is_found(tmp_path: Path) -> None:
     segment = filled(tmp_path / "j", "one", "long " * 100_000)
     size = segment.stat().st_size

@@ -67,6 +67,7 @@ def test_monstrous_json_is_no_request(directory: Path, data: bytes) -> None:
         control.read(directory, "a-1.json")
 
 
+@pytest.mark.slow
 def test_a_request_that_no_holder_would_read_is_not_published(directory: Path) -> None:
     with pytest.raises(LimitError, match="the limit is"):
         control.publish(directory, request("1", text="x" * (17 << 20)))

@@ -60,6 +60,7 @@ def test_a_request_is_written_whole_read_and_removed(box: Folder) -> None:
     assert (take_back(box.path, "r-2"), take_back(box.path, "r-2"), names(box)) == (True, False, [])
 
 
+@pytest.mark.slow
 def test_requests_are_named_sorted_without_the_turns_own_and_no_more_than_a_thousand(box: Folder) -> None:
     for name in ("b.json", "a.json", "turn.json", "c.answer", "d", "e.json.tmp"):
         (box.path / name).touch()

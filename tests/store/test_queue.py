@@ -271,6 +271,7 @@ def test_behind_the_last_position_nothing_is_put_and_the_next_step_is_said(queue
     assert ids(queue, "tmp") == []
 
 
+@pytest.mark.slow
 def test_a_message_that_no_reader_would_take_is_refused_with_what_to_do(queue: Queue) -> None:
     with pytest.raises(LimitError, match=r"the limit is .*name the file in the prompt"):
         queue.put(message("1", "x" * (17 << 20)), FakeClock(), DEFAULT)

@@ -73,6 +73,7 @@ def test_without_room_for_an_outcome_nothing_is_claimed_and_it_goes_on_when_ther
     assert (again.id if again else None) == message.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 1, 200])
 def test_an_outcome_and_its_closing_fit_on_a_full_disk(root: Root, disk: SmallDisk, room: int) -> None:
     message_id = taken(root)
@@ -88,6 +89,7 @@ def test_an_outcome_and_its_closing_fit_on_a_full_disk(root: Root, disk: SmallDi
     assert reserve(root).stat().st_size == BYTES
 
 
+@pytest.mark.slow
 def test_an_answer_larger_than_the_reserve_is_refused_and_a_short_one_is_taken(root: Root, disk: SmallDisk) -> None:
     message_id = taken(root)
     disk.leave(100)

@@ -47,6 +47,7 @@ def test_what_a_power_cut_left_of_the_file_counts_for_no_more_than_it_is(tmp_pat
     assert thread.spent().cost_usd == 0.5
 
 
+@pytest.mark.slow
 def test_of_all_who_count_at_once_each_has_another_number(tmp_path: Path) -> None:
     got: list[int] = []
 

@@ -275,6 +275,7 @@ def test_the_spool_lies_in_beams_state(environ: dict[bytes, bytes], spool: bytes
     assert hook.directory(environ) == spool
 
 
+@pytest.mark.slow
 def test_a_call_is_read_to_its_end_and_one_that_is_too_large_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

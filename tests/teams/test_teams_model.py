@@ -107,6 +107,7 @@ def test_unknown_message_kinds_keep_their_text() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_2_mb_inbox_of_1000_messages_is_read() -> None:
     mails = model.inbox(dumped([{"from": "a", "text": f"{n}" + "x" * 2000, "msg_id": str(n)} for n in range(1000)]))
     assert mails is not None and len({mail.id for mail in mails}) == 1000
@@ -128,6 +129,7 @@ def test_a_hook_call_without_an_agent_has_no_member() -> None:
     assert model.hook_call(b"{}") is None
 
 
+@pytest.mark.slow
 def test_a_file_of_millions_of_values_is_not_taken_apart() -> None:
     assert model.inbox(b"[" + b"{}," * 1_500_000 + b"{}]") is None
     assert model.inbox(b"[" + b"{}," * 1000 + b"{}]") is not None

@@ -40,6 +40,7 @@ def test_only_what_is_added_after_the_end_is_read_and_only_whole_lines(tmp_path:
     assert one.read() == []
 
 
+@pytest.mark.slow
 def test_a_long_transcript_is_read_back_to_the_time_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(b"".join(line(second) for second in range(3500)))
@@ -57,6 +58,7 @@ def read_bytes() -> int:
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
+@pytest.mark.slow
 def test_of_gigabytes_little_is_read_to_find_where_to_begin(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     with path.open("wb") as file:
@@ -376,6 +378,7 @@ def test_lines_of_several_transcripts_come_in_the_order_of_their_times_since_the
     assert [(one.member, said.at[17:19]) for one, said in lines(found)] == [("b", "02"), ("b", "03"), ("a", "04")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("since", "first"), [(1000, 1000), (3400, 3400), (3499, 3499)])
 def test_a_transcript_is_begun_no_later_than_the_first_line_since_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, since: int, first: int

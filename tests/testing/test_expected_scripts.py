@@ -209,6 +209,7 @@ PROMPTS = [
 ]
 
 
+@pytest.mark.slow
 def test_each_directive_has_its_answer() -> None:
     told = {}
     for prompt in PROMPTS:

@@ -272,6 +272,7 @@ def test_the_log_file_has_one_line_a_request(tmp_path: Path):
     assert lines[0]["body"]["messages"] == [{"role": "user", "content": "one"}]
 
 
+@pytest.mark.slow
 def test_parallel_clients_are_all_answered():
     with FakeModel() as model:
         answers: dict[int, str] = {}

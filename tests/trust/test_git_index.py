@@ -83,6 +83,7 @@ def test_what_is_no_index_is_said(data: bytes) -> None:
         submodules(data)
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=300), st.integers(0, 5), st.integers(0, 9))
 def test_any_bytes_are_read_or_refused(data: bytes, version: int, count: int) -> None:
     head = b"DIRC" + version.to_bytes(4, "big") + count.to_bytes(4, "big") + b"\0" * 24 + b"\0\0\xe0\0"

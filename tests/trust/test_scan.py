@@ -157,6 +157,7 @@ def test_what_is_no_regular_file_is_there_and_never_opened(base: Path) -> None:
     assert len({fifo, other, digest(base, ".env"), ""}) == 4
 
 
+@pytest.mark.slow
 def test_more_than_beam_looks_through_has_no_digest(base: Path) -> None:
     with (base / ".env").open("wb") as file:
         file.truncate(8 << 30)

@@ -114,6 +114,7 @@ def script(streams: Streams) -> None:
     streams.stdout.flush()
 
 
+@pytest.mark.slow
 def test_an_untested_version_gets_its_protocol_after_the_handshake_and_is_named_once(updated: Updated) -> None:
     assert [updated.turn().via, updated.turn().via] == ["dialogue", "dialogue"]
     said = "lines 1.9.0 is newer than 1.2.0, which beam was tested with: its protocol works so far, and is used"
@@ -134,6 +135,7 @@ def test_a_tested_version_is_not_named(updated: Updated) -> None:
     assert (updated.turn().via, updated.notices()) == ("dialogue", [])
 
 
+@pytest.mark.slow
 def test_an_untested_version_whose_handshake_fails_is_run_headless_for_a_day(updated: Updated) -> None:
     first = updated.turn(face=Unready())
     assert (first.via, first.status) == ("exec", Status.COMPLETED)
@@ -178,6 +180,7 @@ def test_a_mode_that_was_named_asks_for_no_version(updated: Updated) -> None:
     assert (finished.via, finished.why, updated.times_asked) == ("dialogue", None, 0)
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_a_cli_that_was_never_looked_at(updated: Updated) -> None:
     for damage in (b"", b"[" * 10_000, b'{"v":1,"stamp":7}', b"\xff"):
         updated.file.write_bytes(damage)

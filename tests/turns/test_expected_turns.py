@@ -43,7 +43,7 @@ from tests.support.context import NOON_NS
 from tests.support.memory import MEMORY_ALONE, Memory
 from tests.support.turns import services, turn_input
 
-pytestmark = MEMORY_ALONE
+pytestmark = [MEMORY_ALONE, pytest.mark.slow]
 
 HERE = Path(__file__).parent / "expected"
 LONGEST_ASK_S = 5.0

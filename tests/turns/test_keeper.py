@@ -84,6 +84,7 @@ def scene(tmp_path: Path, play: Callable[[Agent], Awaitable[None]]) -> Agent:
     return agent
 
 
+@pytest.mark.slow
 def test_the_next_turn_goes_on_in_the_same_process_and_its_files_stay_so_long(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         for text in ("one", "two", "two"):
@@ -97,6 +98,7 @@ def test_the_next_turn_goes_on_in_the_same_process_and_its_files_stay_so_long(tm
     assert not (tmp_path / "scratch-1").exists() and not (tmp_path / "terminal.sock").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unlike", [{"model": "m"}, {"access": "full"}, {"session_id": "s"}, {"settings": AgentSettings(system="x")}]
 )
@@ -131,6 +133,7 @@ def test_what_was_granted_counts_in_the_place_of_the_settings_and_for_later_turn
     assert kept.until is not None
 
 
+@pytest.mark.slow
 def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("one")

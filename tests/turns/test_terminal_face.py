@@ -26,7 +26,7 @@ from tests.support import tui
 from tests.support.memory import PROCESS_ALONE
 from tests.support.turns import handle, services, turn_input
 
-pytestmark = pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
+pytestmark = [pytest.mark.usefixtures("memory"), pytest.mark.slow]  # and as acceptance tests with real processes
 
 
 class Face:

@@ -87,6 +87,7 @@ def test_what_beam_sends_in_every_way_that_it_can_is_of_the_protocol() -> None:
         assert set(deviations([*asked, *((">", frame) for frame in talk.sent)], ">")) <= DEVIATIONS["beam"]
 
 
+@pytest.mark.slow
 def test_each_deviation_that_is_listed_is_one_of_a_recording() -> None:
     for name in DEVIATIONS.keys() - {"beam"}:
         paths = [path for path in PATHS if path.parent.name.startswith(f"{name}-")]

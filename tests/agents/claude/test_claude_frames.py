@@ -35,6 +35,8 @@ from beam.model.outcome import Status
 from tests.support.claude_dialogue import MODES, RECORDINGS, SESSION, Talk, recorded, turn
 from tests.support.dialogue import Feed, in_pieces, kinds, spoilt, whole, wrong_ends, wrong_in
 
+pytestmark = pytest.mark.slow
+
 DONE, CUT, DENIED = Status.COMPLETED, Status.CANCELLED, Status.DENIED
 ENDED = {  # how each turn of a recording ended
     "2.1.197/control.jsonl": [DONE] * 3 + [CUT] + [DONE] * 9 + [Status.UNKNOWN],

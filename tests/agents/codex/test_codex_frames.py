@@ -85,6 +85,7 @@ def test_each_recorded_turn_ends_as_codex_said_and_nothing_in_it_is_unknown(name
     assert not [step for step in played.talk.steps if isinstance(step, Broken)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size", [pytest.param(1, marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow), 4096]
 )
@@ -170,6 +171,7 @@ def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
     yield from wrong_ends(talk, prompts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds", [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)], ids=["100", "1000"]
 )

@@ -625,6 +625,7 @@ class Agent:
         self.dialogue = Lines()
 
 
+@pytest.mark.slow
 def test_an_adapter_with_this_face_runs_its_turns_on_it(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker", "say hi")

@@ -232,6 +232,7 @@ def test_a_request_that_says_nothing_yet_is_asked_for_once_it_does(
     assert asked.description.endswith("touch zz") and len(asked.description) <= len("$ touch zz")
 
 
+@pytest.mark.slow
 def test_without_a_decision_nothing_is_pressed() -> None:
     desk = Desk(YES_OR_NO)
     looks = 0
@@ -406,6 +407,7 @@ def test_a_call_beside_the_approved_one_is_no_difference() -> None:
     assert not [body for body in desk.written if isinstance(body, events.Notice)]
 
 
+@pytest.mark.slow
 def test_the_same_dialog_is_answered_once_and_one_that_stays_is_said() -> None:
     desk = Desk(YES_OR_NO)
     desk.on_key = lambda key: (*YES_OR_NO, "") if len(desk.keys) % 2 else YES_OR_NO
@@ -427,6 +429,7 @@ def test_a_second_request_that_looks_like_the_first_is_asked_for_anew() -> None:
     assert desk.answer() and desk.keys == ["1"] and desk.end.reading.dialog is not None
 
 
+@pytest.mark.slow
 def test_an_always_that_came_to_nothing_renews_no_trust() -> None:
     desk = Desk(YES_OR_NO)
     desk.on_key = lambda key: None
