@@ -659,3 +659,17 @@ def test_what_is_internal_is_watched_by_those_who_want_more_in_the_signs_that_th
     assert inside("watch", "--now", "-v").out == "03:04:05 box      · process ended: code 0\n"
     assert inside("watch", "--now", "-v", "--plain").out == "03:04:05 box      . process ended: code 0\n"
     assert inside("watch", "--now", "--team", "t").out == "" and watched.batches
+
+
+def test_a_temporary_session_that_runs_is_named_by_the_end_of_its_id(
+    inside: Inside, watched: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from beam.root.paths import AgentPaths
+
+    inside.sent()
+    owner = events.Owner(pid=1, start_ticks=1)
+    turn = events.TurnStarted(owner=owner, turn_key="k", adapter="codex", via="exec", turn=3, agent="box", ts="")
+    watched.begun = {"box": [turn]}
+    monkeypatch.setattr(AgentPaths, "lanes", lambda self: [AgentPaths(self.agent, self.dir, "1m865k7j9z1qaz4")])
+    names = [line.split()[1] for line in inside("watch", "box").out.splitlines()]
+    assert names == ["box", "box:1qaz4"]
