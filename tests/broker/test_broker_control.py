@@ -13,9 +13,9 @@ import pytest
 
 from beam.base import files
 from beam.base.clock import rfc3339
-from beam.base.errors import DiskError, NotFoundError
+from beam.base.errors import CorruptError, DiskError, NotFoundError
 from beam.broker import closing, mailbox
-from beam.broker.control import answer_requests
+from beam.broker.control import _Requests, answer_requests
 from beam.broker.lease import AgentLease
 from beam.broker.running import RunningTurn
 from beam.model import events
@@ -575,3 +575,17 @@ def test_a_disk_error_ends_the_answering_and_the_request_stays(root: Root, monke
         answer_requests(lease)
     lease.close()
     assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"]
+
+
+@pytest.mark.parametrize(("verb", "text"), [("edit", None), ("retry", None)])
+def test_a_refusal_of_what_can_not_be_read_names_the_message(root: Root, verb: str, text: str | None) -> None:
+    message_id = root.put("worker").id if verb == "edit" else dead_letter(root)
+    lease = root.hold("worker")
+    (entry,) = lease.log.queue.entries("new" if verb == "edit" else "dead")
+    requests = _Requests(lease)
+    lease.waiting.read = lambda entry: None  # type: ignore[method-assign]
+    wish = Control(id="c", verb=verb, timestamp="t", expires="t", target=message_id, text=text)  # type: ignore[arg-type]
+    with pytest.raises(CorruptError) as error:
+        (requests._edit if verb == "edit" else requests._retry)(entry, wish)
+    assert (error.value.message, error.value.subject) == (f"{message_id} can't be read", message_id)
+    lease.close()

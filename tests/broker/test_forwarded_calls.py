@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from beam.agents.link import Query, Set, Steer
+from beam.agents.link import Act, Query, Set, Steer
+from beam.base.errors import UsageError
+from beam.broker.calls import _call_of
 from beam.broker.control import answer_requests
 from beam.broker.lease import AgentLease
 from beam.broker.running import RunningTurn
@@ -17,6 +19,7 @@ from beam.model import events
 from beam.model.state import OpenTurn
 from beam.process import tree
 from beam.store import control
+from beam.store.control import Control
 from beam.turns.asks import Asks
 from beam.turns.calls import AgentCalls, CallAnswer
 from beam.turns.handle import TurnHandle
@@ -179,3 +182,25 @@ def test_the_journal_has_what_was_told(root: Root) -> None:
     (done,) = [event for event in root.events("worker") if isinstance(event, events.ControlDone)]
     assert bytes(done.result) == b'["a","b"]'
     ended(lease)
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "call"),
+    [
+        ("steer", "go left", Steer(id="c", text="go left")),
+        ("steer", None, Steer(id="c", text="")),
+        ("query", "context", Query(id="c", name="context")),
+        ("set", "model=a=b", Set(id="c", name="model", value="a=b")),
+        ("act", '{"name": "compact", "given": {"a": "b"}}', Act(id="c", name="compact", given=Raw(b'{"a": "b"}'))),
+        ("act", '{"name": "compact"}', Act(id="c", name="compact")),
+    ],
+)
+def test_a_request_is_the_call_of_its_verb(verb: str, text: str | None, call: Any) -> None:
+    wish = Control(id="c", verb=verb, timestamp="t", expires="t", text=text)  # type: ignore[arg-type]
+    assert _call_of(wish) == call
+
+
+@pytest.mark.parametrize("text", [None, "{", "[1]"])
+def test_what_names_nothing_that_could_be_done_is_refused(text: str | None) -> None:
+    with pytest.raises(UsageError, match="the request names nothing that could be done"):
+        _call_of(Control(id="c", verb="act", timestamp="t", expires="t", text=text))

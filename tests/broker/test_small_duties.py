@@ -412,3 +412,13 @@ def test_new_lanes_are_seen_by_the_folder_that_lists_them(root: Root) -> None:
     assert roster.has_new_lanes({lanes.folder(paths)})
     assert not roster.has_new_lanes({paths.queue / "new"})
     assert not Roster().has_new_lanes({lanes.folder(paths)})
+
+
+def test_a_message_that_is_taken_out_of_a_mailbox_is_a_turn_of_that_mode(root: Root) -> None:
+    message = root.put("box")
+    assert mailbox.recv(root.context, root.place("box"), 60.0) is not None
+    (started,) = told(root, events.TurnStarted, "box")
+    assert (started.via, started.adapter, started.message_id, started.turn) == ("mailbox", "mailbox", message.id, 1)
+    mailbox.reply(root.context, root.place("box"), message.id, "yes", failed=False)
+    (finished,) = told(root, events.TurnFinished, "box")
+    assert (finished.via, finished.reply) == ("mailbox", "yes")

@@ -372,3 +372,21 @@ def test_the_session_of_a_vendors_cli_is_one_for_all_folders(root: Root) -> None
         outcome = run_again(lease, message)
     assert outcome is not None and outcome.status is Status.LIMIT
     lease.close()
+
+
+def test_a_turn_goes_on_in_the_session_that_is_locked_for_its_kept_process(root: Root) -> None:
+    answered(root)
+    lease = root.hold("worker")
+    for body in (
+        events.TurnStarted(owner=OWNER, turn_key="k", adapter="command", via="exec"),
+        events.SessionStarted(session_id="s-1"),
+        TurnFinished(status=Status.COMPLETED, reply="x"),
+        events.TurnClosed(),
+    ):
+        lease.log.record(body, turn=1)
+    lock = contextlib.ExitStack()
+    lock.enter_context(session_lock(root.context, "command", "s-1", scope=str(root.base)))
+    lease.kept_session.keep("command", "s-1", lock)
+    outcome = run_again(lease, root.put("worker"))
+    assert outcome is not None and outcome.status is Status.COMPLETED
+    lease.close()
