@@ -167,6 +167,25 @@ def test_settings_given_as_texts_are_taken_together() -> None:
     assert said(caught.value) == ("S: modle: unknown key", "did you mean model?", "S", caught.value.kind)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "adapter: claude",
+        "command: [z]",
+        "protocol: acp",
+        "executable: z",
+        "runner: [z]",
+        "script: z.yaml",
+        "mailbox: true",
+    ],
+)
+def test_a_session_runs_what_its_agent_runs(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        file.parse(f"agents: {{x@y: {{{text}}}}}".encode(), PATH, adapters=ADAPTERS)
+    what = f"F, line 1: agents.x@y.{text.partition(':')[0]}: x@y is a session and runs what its agent runs"
+    assert said(caught.value)[:2] == (what, "set it for x")
+
+
 def complaint(folder: Folder, agent: str, **environ: str) -> tuple[str, str, str | None, str]:
     with pytest.raises(BeamError) as caught:
         folder.load(**environ).resolve(agent)

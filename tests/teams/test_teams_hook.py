@@ -335,6 +335,7 @@ def test_a_sign_of_a_secret_is_seen_in_a_call(sign: bytes) -> None:
         (b"sk-" + b"a" * 16 + b" ", True),
         (b"sk-" + b"a" * 15 + b" ", False),
         (b"sk-.............", False),
+        (b"sk-." + b"a" * 20, False),
         (b" sk-a b, and sk-" + b"Z9_-" * 4, True),
         (b" sk-a b, and sk-c d", False),
     ],
