@@ -372,6 +372,19 @@ def test_a_call_of_a_hook_waits_half_a_second_for_its_team(home: Home, begin: Be
     assert watched.teams._unclaimed == []
 
 
+def test_a_team_that_begins_has_its_transcripts_looked_for_once(home: Home, begin: Begin) -> None:
+    watched = begin()
+    home.lead()
+    home.say(11, "before anybody knew")
+    home.config("bob")
+    watched.teams._changes.sweep()
+    found = watched.look(11, is_all=False)
+    assert ("00:11", "text", "team-lead@session-1", "", "", {"text": "before anybody knew"}) in found
+    home.say(12, "nobody told of this")
+    assert watched.look(12, is_all=False) == []
+    assert [row[5] for row in watched.look(12)] == [{"text": "nobody told of this"}]
+
+
 def test_a_session_is_told_with_its_team_and_any_other_is_not(home: Home, begin: Begin) -> None:
     whole(home)
     watched = begin()
