@@ -180,7 +180,16 @@ def test_what_is_not_ones_own_is_said_with_the_ways_out(home: RootPaths) -> None
 
 @pytest.mark.parametrize(
     ("kind", "family"),
-    [("nfs4", "nfs"), ("smbfs", "smb"), ("v9fs", "9p"), ("fuse.sshfs", "fuse"), ("virtiofs", "fuse"), ("ceph", "ceph")],
+    [
+        *((kind, "nfs") for kind in ("nfs", "nfs4")),
+        *((kind, "smb") for kind in ("cifs", "smb2", "smb3", "smbfs", "ncpfs")),
+        *((kind, "9p") for kind in ("9p", "v9fs")),
+        *((kind, "fuse") for kind in ("fuse", "fuseblk", "fuse.sshfs", "virtiofs", "osxfs", "grpcfuse", "fakeowner")),
+        *(
+            (kind, kind)
+            for kind in ("afs", "ceph", "lustre", "glusterfs", "beegfs", "coda", "vboxsf", "prl_fs", "vmhgfs")
+        ),
+    ],
 )
 def test_a_shared_file_system_is_refused_unless_it_is_allowed(kind: str, family: str, home: RootPaths) -> None:
     mounts = f"1 2 3:4 / / rw - {kind} x rw\n"

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from beam.base.errors import DiskError
+from beam.base.errors import DiskError, UsageError
 from beam.root.git_place import GitPlace
 from beam.worktree import git as running
 from beam.worktree import index as indexes
 from beam.worktree.calls import Apart, Call, Calls, GitError, apart, inside
 from beam.worktree.index import PassedOver, passed_over, repositories_in, succeeds
+from beam.worktree.repository import Repository
 from beam.worktree.snapshots import Bounds, ChangedFile, Snapshots
 from tests.support.refused import refused
 
@@ -346,3 +347,21 @@ def test_a_disk_without_blocks_is_full(blocks: int, left: int, flag: int, monkey
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=blocks, f_bavail=left, f_flag=flag))
     call = Call(argv=("git",), word="add", cwd=Path("/"), env={}, within_s=1.0)
     assert running._is_full(call) is (blocks > 0 and left == 0)
+
+
+def test_what_a_repository_can_not_do_is_the_callers_mistake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"PATH": str(folder.parent / "bin"), "HOME": str(folder.parent)}
+    made = Repository(folder, environ)
+    failure = GitError("git add: no", "do that")
+
+    def fails(_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(running, "run_blocking", fails)
+    with refused(UsageError, "git add: no", "do that", subject=str(folder)):
+        made.says("rev-parse", "x")
+    failure.hint = ""
+    with refused(UsageError, "git add: no", "look at it with git status", subject=str(folder)):
+        made.does("rev-parse", "x")
+    monkeypatch.setattr(running, "run_blocking", lambda calls: b"a\xff\nb\n\n")
+    assert made.says("rev-parse", "x") == "a\ufffd\nb"
