@@ -12,7 +12,7 @@ import pytest
 from beam.base.errors import BeamError, ConfigError, UnfinishedError, UntrustedError, UsageError
 from beam.broker import notifying, registry
 from beam.broker.control import answer_requests
-from beam.conversations import held, repeat_worktree
+from beam.conversations import held, repeat_worktree, step_files
 from beam.conversations import play as playing
 from beam.conversations.alone import deliver_here
 from beam.conversations.held import HeldAgents, StopAll
@@ -582,9 +582,18 @@ def test_the_work_tree_of_a_run_is_ended_and_what_was_lost_fails_the_run(
     async def check_branches(trees: Any, warn: Any) -> None:
         pass
 
+    restores: list[bool] = []
+    begin = step_files.StepFiles.begin
+
+    async def began(files: Any) -> None:
+        restores.append(files.restores)
+        await begin(files)
+
+    monkeypatch.setattr(step_files.StepFiles, "begin", began)
     monkeypatch.setattr(repeat_worktree.RepeatWorktrees, "add", add)
     monkeypatch.setattr(repeat_worktree.RepeatWorktrees, "check_branches", check_branches)
     result = Played(root, tmp_path, "- {send: worker, prompt: x}\n", head="worktree: true\n").result
     assert result.worktrees == (WorktreeResult(branch="b", path="/w"),)
     assert (result.verdict, result.exit_code, result.why) == (Verdict.FAILED, 1, Tree.lost)
     assert did == [("leave out", [tmp_path / "recording"]), ("end", "tree-1"), "close"]
+    assert restores == [True]

@@ -219,3 +219,11 @@ def test_a_turn_that_was_tried_again_is_recorded_as_its_last_attempt(tmp_path: P
 def test_a_text_of_a_report_is_cut_in_its_middle(size: int, whole: bool) -> None:
     text = "".join(chr(ord("a") + at) for at in range(size))
     assert cut(text, 10) == (text if whole else "abcde\n… 1 characters are left out …\nghijk")
+
+
+def test_an_agent_of_which_nothing_was_recorded_is_named(tmp_path: Path) -> None:
+    recorded(tmp_path / "r", ("a", "1"))
+    replay = Replay(tmp_path / "r", "strict")
+    other = Message(id="codex-1", timestamp="", sender="human", to="codex", payload=Payload(text="a"))
+    with pytest.raises(NotFoundError, match=r"^no recorded turn of codex is left in r: there is none of it "):
+        replay.take(other)

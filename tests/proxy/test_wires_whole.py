@@ -263,3 +263,12 @@ def test_an_answer_without_settings_is_the_echo() -> None:
     assert [reply(calls=(TOOL,)).stop, reply().stop, reply(calls=(TOOL,), stop="refusal").stop] == [
         "tool_use", "end_turn", "refusal",
     ]  # fmt: skip
+
+
+def test_strings_of_a_value_are_mapped_but_not_ids_where_nothing_else_is_asked() -> None:
+    value = {"id": "a", "text": "b", "more": [1, None, {"call_id": "c", "x": "d"}]}
+    assert private.map_strings(value, lambda text: text.upper()) == {
+        "ID": "a",
+        "TEXT": "B",
+        "MORE": [1, None, {"CALL_ID": "c", "X": "D"}],
+    }
