@@ -132,6 +132,22 @@ _BEFORE = frozenset(  # words before a command, and not one themselves
     ("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "timeout", "nice", "ionice", "stdbuf")
 ) | {"setsid", "xargs", "watch", "strace", "then", "do", "else", "!", "if", "while", "until"}
 
+_VALUED = {  # options of such words whose value is the next word
+    "sudo": "-C -D -g -h -p -R -r -T -t -U -u --close-from --chdir --chroot --command-timeout --group --host "
+    "--other-user --prompt --role --type --user",
+    "doas": "-C -u",
+    "env": "-C -u --chdir --unset",
+    "exec": "-a",
+    "time": "-f -o --format --output",
+    "timeout": "-k -s --kill-after --signal",
+    "nice": "-n --adjustment",
+    "ionice": "-c -n -p -P -u --class --classdata",
+    "stdbuf": "-e -i -o --error --input --output",
+    "xargs": "-a -d -E -I -L -n -P -s --arg-file --delimiter --max-args --max-procs --replace",
+    "watch": "-n --interval",
+    "strace": "-a -e -E -I -o -O -p -P -s -S -u --attach --env --output --user",
+}
+
 
 def suspects(command: str) -> list[Words]:
     """Return the words of each simple command that may be run by this one, also of those that only look like one."""
@@ -142,18 +158,26 @@ def suspects(command: str) -> list[Words]:
     found: list[Words] = [words for words in split(command) or () if words]
     for part in parts:
         words = _QUOTES.sub("", part).split()
-        is_first = True
+        before, is_value = "", False
         while words:
             found.append(tuple(words))
-            if not (_is_before(words[0]) or (not is_first and words[0].isdigit())):  # timeout 5 rm x
+            if not (is_value or _is_before(words[0]) or (before and words[0].isdigit())):  # timeout 5 rm x
                 break
-            words, is_first = words[1:], False
+            is_value = _takes_value(before, words[0])  # sudo -u root rm x
+            before = _name(words[0]) if _name(words[0]) in _BEFORE else before or "-"
+            words = words[1:]
     named = [(_name(words[0]), *words[1:]) for words in found if _name(words[0]) not in ("", words[0])]
     return list(dict.fromkeys([*found, *named]))
 
 
 def _is_before(word: str) -> bool:
     return bool(_ASSIGNMENT.match(word)) or _name(word) in _BEFORE or word.startswith("-")
+
+
+def _takes_value(program: str, option: str) -> bool:
+    """Return whether the next word may be the option's value; of several letters in one word the last one takes it."""
+    options = _VALUED.get(program, "").split()
+    return option in options or (re.match(r"-\w+\Z", option) is not None and f"-{option[-1]}" in options)
 
 
 def _name(word: str) -> str:
