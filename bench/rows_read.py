@@ -10,6 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from msgspec import structs
+
 from beam.base.clock import SystemClock
 from beam.model import events
 from beam.model.events import Event
@@ -51,7 +53,7 @@ def decode_fold(bench: Bench) -> list[Figure]:
     """Lines of a journal to events to the state, over `json.loads` of the same lines."""
     lines = b"".join(
         events.encode(
-            events.stamp(body, seq=seq, ts="2026-01-01T00:00:00.000000Z", agent="worker", turn=1, message_id=id)
+            structs.replace(body, seq=seq, ts="2026-01-01T00:00:00.000000Z", agent="worker", turn=1, message_id=id)
         )
         + b"\n"
         for seq, (body, id) in enumerate((each for number in range(400) for each in turn(number)), 1)
