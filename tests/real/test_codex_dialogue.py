@@ -143,6 +143,7 @@ def test_access_read_changes_nothing_and_a_refused_call_is_said(codex: Cli) -> N
     assert [denial["tool"] for denial in done.json["denials"]] == ["apply_patch"]
     assert send(codex, shell("touch made-by-shell")).code == 0
     done = send(codex, shell("touch x", **ESCALATED))
+    assert done.json["denials"], done
     assert [denial["tool"] for denial in done.json["denials"]] == ["shell"]
     assert files(codex.project) == [] and events(codex, "permission.asked") == []
 
