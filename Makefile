@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
 # More than the two cores of a small machine: some tests wait for time to pass.
-WORKERS ?= 5
+WORKERS ?= 8
 # Three processes, each with its own part: workers of one would collect all tests each.
 # Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
 UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit -p no:cacheprovider -p no:logging --capture=sys -o tmp_path_retention_policy=failed
