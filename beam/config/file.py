@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _KEYS = ("defaults", "agents", "limits", "policy", "notify", "env_profiles", "disable", "allow_fs")  # of every file
 ENV_PROFILES = "env_profiles"
 _LARGEST_FILE = 1 << 20
-_MOMENT_S = 0.05
+_MOMENT_S, _TRIES = 0.05, 20
 
 
 class ConfigFile(Struct, frozen=True, kw_only=True):
@@ -62,10 +62,15 @@ def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = 
 
 
 def _settled(path: Path) -> bytes | None:
-    """Return the file's bytes. Where it was emptied a moment ago, wait: most programs empty a file, then write it."""
+    """Return the file's bytes. Where it was emptied a moment ago, wait: most programs empty a file, then write it.
+
+    The wait is a moment at most, however often somebody empties it.
+    """
     data = read_bytes(path, follow=True)
-    while data == b"" and _is_new(path):
-        time.sleep(_MOMENT_S / 20)
+    for _ in range(_TRIES):
+        if data != b"" or not _is_new(path):
+            break
+        time.sleep(_MOMENT_S / _TRIES)
         data = read_bytes(path, follow=True)
     return data
 

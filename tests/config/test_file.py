@@ -253,3 +253,21 @@ def test_an_empty_file_is_one_without_settings(tmp_path: Path, monkeypatch: pyte
     os.utime(path, (now - 1, now - 1))
     assert file.read(path, adapters=ADAPTERS) is not None
     assert len(pauses) == 3
+
+
+def test_a_file_that_somebody_empties_again_and_again_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "beam.yaml"
+    path.write_text("")
+    pauses: list[float] = []
+
+    def emptied(seconds: float) -> None:
+        pauses.append(seconds)
+        assert len(pauses) < 1000
+        path.write_text("")
+
+    monkeypatch.setattr("beam.config.file.time.sleep", emptied)
+    monkeypatch.setattr("beam.config.file.time.time", lambda: path.stat().st_mtime)
+    assert file.read(path, adapters=ADAPTERS) is not None
+    assert sum(pauses) == pytest.approx(0.05)
