@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-import xmlschema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,13 +29,23 @@ from beam.conversations.result import (
 )
 from beam.model.outcome import Class, ModelCallCounts, Outcome, Status
 
+if TYPE_CHECKING:
+    import xmlschema
+
 HERE = Path(__file__).parent
-XSD = xmlschema.XMLSchema(HERE / "junit.xsd")
 ORACLE = json.loads((HERE.parent / "recordings" / "actions-core" / "3.0.1.json").read_text())
 EVIL = (
     "]]> <x>&amp; \x1b[31m\x00\x07\ud800\uffff\n::error::owned\n  ::set-output name=a::b\n##[error]x\r"
     "::warning::y\u2028::z::\u202e"
 )
+
+
+@cache
+def schema() -> xmlschema.XMLSchema:
+    """The form of JUnit's reports. To import what reads it takes as long as many tests."""
+    import xmlschema
+
+    return xmlschema.XMLSchema(HERE / "junit.xsd")
 
 
 def run(said: str, *, verdict: Verdict = Verdict.FAILED) -> RunResult:
@@ -67,7 +77,7 @@ def test_a_run_that_failed_though_each_step_passed_has_a_failure_and_the_counts_
         name="s", file="s.yaml", verdict=Verdict.FAILED, exit_code=13, why=why, steps=(passed,), model_calls=calls
     )
     data = junit(result)
-    assert XSD.is_valid(data.decode())
+    assert schema().is_valid(data.decode())
     top = ElementTree.fromstring(data)
     assert top.get("failures") == "1"
     (failure,) = top.iter("failure")
@@ -80,7 +90,7 @@ def test_a_run_that_failed_though_each_step_passed_has_a_failure_and_the_counts_
 @pytest.mark.parametrize("said", ["fine", EVIL, ""], ids=["plain", "evil", "empty"])
 def test_the_report_follows_the_schema_and_counts_what_is_in_it(said: str) -> None:
     data = junit(run(said))
-    XSD.validate(data.decode())
+    schema().validate(data.decode())
     (suite,) = ElementTree.fromstring(data)
     cases = suite.findall("testcase")
     assert suite.get("tests") == str(len(cases)) == "7"  # a case for each step and each check
@@ -180,7 +190,7 @@ def test_an_error_of_the_file_has_its_place_and_any_other_has_none() -> None:
 @pytest.mark.parametrize("said", ["fine", EVIL], ids=["plain", "evil"])
 def test_a_scenario_that_could_not_run_is_one_error_in_each_report(said: str) -> None:
     why = Refusal(file=said or "s.yaml", kind="config", text=said, exit_code=2, line=7, column=5)
-    XSD.validate(refusal_report(why).decode())
+    schema().validate(refusal_report(why).decode())
     (case,) = ElementTree.fromstring(refusal_report(why)).iter("testcase")
     assert [(child.tag, child.get("type")) for child in case] == [("error", "config")]
     assert obeyed([github.refusal_line(why)]) == ["error"]

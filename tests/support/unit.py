@@ -9,7 +9,8 @@ import gc
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ import pytest
 _LONGER = ("slow", "acceptance", "real", "soak", "conformance")
 _WHOLE_FILE = re.compile(rf"^pytestmark = .*pytest\.mark\.({'|'.join(_LONGER)})\b", re.MULTILINE)
 _ANY = re.compile(rf"\b({'|'.join(_LONGER)})\b")
+_FIXTURE_PARAMETERS = re.compile(r"fixture\([^()]*\bparams=")
+_TESTS = Path(__file__).parents[1]
 _STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system"})
 
 
@@ -77,19 +80,44 @@ class BeyondUnit:
             return None
         return None if _has_longer(collection_path) else True
 
+    def pytest_pycollect_makeitem(self, collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+        """Makes no tests of a function that has unit tests only: each worker would make thousands for nothing."""
+        if not inspect.isfunction(obj) or _is_longer(collector) or _has_fixture_parameters(collector.path):
+            return None
+        marks = getattr(obj, "pytestmark", ())
+        return None if any(mark.name in _LONGER or _has_longer_parameters(mark) for mark in marks) else []
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leaves out the unit tests of the other files."""
         _leave_out(config, items, [item for item in items if not _is_longer(item)])
 
 
-def _is_longer(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(mark) for mark in _LONGER)
+def _is_longer(node: pytest.Item | pytest.Collector) -> bool:
+    return any(node.get_closest_marker(mark) for mark in _LONGER)
+
+
+def _has_longer_parameters(mark: pytest.Mark) -> bool:
+    """Whether some parameters of a function have a mark of longer tests; also where only pytest can tell."""
+    if mark.name != "parametrize":
+        return False
+    values = mark.kwargs["argvalues"] if "argvalues" in mark.kwargs else mark.args[1]
+    if not isinstance(values, Sequence):
+        return True
+    own = [each.name for value in values for each in getattr(value, "marks", ())]
+    return any(name in _LONGER for name in own)
 
 
 def _has_longer(path: Path) -> bool:
     """Whether the file names a mark of longer tests, as it must to have one."""
     return _ANY.search(path.read_text()) is not None
+
+
+@cache
+def _has_fixture_parameters(path: Path) -> bool:
+    """Whether fixtures of the file, or of a `conftest.py` above it, have parameters, which may have marks too."""
+    files = [path, *(folder / "conftest.py" for folder in path.parents if _TESTS in (folder, *folder.parents))]
+    return any(_FIXTURE_PARAMETERS.search(file.read_text()) for file in files if file.is_file())
 
 
 def _leave_out(config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item]) -> None:
