@@ -45,15 +45,6 @@ class Board(PictureWithActions):
         """Return whether a key acts now: while a dialog is open, only the keys of the dialog do."""
         return len(self.screen_stack) == 1 or action not in _OF_THE_BOARD
 
-    def on_lines_moved(self, event: Lines.Moved) -> None:
-        """Remember which row is selected."""
-        if event.lines.id == "table" and self.table.rows:
-            self._selected = self.table.rows[event.at].key
-            self._note = Piece("")
-        elif event.lines.id == "pane" and self._at == TEAM:
-            self._team_lines.select(event.at)
-            self._note = Piece("")
-
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
         """Show the chosen event in full, or only the events of the chosen row."""
         if event.lines.id == "table":

@@ -132,7 +132,7 @@ class AskDialog(ModalScreen[Answer]):
         """Make the widgets."""
         with Vertical(classes="box"):
             yield Lines(_fixed([f"DECIDE {self.ask.id}"], "head"), id="title", has_cursor=False)
-            yield Lines(_fixed([]), id="text", has_cursor=False)
+            yield Lines(_fixed([]), id="text", has_cursor=False, on_move=self.on_scroll)
             yield Lines(_fixed([""]), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
@@ -145,7 +145,7 @@ class AskDialog(ModalScreen[Answer]):
         """Wrap the lines to the new width."""
         self.call_after_refresh(self._fill)
 
-    def on_lines_moved(self, event: Lines.Moved) -> None:
+    def on_scroll(self, at: int) -> None:
         """Record that the person saw the end."""
         self._draw()
 

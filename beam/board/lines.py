@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -14,6 +14,10 @@ from textual.widget import Widget
 
 from beam.board.styles import CURSOR, STYLES
 from beam.board.words import StyledLine, as_text
+
+
+def _do_nothing(_: int) -> None:
+    return None
 
 
 class LineSource:
@@ -71,16 +75,25 @@ class Lines(Widget, can_focus=True):
             """Return the widget."""
             return self.lines
 
-    class Moved(Chosen):
-        """Message: the cursor moved to another line."""
-
-    def __init__(self, source: LineSource, *, id: str, follows: bool = False, has_cursor: bool = True) -> None:
+    def __init__(
+        self,
+        source: LineSource,
+        *,
+        id: str,
+        follows: bool = False,
+        has_cursor: bool = True,
+        on_move: Callable[[int], None] = _do_nothing,
+    ) -> None:
+        """`on_move` is called with the cursor's new line as soon as a key or the mouse has moved it: a message would
+        come after a picture was drawn without it.
+        """
         super().__init__(id=id)
         self.source = source
         self.cursor = 0
         self.top = 0
         self.follows = follows
         self.has_cursor = has_cursor
+        self.on_move = on_move
 
     def show(self, source: LineSource | None = None) -> None:
         """Draw the lines anew. A new `source` is shown from its first line."""
@@ -151,7 +164,7 @@ class Lines(Widget, can_focus=True):
         if self.id == "pane":
             self.follows = self.cursor >= len(self.source) - 1
         self.refresh()
-        self.post_message(self.Moved(self, self.cursor))
+        self.on_move(self.cursor)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the clicked line; choose the line if the cursor was there."""

@@ -76,9 +76,9 @@ class Picture(App[None]):
     def compose(self) -> ComposeResult:
         """Make the widgets."""
         yield Lines(FixedLines([]), id="title", has_cursor=False)
-        yield Lines(self.table, id="table")
+        yield Lines(self.table, id="table", on_move=self.select_row)
         yield Lines(FixedLines([]), id="tabs", has_cursor=False)
-        yield Lines(self._stream_lines, id="pane", follows=True)
+        yield Lines(self._stream_lines, id="pane", follows=True, on_move=self.select_line)
         yield Lines(FixedLines([]), id="note", has_cursor=False)
         yield Lines(FixedLines([]), id="keys", has_cursor=False)
 
@@ -107,6 +107,18 @@ class Picture(App[None]):
 
     def _lines(self, name: str) -> Lines:
         return self.screen_stack[0].query_one(f"#{name}", Lines)
+
+    def select_row(self, at: int) -> None:
+        """Select whom that line of the table shows."""
+        if self.table.rows:
+            self._selected = self.table.rows[at].key
+            self._note = Piece("")
+
+    def select_line(self, at: int) -> None:
+        """Select what that line of a team's pane shows."""
+        if self._at == TEAM:
+            self._team_lines.select(at)
+            self._note = Piece("")
 
     # -- the tick ------------------------------------------------------------------------------------------------------
 

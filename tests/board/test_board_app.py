@@ -196,6 +196,32 @@ def test_keys_change_the_task_under_the_cursor_of_the_teams_pane() -> None:
     ]
 
 
+def test_a_picture_that_is_drawn_just_after_a_key_leaves_the_cursor_where_the_key_moved_it() -> None:
+    async def story(pilot: Pilot[None], board: Board) -> None:
+        await _at_task(pilot, board, "Test the parser")
+        pane = board.query_one("#pane", Lines)
+        at = pane.cursor
+        pane.action_move(-1)
+        board.tick()
+        pane.action_move(1)
+        board.tick()
+        await settle(pilot, board)
+        assert pane.cursor == at
+        await pilot.press("d", "y", "tab")
+        await settle(pilot, board)
+        table = board.query_one("#table", Lines)
+        table.action_move(1)
+        board.tick()
+        table.action_move(1)
+        board.tick()
+        await settle(pilot, board)
+        assert table.cursor == 2
+        await pilot.press("p")
+        await settle(pilot, board)
+
+    assert did(drive(story)) == [("finish_task", "docs", "2"), ("pause", "alice")]
+
+
 def test_no_task_is_changed_by_one_stray_key_or_from_a_line_that_is_none() -> None:
     async def story(pilot: Pilot[None], board: Board) -> None:
         await pilot.press("d", "b", "c", "n")

@@ -24,13 +24,14 @@ class Headed(FixedLines):
 
 
 class Made(Lines):
-    """The widget with a size of its own; `told` is what it posted."""
+    """The widget with a size of its own; `told` is what it said."""
 
     def __init__(self, count: int, height: int, *, id: str = "table", headed: bool = False, **more: Any) -> None:
         kind = Headed if headed else FixedLines
-        super().__init__(kind([(Piece(f"line {at}", "tool"),) for at in range(count)]), id=id, **more)
-        self._height = height
         self.told: list[tuple[str, int]] = []
+        lines = [(Piece(f"line {at}", "tool"),) for at in range(count)]
+        super().__init__(kind(lines), id=id, on_move=lambda at: self.told.append(("Moved", at)), **more)
+        self._height = height
         self.drawn = 0
         self.is_focused = True
 

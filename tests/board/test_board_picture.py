@@ -305,14 +305,14 @@ def test_a_moved_cursor_selects_a_row_or_a_member_and_clears_the_note() -> None:
     it = Drawn()
     it.tick()
     it._note = Piece("x")
-    it.on_lines_moved(moved(it, "table", 1))
+    it.select_row(1)
     assert (it._selected, it._note.text) == (agent_key(PROJECT, "builder"), "")
     it._note = Piece("x")
-    it.on_lines_moved(moved(it, "pane", 1))
+    it.select_line(1)
     assert it._note.text == "x"
     it.action_pane(1)
     place = next(at for at, each in enumerate(it._team_lines._entries) if each.id == "bob")
-    it.on_lines_moved(moved(it, "pane", place))
+    it.select_line(place)
     assert (it._team_lines.member, it._note.text) == ("bob", "")
 
 
@@ -437,7 +437,7 @@ def test_an_ask_is_read_to_its_end_chosen_and_confirmed() -> None:
     assert (text.focused, dialog.decision.is_read) == (True, False)
     assert "(more below)" in " ".join(shown(keys))
     text.move_cursor(999)
-    dialog.on_lines_moved(SimpleNamespace())
+    dialog.on_scroll(0)
     assert dialog.decision.is_read and "(more below)" not in " ".join(shown(keys))
     scroll = key("down")
     dialog.on_key(scroll)
