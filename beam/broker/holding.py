@@ -72,10 +72,11 @@ class Holder:
             if due.blocked is not None or lease.is_wanted:
                 return False
             if keeper.process is not None:
-                why = self._why_let_go() or lease.why_kept_ends()
+                why_let_go = self._why_let_go()
+                why = why_let_go or lease.why_kept_ends()
                 if why:
                     await lease.end_kept(why, hard=lambda: self._stop.hard)
-                    if not lease.is_still():
+                    if why_let_go or not lease.is_still():  # a message that came meanwhile is the broker's
                         return False
                     continue
             if due.entries:

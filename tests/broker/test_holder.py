@@ -170,6 +170,19 @@ def test_a_kept_process_is_ended_where_it_may_not_stay(
     assert ran(root) == ([message.id] if message is not None else [])
 
 
+def test_a_message_that_comes_while_a_holder_gives_way_to_a_broker_is_the_brokers(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder would not keep its process, and the next turn would have to start one."""
+    lease = root.hold("worker")
+    process = Process(lease)
+    monkeypatch.setattr(registry, "serves_here", lambda home: True)
+    message = root.put("worker")
+    assert serve(lease) is False
+    assert (process.ended, ran(root)) == ([("a broker serves the agent from now on", False)], [])
+    assert root.boxes("worker")["new"] == [message.id]
+
+
 def test_a_holder_that_ends_ends_its_kept_process_and_watches_nothing(root: Root) -> None:
     lease = root.hold("worker")
     process = Process(lease)
