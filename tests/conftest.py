@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,12 +68,26 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     tree.become_subreaper()
+    _put_python_first()
     if config.getoption("--unit"):
         config.pluginmanager.register(Unit())
     if config.getoption("--beyond-unit"):
         config.pluginmanager.register(BeyondUnit())
     settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])  # a busy one is slow
     settings.load_profile("any machine")
+
+
+def _put_python_first() -> None:
+    """Puts a folder with the interpreter first on the PATH: where `python3` is a script that looks for one, each agent
+    of a test would start twenty processes."""
+    folder = Path(sys.prefix, "only-python")
+    if str(folder) not in os.environ["PATH"].split(os.pathsep):
+        with contextlib.suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            for name in ("python3", "python"):
+                with contextlib.suppress(FileExistsError):
+                    (folder / name).symlink_to(Path(sys.executable).resolve())
+            os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
 def pytest_runtest_logfinish() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,8 +18,7 @@ from typing import Any
 import pytest
 
 from beam.model.message import reply_id
-from beam.process import table
-from tests.support.cli import BEAM, Cli, eventually, processes_with
+from tests.support.cli import Cli, Started, argv_of, close, eventually, processes_with
 from tests.support.crash import OUTCOMES, check_numbers, count_by
 
 pytestmark = pytest.mark.acceptance
@@ -45,7 +43,7 @@ class Storm:
         self.runs = beam.base / "runs"
         self.runs.touch()
         self.kills: Counter[str] = Counter()
-        self.broker: subprocess.Popen[bytes] | None = None
+        self.broker: Started | None = None
         limits = "{segment_bytes: 20000, waiting: 10000, hops: 1}"
         lines = "".join(f"  {name}: {settings}\n" for name, settings in self.settings().items())
         beam.config(f"agents:\n{lines}  asker: {{mailbox: true}}\nlimits: {limits}\n")
@@ -65,20 +63,26 @@ class Storm:
 
     def rage(self, kills: int) -> None:
         """Sends without a pause, some waiting and some not, until that many were killed."""
-        senders: list[subprocess.Popen[bytes]] = []
+        senders: list[Started] = []
         number = 0
         while self.kills.total() < kills:
-            senders = [sender for sender in senders if sender.poll() is None]
+            for sender in [sender for sender in senders if sender.poll() is not None]:
+                senders.remove(sender)
+                close(sender)
             while len(senders) < SENDERS:
                 senders.append(self._send(number))
                 number += 1
-            if self.broker is None or self.broker.poll() is not None:
+            if self.broker is not None and self.broker.poll() is not None:
+                close(self.broker)
+                self.broker = None
+            if self.broker is None:
                 self.broker = self._start("broker", "--poll", "500ms")
             self._maybe_kill()
         for sender in senders:
             sender.wait(60)
+            close(sender)
 
-    def _send(self, number: int) -> subprocess.Popen[bytes]:
+    def _send(self, number: int) -> Started:
         args = ["send", self.random.choice(self.agents), f"text{number}"]
         chance = self.random.random()
         if chance < 0.7:
@@ -91,16 +95,8 @@ class Storm:
             ]
         return self._start(*args)
 
-    def _start(self, *args: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*BEAM, *args],
-            cwd=self.beam.project,
-            env=self.beam.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def _start(self, *args: str) -> Started:
+        return self.beam.start(*args)
 
     def _maybe_kill(self) -> None:
         time.sleep(self.random.uniform(0.0, 0.1))
@@ -132,6 +128,7 @@ class Storm:
         if self.broker is not None:
             self.broker.terminate()
             self.broker.wait(60)
+            close(self.broker)
 
     def _open(self, agent: str) -> list[str]:
         return [name for box in ("tmp", "new", "cur") for name in self.beam.box(agent, box)]
@@ -241,7 +238,7 @@ class DialogueStorm(Storm):
         return Counter({ids[text]: times for text, times in texts.items()})
 
     def kind(self, pid: int) -> str | None:
-        return "agent" if COUNTER.name.encode() in table.read(f"/proc/{pid}/cmdline") and not _kind(pid) else _kind(pid)
+        return "agent" if any(COUNTER.name in word for word in argv_of(pid)) and not _kind(pid) else _kind(pid)
 
 
 class _Empty(dict[str, set[str]]):
@@ -251,17 +248,14 @@ class _Empty(dict[str, set[str]]):
 
 def _kind(pid: int) -> str | None:
     """What there is to kill: the broker, a worker, a sender, a guard; None for anything else."""
-    try:
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    if b"beam.broker.worker" in argv:
+    argv = argv_of(pid)
+    if "beam.broker.worker" in argv:
         return "worker"
-    if b"beam" in argv and b"broker" in argv:
+    if "beam" in argv and "broker" in argv:
         return "broker"
-    if b"beam" in argv and b"send" in argv:
+    if "beam" in argv and "send" in argv:
         return "sender"
-    return "guard" if any(b"guard.main" in word for word in argv) else None
+    return "guard" if any("guard.main" in word for word in argv) else None
 
 
 def of_type(said: list[Event], *types: str) -> list[Event]:

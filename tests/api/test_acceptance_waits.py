@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.asking import place, started
 from tests.support.claims import refused, said_once
-from tests.support.cli import Cli, eventually
+from tests.support.cli import Cli, Started, eventually
 
 pytestmark = pytest.mark.acceptance
 
@@ -32,7 +32,7 @@ def put(beam: Cli, agent: str, text: str = "hi") -> str:
     return beam("send", agent, "--no-wait", text).out.strip()
 
 
-def code_of(process: subprocess.Popen[bytes]) -> int:
+def code_of(process: Started) -> int:
     process.communicate(timeout=20)
     return process.returncode
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Cli, Ended, asleep, eventually, processes_with, watching
+from tests.support.cli import Cli, Ended, Started, asleep, eventually, processes_with, watching
 
 pytestmark = pytest.mark.acceptance
 
@@ -34,7 +34,7 @@ def running(beam: Cli, count: int = 1) -> None:
     eventually(lambda: beam.types("tester").count("status") >= count, what=str(beam.types("tester")))
 
 
-def takes(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
+def takes(process: Started, number: signal.Signals) -> bool:
     """Whether the process does something of its own about that signal. Of SIGHUP that is so once it sends."""
     assert process.poll() is None, "it ended before"
     status = Path(f"/proc/{process.pid}/status").read_text()
@@ -42,7 +42,7 @@ def takes(process: subprocess.Popen[bytes], number: signal.Signals) -> bool:
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
-def end(process: subprocess.Popen[bytes], timeout: float = 30) -> Ended:
+def end(process: Started, timeout: float = 30) -> Ended:
     out, err = process.communicate(timeout=timeout)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return Ended(code, out.decode(), err.decode())

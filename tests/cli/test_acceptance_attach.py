@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import termios
 from collections.abc import Iterator
 
 import pytest
 
 from beam.pty_adapter.screen import Screen
-from tests.support.cli import Cli, eventually
+from tests.support.cli import Cli, Started, eventually
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
@@ -20,7 +19,7 @@ DETACH = "\x1c\x1c"
 
 
 @pytest.fixture
-def working(beam: Cli) -> Iterator[tuple[Cli, subprocess.Popen[bytes]]]:
+def working(beam: Cli) -> Iterator[tuple[Cli, Started]]:
     """A `bash` in a turn of a foreground `beam send`, which goes on until there is a file `go`."""
     beam.env["BEAM_TRUST"] = "1"
     said = "\\033[31mred\\033[0m \\033]52;c;Zm9v\\007\\033[21t日本\\n"
@@ -41,7 +40,7 @@ def shown(terminal: Terminal, columns: int = 80) -> str:
 
 
 def test_it_shows_the_screen_types_and_detaches_and_the_agent_goes_on(
-    working: tuple[Cli, subprocess.Popen[bytes]],
+    working: tuple[Cli, Started],
 ) -> None:
     beam, sending = working
     mine = Terminal(beam, "attach", "bash")
@@ -63,7 +62,7 @@ def test_it_shows_the_screen_types_and_detaches_and_the_agent_goes_on(
 
 
 def test_what_the_agent_writes_to_a_terminal_itself_never_reaches_this_one(
-    working: tuple[Cli, subprocess.Popen[bytes]],
+    working: tuple[Cli, Started],
 ) -> None:
     mine = Terminal(working[0], "attach", "bash")
     mine.until("detaches")
@@ -76,9 +75,7 @@ def test_what_the_agent_writes_to_a_terminal_itself_never_reaches_this_one(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_the_terminal_is_as_it_was_after_a_signal(
-    working: tuple[Cli, subprocess.Popen[bytes]], how: signal.Signals
-) -> None:
+def test_the_terminal_is_as_it_was_after_a_signal(working: tuple[Cli, Started], how: signal.Signals) -> None:
     mine = Terminal(working[0], "attach", "bash")
     before = termios.tcgetattr(mine._master)
     mine.until("detaches")
@@ -90,7 +87,7 @@ def test_the_terminal_is_as_it_was_after_a_signal(
 
 
 def test_the_terminal_is_as_it_was_after_the_death_of_the_agents_holder(
-    working: tuple[Cli, subprocess.Popen[bytes]],
+    working: tuple[Cli, Started],
 ) -> None:
     beam, sending = working
     mine = Terminal(beam, "attach", "bash")
@@ -102,7 +99,7 @@ def test_the_terminal_is_as_it_was_after_the_death_of_the_agents_holder(
     assert beam("attach", "bash", "--print").code == 4
 
 
-def test_the_end_of_the_turn_is_said(working: tuple[Cli, subprocess.Popen[bytes]]) -> None:
+def test_the_end_of_the_turn_is_said(working: tuple[Cli, Started]) -> None:
     beam, _ = working
     mine = Terminal(beam, "attach", "bash")
     mine.until("detaches")
@@ -111,7 +108,7 @@ def test_the_end_of_the_turn_is_said(working: tuple[Cli, subprocess.Popen[bytes]
     assert mine.end() == 0
 
 
-def test_several_look_at_once(working: tuple[Cli, subprocess.Popen[bytes]]) -> None:
+def test_several_look_at_once(working: tuple[Cli, Started]) -> None:
     beam, _ = working
     mine = [Terminal(beam, "attach", "bash", columns=columns) for columns in (80, 140)]
     for each in mine:
@@ -123,7 +120,7 @@ def test_several_look_at_once(working: tuple[Cli, subprocess.Popen[bytes]]) -> N
         assert each.end() == 0
 
 
-def test_the_screen_is_printed_as_text_and_as_a_picture(working: tuple[Cli, subprocess.Popen[bytes]]) -> None:
+def test_the_screen_is_printed_as_text_and_as_a_picture(working: tuple[Cli, Started]) -> None:
     beam, _ = working
     text = beam("attach", "bash", "--print")
     assert (text.code, text.err) == (0, "") and "\nred 日本" in text.out and "\x1b" not in text.out

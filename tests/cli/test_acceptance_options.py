@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
 import pytest
 
 from tests.support.claims import refused, said_once
-from tests.support.cli import Cli, eventually
+from tests.support.cli import Cli, Started, eventually
 
 pytestmark = pytest.mark.acceptance
 
 SLOW = "agents:\n  slow: {command: [sh, -c, 'sleep 1.5; cat']}\n  echo: {command: [cat]}\n"
 
 
-def finish(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+def finish(process: Started) -> tuple[int, str]:
     out, _ = process.communicate(timeout=60)
     return process.returncode, out.decode()
 

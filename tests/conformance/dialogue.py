@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tests.conformance.cases import case as any_case
 from tests.conformance.subject import Subject
 from tests.conformance.test_cells_options import PIXEL
 from tests.support.asking import first_ask
-from tests.support.cli import eventually, processes_with
+from tests.support.cli import Started, eventually, processes_with
 
 FILE = "test_cells_dialogue_{cli}.py"
 SLOW = "!slow 60 !say zebra " + " ".join(f"word{number}" for number in range(40))
@@ -71,7 +70,7 @@ def _completed(subject: Subject, text: str, *options: str) -> dict[str, Any]:
     return found
 
 
-def _start(subject: Subject, text: str) -> subprocess.Popen[bytes]:
+def _start(subject: Subject, text: str) -> Started:
     return subject.cli.start(*_words(subject), "--", text)
 
 
@@ -100,7 +99,7 @@ def _touch(subject: Subject, name: str) -> tuple[Path, str]:
     return path, _command(subject, f"touch {path}")
 
 
-def _asking(subject: Subject, name: str) -> tuple[subprocess.Popen[bytes], dict[str, Any], Path]:
+def _asking(subject: Subject, name: str) -> tuple[Started, dict[str, Any], Path]:
     """A turn that waits for a decision: it, its ask, and the file that its command would make."""
     path, prompt = _touch(subject, name)
     running = _start(subject, prompt)
@@ -116,7 +115,7 @@ def _answered(subject: Subject, name: str, *answer: str) -> tuple[dict[str, Any]
     return ask, subject.outcome(running), path
 
 
-def _running(subject: Subject, name: str, command: str) -> subprocess.Popen[bytes]:
+def _running(subject: Subject, name: str, command: str) -> Started:
     """A turn whose command runs: it made the file."""
     path = subject.cli.project / name
     running = _start(subject, _command(subject, f"touch {path}; {command}"))
@@ -140,7 +139,7 @@ def _last(subject: Subject, kind: str) -> dict[str, Any]:
     return subject.events(kind)[-1]
 
 
-def _interrupted(subject: Subject, running: subprocess.Popen[bytes]) -> None:
+def _interrupted(subject: Subject, running: Started) -> None:
     """Interrupts the turn; afterwards no process of it is left."""
     key = _last(subject, "turn.started")["turn_key"]
     done = subject.cli("interrupt", subject.name)

@@ -9,7 +9,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from itertools import count, islice
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import Cli, eventually, processes_with
+from tests.support.cli import Cli, Started, eventually, processes_with
 
 pytestmark = pytest.mark.acceptance
 # A process that left its session, its parent and its environment: only the guard knows that it belongs to the turn.
@@ -56,7 +55,7 @@ def started(beam: Cli, agent: str) -> dict[str, Any]:
     return [event for event in beam.journal(agent) if event["type"] == "agent.started"][-1]
 
 
-def ended(process: subprocess.Popen[bytes], seconds: float = 60) -> tuple[int, str, str]:
+def ended(process: Started, seconds: float = 60) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=seconds)
     return process.returncode, out.decode(), err.decode()
 
@@ -66,7 +65,7 @@ def test_whoever_kills_by_the_name_beam_leaves_the_guard_which_ends_all_of_the_t
     script = named.base / "agent.sh"
     script.write_text(f"{DAEMON.format(mark=mark)}\ntouch {named.base}/up\nsleep 300\n")
     named.config(f"agents:\n  slow: {{command: [sh, {script}]}}\n")
-    process = named.start("send", "slow", "hi")
+    process = named.start_cold("send", "slow", "hi")
     eventually(lambda: (named.base / "up").exists() and bool(commands_with(str(mark))))
     ours = {*processes_with(str(named.base)), *commands_with(str(named.base))}
     hit = ours.intersection(commands_with("beam")) - set(commands_with(str(mark)))  # as `pkill -9 -f beam` would

@@ -6,7 +6,6 @@ access too, and is waited for: it writes no transcript.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -15,7 +14,7 @@ import msgspec
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.model.screen_profile import GENERIC, Profile
 from tests.support import tui
-from tests.support.cli import Cli, eventually
+from tests.support.cli import Cli, Started, eventually
 
 SEND = ("send", "tui", "--via", "terminal")
 
@@ -47,7 +46,7 @@ def first_ask(beam: Cli, but: tuple[str, ...] = ()) -> dict[str, Any]:
     return next(line for line in beam("asks", "--json").lines if line["id"] not in but)
 
 
-def started(beam: Cli, *words: str, text: str = "zz") -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+def started(beam: Cli, *words: str, text: str = "zz") -> tuple[Started, dict[str, Any]]:
     """A `beam send` that waits for a decision, and the ask."""
     process = beam.start(*SEND, *words, text)
     return process, first_ask(beam)

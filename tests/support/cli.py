@@ -1,7 +1,6 @@
 """The real `beam`, a process of its own in a scratch home and a scratch project.
 
-A test that waits for a command's end gets a forked one (`warm`); one that is looked at while it runs, or that a shell
-runs, is an interpreter of its own.
+A test gets a forked command (`warm`); one that a shell runs is an interpreter of its own.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from beam.base.errors import BeamError
 from beam.process import table
 from beam.root import discovery
 from beam.root.paths import RootPaths
-from tests.support.warm import RUNNING, Warm, is_cold
+from tests.support.warm import RUNNING, Forked, Warm, is_cold
 
 BEAM = (sys.executable, "-m", "beam")
-
+Started = subprocess.Popen[bytes] | Forked
 
 _WARM: list[Warm] = []
 
@@ -64,7 +63,7 @@ class Cli:
 
     base: Path
     env: dict[str, str] = field(default_factory=dict)
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False)
+    started: list[Started] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
         self.project.mkdir(parents=True, exist_ok=True)
@@ -120,10 +119,19 @@ class Cli:
         )
         return _ended(done)
 
-    def start(
+    def start(self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL) -> Started:
+        """Starts `beam ARGS`, in a session of its own."""
+        given = {**self.env, **env}
+        if stdin not in (subprocess.DEVNULL, subprocess.PIPE) or is_cold(given):
+            return self.start_cold(*args, env=env, stdin=stdin)
+        process = _warm().start(args, cwd=self.project, env=given, stdin=stdin)
+        self.started.append(process)
+        return process
+
+    def start_cold(
         self, *args: str, env: Mapping[str, str] = {}, stdin: Any = subprocess.DEVNULL
     ) -> subprocess.Popen[bytes]:
-        """Starts `beam ARGS`, in a session of its own."""
+        """The same in an interpreter of its own."""
         process = subprocess.Popen(
             [*BEAM, *args],
             cwd=self.project,
@@ -137,10 +145,11 @@ class Cli:
         return process
 
     def end(self) -> None:
-        """Ends what a test that failed left running, so that its failure is not the next test's."""
+        """Ends what a test that failed left running, so that its failure is not the next test's. Closes all streams."""
         for process in self.started:
             if process.returncode is None:
                 kill_hard(process)
+            close(process)
 
     def shell(self, script: str, timeout: float = 60, env: Mapping[str, str] = {}) -> Ended:
         """Runs a bash script in which `beam` is this beam."""
@@ -220,7 +229,7 @@ def is_held(beam: Cli, agent: str) -> bool:
         return False
 
 
-def watching(process: subprocess.Popen[bytes]) -> None:
+def watching(process: Started) -> None:
     """Waits until the process is told of changes of files: until it has an inotify watch."""
 
     def watches() -> bool:
@@ -230,7 +239,7 @@ def watching(process: subprocess.Popen[bytes]) -> None:
     eventually(watches, what="it watches nothing")
 
 
-def asleep(process: subprocess.Popen[bytes]) -> None:
+def asleep(process: Started) -> None:
     """Waits until the process waits for something: for a while it has not had and not wanted the processor."""
 
     def used() -> tuple[str, ...]:
@@ -255,19 +264,32 @@ def _text(path: Path) -> str:
 
 def processes_with(text: str) -> list[int]:
     """The pids of processes whose environment or command line holds the text."""
-    found = [pid for pid, given in RUNNING.copy().items() if text.encode() in given]
+    found = []
+    forked = RUNNING.copy()
     for pid in table.pids():
         if pid != os.getpid():
-            seen = table.read(f"/proc/{pid}/environ") + table.read(f"/proc/{pid}/cmdline")
+            seen = table.read(f"/proc/{pid}/environ") + table.read(f"/proc/{pid}/cmdline") + forked.get(pid, b"")
             if text.encode() in seen and (stat := table.stat_of(pid)) and stat[3]:
                 found.append(pid)
     return found
 
 
-def kill_hard(process: subprocess.Popen[bytes]) -> None:
+def argv_of(pid: int) -> list[str]:
+    """The arguments of a process; of a forked command what it was given. None of one that is gone."""
+    if pid in RUNNING:
+        return ["beam", *json.loads(RUNNING[pid])["args"]]
+    return table.read(f"/proc/{pid}/cmdline").decode(errors="replace").split("\0")
+
+
+def kill_hard(process: Started) -> None:
     """SIGKILL, and its end."""
     process.send_signal(signal.SIGKILL)
     process.wait(10)
+    close(process)
+
+
+def close(process: Started) -> None:
+    """Closes its streams: nobody reads what is left in them."""
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()

@@ -15,6 +15,7 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import selectors
 import signal
 import socket
@@ -24,7 +25,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 LANG = "C.UTF-8"
 _STARTS = ("PYTHON", "LC_")  # read by the interpreter
@@ -60,42 +61,127 @@ class Warm:
         self, args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], data: bytes | None, timeout: float
     ) -> subprocess.CompletedProcess[bytes]:
         """As `subprocess.run` with captured output. Raises subprocess.TimeoutExpired, the process then ended."""
-        order = json.dumps({"args": args, "cwd": str(cwd), "env": dict(env), "umask": _umask()}).encode()
+        stdin = subprocess.DEVNULL if data is None else subprocess.PIPE
+        with self.start(args, cwd=cwd, env=env, stdin=stdin, own_session=False) as process:
+            out, err = process.communicate(data, timeout)
+            return subprocess.CompletedProcess(args, process.wait(), out, err)
+
+    def start(
+        self, args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], stdin: int, own_session: bool = True
+    ) -> Forked:
+        """As `subprocess.Popen` with pipes for its output, in a session of its own. `stdin` is DEVNULL or PIPE."""
+        order = {"args": args, "cwd": str(cwd), "env": dict(env), "umask": _umask(), "own_session": own_session}
         mine, theirs = socket.socketpair()
-        with mine, mine.makefile("r") as said:
-            feed, out, err = _Feed(data), _Read(), _Read()
-            with theirs:
-                given = [theirs.fileno(), feed.theirs, out.theirs, err.theirs]
-                socket.send_fds(self._control, [b"run"], given)
-            for thread in (feed, out, err):
-                os.close(thread.theirs)
+        feeds, fed = os.pipe() if stdin == subprocess.PIPE else (os.open(os.devnull, os.O_RDONLY), None)
+        out, outer = os.pipe()
+        err, errer = os.pipe()
+        process = Forked(
+            mine, None if fed is None else os.fdopen(fed, "wb"), os.fdopen(out, "rb"), os.fdopen(err, "rb")
+        )
+        given = [theirs.fileno(), feeds, outer, errer]
+        try:
+            socket.send_fds(self._control, [b"run"], given)
+            process.begin(json.dumps(order).encode())
+        except BaseException:
+            mine.close()
+            process.close()
+            raise
+        finally:
+            theirs.close()
+            for number in given[1:]:
+                os.close(number)
+        return process
+
+
+class Forked:
+    """A command that a `Warm` has forked, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, said: socket.socket, stdin: IO[bytes] | None, stdout: IO[bytes], stderr: IO[bytes]) -> None:
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.returncode: int | None = None
+        self.pid = 0
+        self._said = said
+        self._rest = b""
+        self._order = b""
+        self._read: tuple[_Read, _Read] | None = None
+
+    def begin(self, order: bytes) -> None:
+        """Says what to run. Raises RuntimeError and OSError where the process that forks has ended."""
+        self._order = order
+        self._said.sendall(len(order).to_bytes(8, "big") + order)
+        self.pid = self._number()
+        RUNNING[self.pid] = order
+
+    def __enter__(self) -> Forked:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.poll() is None:
+            self.kill()
+            self.wait(10)
+        self.close()
+
+    def close(self) -> None:
+        """Closes its streams: nobody reads what is left in them."""
+        for file in (self.stdin, self.stdout, self.stderr):
+            if file is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    file.close()
+
+    def poll(self) -> int | None:
+        """Its exit code, or the signal's number negated; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end. Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            self.returncode = self._number(timeout)
+            del RUNNING[self.pid]
+            self._said.close()
+        return self.returncode
+
+    def communicate(self, data: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Writes to its stdin, and reads all output until its end. Raises subprocess.TimeoutExpired."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if self._read is None:
+            self._read = _Read(self.stdout), _Read(self.stderr)
+            if self.stdin is not None:
+                _Feed(self.stdin, data or b"").start()
+            for thread in self._read:
                 thread.start()
-            mine.sendall(len(order).to_bytes(8, "big") + order)
-            pid = _number(said.readline())
-            RUNNING[pid] = order
-            try:
-                deadline = time.monotonic() + timeout
-                mine.settimeout(timeout)
-                code = _number(said.readline())
-                for stream in (out, err):
-                    stream.join(max(0.0, deadline - time.monotonic()))
-                    if stream.is_alive():
-                        raise TimeoutError
-            except BaseException as error:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                if isinstance(error, TimeoutError):
-                    raise subprocess.TimeoutExpired(args, timeout) from None
-                raise
-            finally:
-                del RUNNING[pid]
-        return subprocess.CompletedProcess(args, code, out.data, err.data)
+        for thread in self._read:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                raise subprocess.TimeoutExpired(self._order.decode(), timeout or 0.0)
+        self.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        return self._read[0].data, self._read[1].data
 
+    def _number(self, timeout: float | None = None) -> int:
+        """The next number that the process that forks says."""
+        while b"\n" not in self._rest:
+            if not select.select([self._said], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self._order.decode(), timeout or 0.0)
+            piece = self._said.recv(64)
+            if not piece:
+                raise RuntimeError("the process that forks has ended; its stderr says why")
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        return int(line)
 
-def _number(line: str) -> int:
-    if not line:
-        raise RuntimeError("the process that forks has ended; its stderr says why")
-    return int(line)
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def _umask() -> int:
@@ -106,33 +192,29 @@ def _umask() -> int:
 
 
 class _Feed(threading.Thread):
-    """Writes what a process is to read, and closes it. None: it reads nothing."""
+    """Writes what a process is to read, and closes it."""
 
-    def __init__(self, data: bytes | None) -> None:
+    def __init__(self, file: IO[bytes], data: bytes) -> None:
         super().__init__(daemon=True)
+        self._file = file
         self._data = data
-        if data is None:
-            self.theirs, self._mine = os.open(os.devnull, os.O_RDONLY), -1
-        else:
-            self.theirs, self._mine = os.pipe()
 
     def run(self) -> None:
-        if self._data is not None:
-            with contextlib.suppress(BrokenPipeError), os.fdopen(self._mine, "wb") as file:
-                file.write(self._data)
+        with contextlib.suppress(BrokenPipeError), self._file:
+            self._file.write(self._data)
 
 
 class _Read(threading.Thread):
     """Reads what a process writes, to its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         super().__init__(daemon=True)
-        self._mine, self.theirs = os.pipe()
+        self._file = file
         self.data = b""
 
     def run(self) -> None:
-        with os.fdopen(self._mine, "rb") as file:
-            self.data = file.read()
+        with self._file:
+            self.data = self._file.read()
 
 
 # -- the process that forks --------------------------------------------------------------------------------------------
@@ -215,6 +297,8 @@ def _become(order: dict[str, Any], streams: list[int]) -> None:
             )
             setattr(sys, name, stream)
         os.umask(order["umask"])
+        if order["own_session"]:
+            os.setsid()
         os.chdir(order["cwd"])
         os.environ.clear()
         os.environ.update(order["env"])

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 
 import pytest
 
 from tests.support import asking
 from tests.support.asking import SEND, first_ask, kinds, place, started
-from tests.support.cli import BEAM, Cli, eventually, kill_hard
+from tests.support.cli import BEAM, Cli, Started, eventually, kill_hard
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
 
 
-def ended(process: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+def ended(process: Started) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=60)
     return process.returncode, out.decode(), err.decode()
 
