@@ -1,7 +1,7 @@
 """One command for every coding agent. This module is the front door for Python programs, the command line among them.
 
-`from beam import Beam, Outcome` imports what it names when it is named, so `import beam` costs nothing. Every name here
-stands in `_LAZY` and, for type checkers, in the imports below it.
+A name is imported when it is first used, so `import beam` costs nothing. Each name is listed twice: in `_LAZY`, and for
+type checkers in the imports below it.
 """
 
 # What programs that send messages and read outcomes use. The rest of `_LAZY` is what the command line shows.

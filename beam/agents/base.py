@@ -38,8 +38,8 @@ class Turn(Struct, frozen=True, kw_only=True):
 
     `session_id` is the resume id of the session to continue, None for a new session; `fresh_session_id` is a UUID that
     a CLI may use for a new session, if it takes one (the same for each launch of one attempt); `fork`: continue in a
-    copy of the session; `upto`: only with what came before and with that message (the CLI's own id of it), None for all
-    of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
+    copy of the session; `upto`: continue with the session only up to that message (the CLI's own id of it), None for
+    all of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
     directory for the agent's requests to beam, "" if it may send none. `schema` is a JSON Schema as text.
 
     `rules` are those that count besides `access`; the adapter was asked about each before (`HasRules`).
@@ -312,19 +312,18 @@ class Card(Struct, frozen=True, kw_only=True):
     `executable` is the program's name on PATH ("" if it has none of its own). `versions` are those that its tests ran
     with; in those of `broken` its protocol is used only where a message names it. `runs_code`: it is a program of the
     person's own, and its settings say what it runs. `runs_text`: it runs the message as code. An agent of either kind
-    in a folder's beam.yaml takes effect only after `beam trust`.
-    `own_sandbox`: below full access the CLI confines itself, and Landlock would break that. `makes`: the folders (None)
-    and files (their first content) that it creates on first use, which it can't do under Landlock; a path begins with
-    HOME or with an XDG variable. `writes`: the folders (as in `makes`) that it needs to write besides its own, below
-    full access; all others are closed to a CLI that could leave its folder through a link. None: only beam's files are
-    closed. `obeys` are the files of a folder that the CLI obeys. `occupied` are files (or `$NAME`: variables) of the
-    machine's owner that its switches against those files would replace; if one exists, the switches are not used.
-    `remembers` are the files in which it stores what a person allowed with `--always`. `unverified` says why nobody has
-    tested it, and how to use it anyway: it then has no mode and is only listed.
-    `by_name` are modes that are used only where a message names them, for access `ask`, or (dialogue) where the process
-    stays for the next turn; `never_auto` are those that are used only where a message names them. `figures_in_files`:
-    over its protocol the CLI tells the tokens of a turn only in its own files (`session_files.TellsCalls`). `teams`:
-    `beam watch` shows its agent teams.
+    in a folder's beam.yaml takes effect only after `beam trust`. `own_sandbox`: below full access the CLI confines
+    itself, and Landlock would break that. `makes`: the folders (None) and files (their first content) that it creates
+    on first use, which it can't do under Landlock; a path begins with HOME or with an XDG variable. `writes`: the
+    folders (as in `makes`) that it needs to write besides its own, below full access; all others are closed to a CLI
+    that could leave its folder through a link. None: only beam's files are closed. `obeys` are the files of a folder
+    that the CLI obeys. `occupied` are files (or `$NAME`: variables) of the machine's owner that its switches against
+    those files would replace; if one exists, the switches are not used. `remembers` are the files in which it stores
+    what a person allowed with `--always`. `unverified` says why nobody has tested it, and how to use it anyway: it then
+    has no mode and is only listed. `by_name` are modes that are used only where a message names them, for access `ask`,
+    or (dialogue) where the process stays for the next turn; `never_auto` are those that are used only where a message
+    names them. `figures_in_files`: over its protocol the CLI reports the tokens of a turn only in its own files
+    (`session_files.TellsCalls`). `teams`: `beam watch` shows its agent teams.
     """
 
     name: str

@@ -142,7 +142,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class Stirred(Struct, frozen=True):
-    """The agent began to work without a prompt."""
+    """The agent began to work without a prompt, between two turns."""
 
 
 class Over(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What does not count when requests of an agent CLI are compared: general masks, and the CLI's own, which are data."""
+"""What is ignored when requests of an agent CLI are compared: general masks, and the CLI's own, which are data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a CLI's model calls are led through a proxy: what its adapter knows of that, as values.
+"""What an adapter knows about routing its CLI's model calls through a proxy, as values.
 
 An adapter's `env` module says it with `model_route` and, where it must look into files of HOME, `model_config`. Pure.
 """
@@ -15,14 +15,13 @@ from beam.agents import registry
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """How a CLI's model calls are led through a proxy.
+    """How a CLI's model calls are routed through a proxy.
 
-    `upstream` is the URL where they go by the CLI's settings, "" if those don't say it. `env`, `words` (behind the
-    program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words and variables) lead them to
-    the proxy.
-    `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key from, and `keys` are all
-    variables that may hold one. `choices` are the variables by which a person chooses a model or the like, and which
-    hold no secret.
+    `upstream` is the URL that the CLI's settings give for them, "" if they give none. `env`, `words` (after the
+    program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words and variables) route them
+    through the proxy. `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key from,
+    and `keys` are all variables that may hold one. `choices` are the variables by which a person chooses a model or the
+    like, and which hold no secret.
     """
 
     upstream: str = ""

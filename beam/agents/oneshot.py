@@ -199,7 +199,7 @@ class OutputSummary(Struct, kw_only=True):
         ]
 
     def counted(self, usage: Usage, cost_usd: float | None, model: str = "") -> list[Event]:
-        """Return the figures of one more model call, with the model's name if the CLI tells it."""
+        """Return the figures of one more model call, with the model's name if the CLI reports it."""
         is_first = self.usage == Usage() and self.cost_usd is None
         if model and (is_first or self.models is not None):
             self.models = sum_by_model((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))

@@ -1,8 +1,8 @@
 """The contract of a CLI's own session files: where they are, and how one of them becomes events.
 
 An adapter whose CLI keeps its sessions has a module `sessions` with the names of `Sessions`. It knows its CLI's format
-and nothing of files, clocks and processes: it is given what a file holds and returns events. What a file holds is
-somebody else's: nothing in it is obeyed.
+and nothing of files, clocks and processes: it is given what a file holds and returns events. The content of a file is
+untrusted: nothing in it is obeyed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class SessionReader(Protocol):
-    """One session's file as it is read. `session` is what is known so far; of a database, that of the last row."""
+    """One session's file as it is read. `session` is what is known so far; for a database, the session of the last
+    row."""
 
     session: Session
 
@@ -81,7 +82,7 @@ class SessionReader(Protocol):
 
 @runtime_checkable
 class ReadsBeside(Protocol):
-    """A reader that takes what the file `SessionFiles.beside` says."""
+    """A reader that also takes the content of the file `SessionFiles.beside`."""
 
     def beside(self, data: bytes) -> None:
         """Take the content of that file. Never raises."""
@@ -120,7 +121,7 @@ class ModelCall(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class TellsCalls(Protocol):
-    """A module `sessions` whose CLI tells the tokens of a turn only in its database.
+    """A module `sessions` whose CLI reports the tokens of a turn only in its database.
 
     `calls` is a query of rows as in `SessionFiles`: the model calls of the session `:session` since `:since`.
     """
@@ -143,7 +144,7 @@ class Sessions(Protocol):
 class Account:
     """Makes the events of one session: a prompt, then what the agent does, then what the turn used.
 
-    What has an id is told once, however often the file repeats it.
+    An item with an id becomes an event once, however often the file repeats it.
     """
 
     def __init__(self) -> None:
@@ -197,7 +198,7 @@ class Account:
         return [events.PermissionAsked(ts=at, ask_id=ask_id, tool=tool, input=raw_json(given), call_id=call_id)]
 
     def decided(self, ask_id: str, at: str, *, decision: Decision) -> list[Event]:
-        """Return the event of the answer to a request that was told, once."""
+        """Return the event of the answer to a reported request, once."""
         if f"asks {ask_id}" not in self._told or not self.is_new(f"decided {ask_id}"):
             return []
         if decision is None:
@@ -205,7 +206,7 @@ class Account:
         return [events.PermissionDecided(ts=at, ask_id=ask_id, decision=decision, by="its person")]
 
     def count_call(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
-        """Count a model call; what is said of it later takes the place of what was said before."""
+        """Count a model call; later figures of the same call replace earlier ones."""
         self._usage[reply_id] = usage
         if cost_usd is not None:
             self._cost = (self._cost or 0.0) + cost_usd

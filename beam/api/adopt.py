@@ -277,7 +277,7 @@ def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
 
 
 def _copy_file(source: Path, target: Path, size: int) -> None:
-    """Copy so many bytes; what is zeros takes no room in the copy. Raises DiskError if there are more."""
+    """Copy that many bytes; blocks of zeros take no room in the copy. Raises DiskError if there are more."""
     with files.opened(source) as reader:
         handle = files.open_to_write(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as writer:

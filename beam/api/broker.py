@@ -135,7 +135,7 @@ def stop(context: RootContext, *, grace: float) -> BrokerFile:
         return running
     until = time.monotonic() + _END_S
     while time.monotonic() < until:
-        # Two signals that come at once are one to the kernel, so the second is sent until it counts.
+        # Two signals in quick succession are one to the kernel, so the second is sent until it counts.
         with contextlib.suppress(ProcessLookupError):
             os.kill(running.owner.pid, signal.SIGTERM)
         if _gone(running, 0.5):

@@ -1,6 +1,7 @@
-"""A conversation of agents as a program has it: it runs their turns, may step in, and gets what was said.
+"""A conversation of agents for a program, which runs their turns, may step in, and gets what was said.
 
-Whose turn is next, what each agent is told and when it is over is decided where `beam chat` and scenarios decide it.
+The code that `beam chat` and scenarios use decides who speaks next, what each agent is told, and when the conversation
+ends.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 
 class ConversationResult(Struct, frozen=True, kw_only=True):
-    """What a conversation came to: why it is over, its exit code, what was said, and the outcome of each turn, those of
-    a moderator too. `turns` counts those of the speakers. Cost and tokens are None if nobody knows any."""
+    """The result of a conversation: why it is over, its exit code, what was said, and the outcome of each turn,
+    including a moderator's. `turns` counts those of the speakers. Cost and tokens are None if nobody knows any."""
 
     why: str
     exit_code: int
@@ -66,7 +67,7 @@ class Conversation:
     """Agents that talk about a topic: `Conversation(beam, ["writer", "reviewer"], "Find a title.", turns=6).run()`.
 
     They take turns; with `by_address` an agent names the next one (`@NAME`), with a `moderator` that agent does. It is
-    over when a text has the `phrase`, when `until` returns True for one, after so many `turns` of all, at `cost_usd` or
+    over when a text has the `phrase`, when `until` returns True for one, after `turns` turns of all, at `cost_usd` or
     so many `tokens`, or after `time` seconds; and when an agent fails, says nothing or addresses nobody. Each agent
     speaks in a new session, AGENT@`name`.
 
@@ -136,7 +137,7 @@ class Conversation:
 
     @coroutine_verb
     async def run(self, seen: Callable[[Event], None] | None = None) -> ConversationResult:
-        """Have them talk until it is over, and return what it came to; each event of a turn goes to `seen`.
+        """Have them talk until the conversation is over, and return its result; each event of a turn goes to `seen`.
 
         A turn that fails is a result with that turn's exit code. Raises what `Beam.send` raises, SignalledError after a
         signal.
@@ -172,9 +173,10 @@ class Conversation:
         return outcome
 
     def stream(self) -> Stream[ConversationResult]:
-        """Return the events of all turns as they come, for a `for` loop or an `async for`; `result` is what it came to.
+        """Return the events of all turns as they come, for a `for` loop or an `async for`; `result` is the
+        conversation's result.
 
-        Who leaves the loop ends the conversation and its running turn.
+        Leaving the loop ends the conversation and its running turn.
         """
         from beam.api.stream import Stream
 
@@ -187,7 +189,7 @@ class Conversation:
     async def _interrupt(self) -> None:
         """Interrupt the running turn."""
         if self._message is not None:
-            with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended by itself
+            with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended on its own
                 await self._beam.interrupt.aio(self._message.id)
 
     def _made(self, agent: str, text: str, *, is_first: bool) -> Message:
@@ -209,7 +211,7 @@ class Conversation:
         if self._until is None or turn.is_choice or outcome.exit_code:
             return
         if self._until(Spoken(agent=turn.agent, text=outcome.reply or "")):
-            self._chat.stop(f"{turn.agent} said what was to be said")
+            self._chat.stop(f"{turn.agent}'s text meets `until`")
 
     def _result(self) -> ConversationResult:
         chat = self._chat

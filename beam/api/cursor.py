@@ -28,11 +28,11 @@ from beam.base.surrogates import escape_surrogates
 from beam.model.events import Event, MailDelivered, MailLost, MailSent
 from beam.root.user_dirs import state_dir
 
-WINDOW_NS = 120_000_000_000  # how long before the latest time something may still be told
-SAME_NS = 5_000_000_000  # two sources tell of one happening within this
-_LINES = 5_000  # of one process: then the file is written anew
+WINDOW_NS = 120_000_000_000  # how late an event may arrive, counted from the latest time
+SAME_NS = 5_000_000_000  # the same event from two sources has times that differ by at most this
+_LINES = 5_000  # lines of one process; then the file is rewritten
 _REWRITTEN_BYTES = 4 << 20  # or after so many
-_MOST_BYTES = 16 << 20  # what is read of one: with all that two minutes may hold
+_MOST_BYTES = 16 << 20  # the largest file that is read: two minutes of events fit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MOMENT = re.compile(r"/\d+$")
 

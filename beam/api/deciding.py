@@ -26,8 +26,8 @@ from beam.model.events import Event
 
 
 class Allow(Struct, frozen=True, kw_only=True):
-    """The decision to allow a call: with another `input` in the place of the requested one, or `always` from now on, if
-    the agent offers that."""
+    """The decision to allow a call: with another `input` in place of the requested one, or `always` from now on, if the
+    agent offers that."""
 
     input: object = None
     always: bool = False
@@ -61,7 +61,8 @@ class Deciding:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def event(self, event: Event) -> None:
-        """Take an event of the message and pass it on: an ask is decided, one that is over is no more."""
+        """Take an event of the message and pass it on. An ask is decided by the function; if somebody else decides it
+        first, that is cancelled."""
         self._seen(event)
         match event:
             case events.PermissionAsked() if event.expires is not None:  # else beam decides it at once
@@ -150,7 +151,7 @@ async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
         try:
             decided: object = on_ask(ask)
         except BaseException as error:  # noqa: BLE001  it is raised where it is awaited
-            over(future.set_exception, _raisable(error))
+            over(future.set_exception, _for_a_future(error))
         else:
             over(future.set_result, decided)
 
@@ -166,6 +167,6 @@ async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
     return await future
 
 
-def _raisable(error: BaseException) -> BaseException:
-    """Return the error, or one in the place of what a future can't carry."""
+def _for_a_future(error: BaseException) -> BaseException:
+    """Return the error, or a RuntimeError in place of a StopIteration, which a future can't carry."""
     return RuntimeError("StopIteration") if isinstance(error, StopIteration) else error

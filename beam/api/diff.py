@@ -38,7 +38,7 @@ async def diff(
     """Return what changed since the message's turn began, since that turn, since the session's first turn, or else
     since the agent's last turn.
 
-    Raises NotFoundError where nothing was recorded then, UsageError for a folder that is gone, GitError.
+    Raises NotFoundError if nothing was recorded then, UsageError for a folder that is gone, GitError.
     """
     if message_id is not None and (turn is not None or session):
         raise UsageError("a message's id says which turn is meant", "leave out --turn and --session")
@@ -55,7 +55,7 @@ async def diff(
     if not os.path.isdir(found.folder):  # noqa: PTH112 - any text may be a path here
         raise UsageError(f"{found.folder} is gone, so nothing can be compared", subject=paths.agent)
     tree = WorkTree.of(context.home.snapshots, Path(found.folder), context.environ)
-    now = await tree.take_beside(paths.agent)
+    now = await tree.take_without_index(paths.agent)
     changes = await tree.compare(found.tree, now)
     return WorkTreeDiff(agent=paths.agent, folder=found.folder, turn=found.turn, ts=found.ts, changes=changes)
 

@@ -79,7 +79,7 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     if every:
         yield from (_ask_version(context, _find(context, name))[1] for name in unverified)
     elif unverified:
-        detail = f"beam was never seen to run {', '.join(unverified)}; beam doctor --all says how to use each"
+        detail = f"beam was never tested with {', '.join(unverified)}; beam doctor --all says how to use each"
         yield Check(what="unverified", result="note", detail=detail)
 
 
@@ -93,7 +93,7 @@ class _Installed(Struct, frozen=True):
 
 
 def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
-    """Return the agent's CLI, or its rank and what is to be said instead."""
+    """Return the agent's CLI, or its rank and the text to report instead."""
     what = f"agent {name}"
     declared = name in agent_names(context)
     rank = _DECLARED if declared else _HERE

@@ -1,4 +1,5 @@
-"""Sessions that beam did not start, as a stream and as they stand; those that beam runs itself are left out.
+"""Sessions that beam did not start: a stream of their events, and their current states. Those that beam runs itself are
+left out.
 
 A session is beam's while a turn of beam's runs in it, and foreign before and after. What a new session says waits until
 it is known whether a turn that runs now has opened it.
@@ -31,8 +32,8 @@ from beam.store.segment import read_state
 if TYPE_CHECKING:
     from beam.teams.watch import Teams
 
-_PATIENCE_S = 30.0  # so long what may be beam's own waits at most
-_AFTER_NS = 5_000_000_000  # what a CLI writes so soon after its turn is of that turn
+_PATIENCE_S = 30.0  # how long an event that may be beam's own is held back at most
+_AFTER_NS = 5_000_000_000  # a line that a CLI writes this soon after its turn belongs to that turn
 _BEFORE_NS = 2_000_000_000
 
 

@@ -30,7 +30,7 @@ from beam.store.thread import file_name
 DAY_S = 24 * 3600.0
 _IMAGE = re.compile(rb'images/([0-9a-f]{32}\.[a-z]{3,4})"')
 _DEEPEST = 3000  # bytes of a path: names in the folder still make no path that is too long
-_MOMENT_S = 3600.0  # what is there for a moment only is left behind after this
+_MOMENT_S = 3600.0  # a temporary file older than this was left behind
 What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"]
 
 
@@ -218,7 +218,7 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
     """Yield the finished files of an agent or lane whose lock this process has."""
     state = read_state(paths.journal)
     if paths.lane is not None and _is_over(paths, state, dead=dead):
-        what: What = "lane" if state.known else "left behind"  # nothing ever came into that one
+        what: What = "lane" if state.known else "left behind"  # no message ever arrived in that lane
         yield _candidate(home, paths.dir, what, now, partial(_remove_lane, paths, dead=dead))
         return
     if dead and not control.waiting(paths.control):
@@ -227,7 +227,7 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
     age, named_in = float("inf"), _images_by_segment(paths)
     for name in _old_segments(paths, state):
         segment = _candidate(home, paths.journal / name, "segment", now)
-        age = min(age, segment.found.age_s)  # none goes before the one before it
+        age = min(age, segment.found.age_s)  # no segment is removed before an older one
         size, remove = segment.found.bytes, segment.remove
         if images := [paths.images / image for image, last in named_in.items() if last == name]:
             size += sum(map(_size, images))

@@ -2,7 +2,7 @@
 
 A caller inside a turn is recognised by its ancestors: one of them is the turn's guard, whose environment the agent
 can't change. If the ancestors are not visible (in a sandbox with its own process table), the caller's own variables
-count. The caller does not touch the root. The turn's holder acts for it, and knows by itself who the caller is.
+count. The caller does not touch the root. The turn's holder acts for it, and determines itself who the caller is.
 """
 
 from __future__ import annotations

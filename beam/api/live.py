@@ -30,13 +30,13 @@ def steer(context: RootContext, paths: AgentPaths, text: str, *, by: str) -> Ste
     turn = state.open_turn
     if turn is None or turn.message_id is None or turn.finished:
         raise NotFoundError(
-            f"no turn of {paths.agent} runs that could be told anything",
+            f"no turn of {paths.agent} runs that could take a text",
             f"beam send {paths.agent}",
             subject=paths.agent,
         )
     _check_via(paths, turn.via, "turn")
     yield from request(context, paths, "steer", turn.message_id, by=by, text=text, timeout=STEER_S + _MARGIN_S)
-    return f"{turn.message_id} was told, and the agent has read it"
+    return f"the agent has read the text in the turn of {turn.message_id}"
 
 
 def is_live(state: State) -> bool:
@@ -91,7 +91,9 @@ def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, 
             continue
         answers[question] = msgspec.json.decode(done.result)
     if not answers:
-        raise UnsupportedError(f"{paths.agent} tells nothing of its process", "beam agent show", subject=paths.agent)
+        raise UnsupportedError(
+            f"{paths.agent} reports nothing about its process", "beam agent show", subject=paths.agent
+        )
     return answers
 
 

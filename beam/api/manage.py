@@ -228,7 +228,7 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
             remove_tree(turns, ignore_errors=True)
         files.remove(context.home.search)  # it has texts of these journals
-    waiting_note = f"; {waited} waited, and who waits for an answer is told" if waited else ""
+    waiting_note = f"; {waited} waited, and senders that wait for an answer are told" if waited else ""
     return f"{name} and all its messages and events are gone{waiting_note}{_stay(context, name)}"
 
 

@@ -67,7 +67,7 @@ def listed(context: RootContext) -> list[TargetLine]:
 
 
 def try_targets(context: RootContext, *, agent: str) -> list[TargetTried]:
-    """Send a notification to every target at once, once each. Raises NotFoundError if there is none."""
+    """Send a notification to every target at the same time, once each. Raises NotFoundError if there is none."""
     configured = _configured(context)
     if not configured:
         raise NotFoundError(_NO_TARGET, _HOW)

@@ -1,4 +1,4 @@
-"""What the verbs of proxies do: start one as asked, and compare two runs of the same prompt."""
+"""Starts a proxy as asked, and compares two runs of the same prompt."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def start(
             budget=Budget(max_tokens=max_tokens, usd=budget_usd),
         ),
         environ,
-        served=seen or _nobody,
+        served=seen or _ignore,
         key_fd=key_fd,
     )
 
 
-def _nobody(served: ServedRequest) -> None:
+def _ignore(served: ServedRequest) -> None:
     """Tell nobody."""
 
 

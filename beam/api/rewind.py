@@ -85,7 +85,7 @@ def rewind(
 def point_of(paths: AgentPaths, session_id: str, at: str, adapter: str) -> str:
     """Return the CLI's own id of the last message of a turn of that session (its number, or its message's id).
 
-    Raises NotFoundError, UnsupportedError where the CLI did not tell.
+    Raises NotFoundError, UnsupportedError if the CLI did not report it.
     """
     past = _past(paths, session_id)
     return _end_of(past[_place(paths, past, at)], paths, adapter)
@@ -100,7 +100,7 @@ def _files(context: RootContext, paths: AgentPaths, found: Rewound, dropped: lis
     if begins is None:
         raise UnsupportedError(
             f"nobody knows which files turn {dropped[0].turn} of {paths.agent} began with",
-            "turns in dialogue mode tell: beam send --via dialogue",
+            "turns in dialogue mode report this: beam send --via dialogue",
             subject=paths.agent,
         )
     given = {"to": begins, "dry_run": True}
@@ -151,10 +151,10 @@ def _place(paths: AgentPaths, past: list[_Past], to: str | None) -> int:
 def _end_of(turn: _Past, paths: AgentPaths, adapter: str) -> str:
     can = any(face.rewind for face in registry.adapter(adapter).card.faces.values())
     if turn.point.ends is None or not can:
-        why = "did not tell where that turn ends" if can else "can't go back to an earlier turn"
+        why = "did not report where that turn ends" if can else "can't go back to an earlier turn"
         raise UnsupportedError(
             f"{adapter} {why}, so nothing changes",
-            "turns in dialogue mode tell: beam send --via dialogue" if can else "beam agent list --matrix",
+            "turns in dialogue mode report this: beam send --via dialogue" if can else "beam agent list --matrix",
             subject=paths.agent,
         )
     return turn.point.ends

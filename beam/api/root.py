@@ -88,8 +88,8 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
             )
     if thorough and is_replaced(home):
         yield (
-            f"{text(home.project)} is another folder than that for which {text(home.root)} was made; "
-            "to go on with that root all the same: beam doctor --adopt"
+            f"{text(home.project)} is not the folder for which {text(home.root)} was made; "
+            "to keep using that root: beam doctor --adopt"
         )
 
 

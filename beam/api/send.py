@@ -26,7 +26,7 @@ from beam.store.segment import Fold, read_state
 from beam.turns.signals import stopping
 from beam.turns.stop import Stop
 
-_FRESH_S = 1.0  # so long a look at the folder counts, for whether the message may be claimed
+_FRESH_S = 1.0  # how long a check of the folder is valid, when the message is claimed
 
 
 async def send(
@@ -129,11 +129,11 @@ async def _run_here(
         if claimed is None:
             return replay_outcome(lease.log.paths, lease.log.state, message.id, seen)
         from beam.broker.turn import run
-        from beam.broker.wake import told_at_once
+        from beam.broker.wake import notified
         from beam.process import tree
 
         tree.become_subreaper()
-        with told_at_once(lease):
+        with notified(lease):
             return await run(lease, *claimed, stop)
     finally:
         lease.hand_over()

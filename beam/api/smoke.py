@@ -108,7 +108,7 @@ def _executable(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 class _Runs:
-    """The CLIs under test, a few at once, each in a thread that waits for its processes."""
+    """The CLIs under test, a few at a time, each in a thread that waits for its processes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH", os.defpath)

@@ -1,4 +1,4 @@
-"""The events of work that goes on, as an iterator: for a `for` loop, or an `async for` in an event loop."""
+"""The events of running work, as an iterator: for a `for` loop, or an `async for` in an event loop."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Seen = Callable[[Event], None]
 
 
 class Stream(Generic[R]):
-    """Events as they come, once. After the last one, `result` is what it came to.
+    """Events as they come, once. After the last one, `result` is the result of the work.
 
-    In a `for` loop the turn waits as long as the body takes. Who leaves the loop early ends the turn; an `async for`
-    does so at once inside `async with contextlib.aclosing(...)`.
+    In a `for` loop the turn waits as long as the body takes. Leaving the loop early ends the turn; an `async for` ends
+    it immediately inside `async with contextlib.aclosing(...)`.
     """
 
     def __init__(self, work: Callable[[Seen], Coroutine[Any, Any, R]], stop: Callable[[], Coroutine[Any, Any, None]]):
@@ -30,7 +30,7 @@ class Stream(Generic[R]):
 
     @property
     def result(self) -> R:
-        """Return what it came to. Raises UsageError before the last event."""
+        """Return the result of the work. Raises UsageError before the last event."""
         if self._task is None or not self._task.done():
             raise UsageError("the stream is not over", "take all its events first")
         return self._task.result()

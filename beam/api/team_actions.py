@@ -1,4 +1,4 @@
-"""What a person does to a Claude team: mail, tasks, the end of members. Nothing of it happens by itself."""
+"""What a person can do to a Claude team: send mail, change tasks, end members. None of it happens automatically."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Membership:
         self._heard: Sequence[signal.Signals] = ()
 
     def run(self) -> str:
-        """Return why the membership ended: joins, works until the team or somebody ends it, and leaves.
+        """Run the membership: join, work until the team or somebody ends it, and leave. Return why it ended.
 
         Raises SignalledError after a signal, once it has left.
         """
@@ -191,7 +191,7 @@ class Membership:
                 if not self._joining.leads:
                     self._idle()
             if self._joining.idle_s is not None and time.monotonic() - since > self._joining.idle_s:
-                return f"nothing came for {self._joining.idle_s:g} s"
+                return f"nothing arrived for {self._joining.idle_s:g} s"
             time.sleep(_PAUSE_S)
 
     def _mail(self, mail: Mail) -> bool:
@@ -218,7 +218,7 @@ class Membership:
         if task is None or task.owner not in (None, self._name) or task.status == COMPLETED:
             return False
         waits = self._files.waits_for(task, tasks)
-        if waits:  # what is this member's is done once it waits no more
+        if waits:  # a task of this member is done once it waits for nothing
             self._note(f"task {task_id} waits for {', '.join(waits)}")
             return False
         return self._do(task)

@@ -96,5 +96,5 @@ def _every_bad_line(path: Path) -> list[str]:
                 except CorruptError as error:
                     found.append(f"{path}:{number}: {error.message}")
     except (FileNotFoundError, DiskError):
-        return found  # that it can't be read was said
+        return found  # that it can't be read was reported already
     return found

@@ -1,4 +1,4 @@
-"""Waits for several messages at once, and for a state of agents."""
+"""Waits for several messages at the same time, and for a state of agents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Until = Literal["idle", "asking", "finished"]
 R = TypeVar("R")
 
 _POLL_S = 0.1
-_TAKE_OVER_S = 2.0  # how often somebody is found for what waits in a queue
+_TAKE_OVER_S = 2.0  # how often this makes sure that somebody runs the queue
 
 
 def several(
@@ -116,7 +116,7 @@ def _is_removed(journal: Reader) -> bool:
     try:
         return any(isinstance(event, Notice) and event.code == REMOVED for event in journal.poll())
     except DiskError:
-        return False  # its files are going, which is seen at the next look
+        return False  # its files are being removed; the next check sees that
 
 
 def _removed(paths: AgentPaths) -> NotFoundError:

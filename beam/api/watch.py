@@ -102,7 +102,7 @@ def _watch(
                     damaged[name] = error
         if foreign is not None and teams is not None:
             batch += [Placed(one.event, None, session=one.session) for one in foreign.poll(teams)]
-        batch.sort(key=lambda one: one.event.ts)  # of one time: in the order in which its source tells it
+        batch.sort(key=lambda one: one.event.ts)  # events of the same time keep the order of their source
         yield batch
         first = False
         if damaged and (not follow or len(damaged) == len(readers)):

@@ -1,8 +1,8 @@
 """How beam opens files, and the only durable operations: publish, claim, replace, append, remove.
 
-Everything else that beam writes can be lost. No open blocks: what is no plain file, or is larger than its reader's
-limit, is refused. An OSError becomes a DiskError that names the path and the next step. Does not depend on what is in a
-file.
+Everything else that beam writes can be lost. Opening a file never blocks: anything but a plain file within its reader's
+size limit is refused. An OSError becomes a DiskError that names the path and the next step. Does not depend on what is
+in a file.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ _HINTS = {
 TURN_FILES = 24  # the event loop, the agent's pipes, its guard, journal, locks and message files
 MORE_TURN_FILES = 8  # of another turn beside it
 HELD_FILES = 2  # of an agent that is held: journal and lock
-_GONE = " (deleted)"  # how the system marks the path of what was removed meanwhile
+_GONE = " (deleted)"  # the system marks the path of a removed file like this
 _FILE_MODE = 0o600
 _MANY = 16
-PIECE_BYTES = (
-    4 << 20
-)  # what is read at once of a file that may be of any size: a segment of a journal, as it usually is
-_MORE = 4096  # what may have been added since its size was asked
+PIECE_BYTES = 4 << 20  # how much of a file of any size is read in one piece: a usual segment of a journal
+_MORE = 4096  # bytes that may have been added since its size was read
 _DIRECTORY_MODE = 0o700
 _waits_for_disk = contextvars.ContextVar("waits_for_disk", default=True)
 _NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device would keep its opener
@@ -93,9 +91,9 @@ def make_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def unsynced() -> Generator[None]:
-    """Let nothing that is written inside wait for the disk, in this task and in those that it starts.
+    """Write without syncing inside the context, in this task and in those that it starts.
 
-    It is for a replay, which acts on nothing and can be made again: a power failure may take it.
+    This is for a replay, which has no effects and can be repeated: a power failure may lose its files.
     """
     token = _waits_for_disk.set(False)
     try:
@@ -105,7 +103,7 @@ def unsynced() -> Generator[None]:
 
 
 def sync(handle: int) -> bool:
-    """Sync the open file to disk, and return True; False inside of `unsynced`, where nothing is."""
+    """Sync the open file to disk and return True; inside `unsynced` do nothing and return False."""
     if not _waits_for_disk.get():
         return False
     os.fsync(handle)
@@ -123,7 +121,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Create a file with this content, its content on disk (its name is not, until its directory is synced)."""
+    """Create a file and sync its content to disk. (Its name is on disk only once its directory is synced.)"""
     with disk("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:

@@ -1,4 +1,4 @@
-"""Whether a file or directory changed, told without reading it."""
+"""Tells whether a file or directory changed, without reading it."""
 
 from __future__ import annotations
 

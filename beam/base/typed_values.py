@@ -1,7 +1,7 @@
 """Typed values out of JSON and out of plain values, in any number of threads.
 
-msgspec (0.22.0) studies a type when it is first used, and two threads that have it do so at once crash the process. So
-each type is first used here, under a lock. A decoder that a module makes while it is imported is safe as well.
+msgspec (0.22.0) inspects a type when it is first used, and crashes the process if two threads cause this at the same
+time. So each type is first used here, under a lock. A decoder that a module makes while it is imported is safe as well.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Feed:
         self._wake.set()
 
     def refresh_soon(self) -> None:
-        """Take the next snapshot at once, because a person changed something."""
+        """Take the next snapshot immediately, because a person changed something."""
         self._is_refresh_wanted = True
         self._wake.set()
 
@@ -133,7 +133,7 @@ class Feed:
                     is_first, stood = not stood, now
                     self._standing = team_views.standing(teams, now_ns=time.time_ns(), longer_than_s=60.0)
                     if is_first and self._standing:
-                        self._wake.set()  # the look before knew no team
+                        self._wake.set()  # the snapshot before had no team
                 if self._is_over:
                     return
                 time.sleep(_PAUSE_S)

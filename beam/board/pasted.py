@@ -50,7 +50,7 @@ class Pastes:
 
 
 def _has_other_end(rest: str) -> bool:
-    """Return whether the paste ends once more behind this end, which then came with the text."""
+    """Return whether the paste has another end after this one, which then was part of the text."""
     return _END in rest and _START not in rest[: rest.index(_END)]
 
 

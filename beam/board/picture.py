@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from beam.board.teams import TeamSnapshot
 
 _TICK_S = 0.25
-_NOTE_S = 15.0  # how long what was said stands
+_NOTE_S = 15.0  # how long the last note is shown
 _CSS = """
 Screen { layout: vertical; }
 Lines { height: 1; }

@@ -256,7 +256,7 @@ def _row_after(row: Row, event: AnyEvent) -> Row:
             )
         case events.TurnFinished():
             what = f"{event.status}{f': {event.reason}' if event.reason else ''}"
-            return structs.replace(  # what it cost comes with the next look: added here, it could count twice
+            return structs.replace(  # the next snapshot has the cost: added here, it could count twice
                 row,
                 state="paused" if row.state == "paused" else "idle",
                 since=event.ts,

@@ -53,7 +53,7 @@ def _send(
     from beam.store.outbox import Answer
 
     message = _message(context, request, name, sender)
-    context = context.at_once()
+    context = context.rechecked()
     asked, at_most = message.options.access, message.at_most
     find_receiver(context, message.to, asked, from_agent=message.hops > 0, at_most=at_most)
     lane = message.id.rpartition("-")[2] if message.options.once else None
@@ -100,7 +100,7 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
 
 
 def _check_slash(options: Options, sender: Sender) -> None:
-    """Raise UsageError for a slash command: what it does no access limits."""
+    """Raise UsageError for a slash command, because no access limits what it does."""
     if options.slash is True:
         raise UsageError(
             f"{sender.agent} is an agent, and sends no slash commands", "leave --slash out", subject=sender.agent

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
-def order_of(log: AgentLog, message: Message, before: standing.Look | None = None) -> TurnRequest:
+def request_of(log: AgentLog, message: Message, before: standing.Look | None = None) -> TurnRequest:
     """Return the request for this message's turn. If the message asks for a new session, archive the current one
     first. `before`: the last look at the folder, which may have been for this message."""
     look = standing.look(log.context, message, before=before)

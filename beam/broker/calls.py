@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from beam.turns.keeper import ProcessKeeper
 
 VERBS = ("steer", "set", "query", "act")
-_OF_RIGHTS = ("access", "mode")  # whose change the journal keeps
+_OF_RIGHTS = ("access", "mode")  # settings whose changes are recorded in the journal
 STEER_S = 600.0  # an agent reads a text when its tool has returned
 
 
@@ -87,7 +87,7 @@ class ForwardedCalls:
             )
         calls = turn.handle.calls if turn.handle is not None else None
         if calls is None or not (calls.takes or calls.is_closed):
-            return  # it begins: the next look passes it on
+            return  # the turn begins: the next poll forwards the request
         if calls.add(call, lambda answer: self._answered(request, call, answer), seconds=seconds):
             self._keep(call)
 
@@ -105,7 +105,7 @@ class ForwardedCalls:
         self._waiting.pop(call.id, None)
         self._answers[call.id] = answer
         if isinstance(call, Set) and answer.ok:
-            if request.always or call.name == "access":  # rights: no turn that wants others may go on in it
+            if request.always or call.name == "access":  # rights: a turn with others needs another process
                 self._keeper.was_set(call.name, call.value)
             if call.name in _OF_RIGHTS:
                 text = f"{call.name} is {call.value} in the running process: set by {request.sender}"

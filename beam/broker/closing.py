@@ -1,4 +1,4 @@
-"""How a message leaves its agent's queue: its reply routed and its turn closed, requeued, or dead-lettered.
+"""Takes a message out of its agent's queue: closes it after routing its reply, requeues it, or makes it a dead letter.
 
 After each function, the message's file is where the journal says. Each is idempotent: after a crash it is called again.
 """
@@ -119,7 +119,7 @@ def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.M
         closed = route.reply(log.context, message, finished, log.state)
         if closed.reply == "dead":
             log.record(events.Notice(code="reply_dead", text=closed.detail), message_id=message.id)
-    if dead is not None and dead.reason != "dropped":  # by a person, who knows
+    if dead is not None and dead.reason != "dropped":  # a person dropped it, who need not be told
         notifying.tell_over(log.context, message.id, dead, is_last=log.is_last)
     move_to_dead(log, entry)
 

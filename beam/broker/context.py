@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class RootContext(Struct, frozen=True, kw_only=True):
     """One root as seen by one process. `carry_out`: what is done with requests of agents in their turns.
 
-    `exposed`: the folder with the root in it where agents may write, so that what it holds may be anybody's; None if
-    they can't reach it. It was looked at when this was made, and `at_once` looks again.
-    `recordings`: turns that are replayed in the place of the agents' own; None: every turn is the agent's.
+    `exposed` is the folder that contains the root and in which agents may write, so that anybody may have written the
+    root's files; None if agents can't reach the root. It was found when this was made, and `rechecked` finds it again.
+    `recordings`: turns that are replayed in place of the agents' own; None: agents run every turn.
     """
 
     home: RootPaths
@@ -69,8 +69,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
         config = _loaded(self.home, self.environ, exposed)
         return structs.replace(self, config=config, exposed=exposed)
 
-    def at_once(self) -> RootContext:
-        """Return the same for one decision, which may come long after this was made: look now where the root lies."""
+    def rechecked(self) -> RootContext:
+        """Return the same for one decision, which may come long after this was made, with `exposed` as it is now."""
         exposed = discovery.exposed(self.home, self.environ)
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
@@ -116,6 +116,6 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
 
 
 def _loaded(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
-    """Return the configuration, of which a root that is exposed remembers nothing."""
+    """Return the configuration; an exposed root keeps no cache of it."""
     ownership.check_owner(home, uid=os.geteuid())
     return load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)

@@ -38,9 +38,9 @@ class Due(Struct, frozen=True, kw_only=True):
 def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = None) -> Due:
     """Answer the requests that wait, check the waiting messages, and dead-letter those that expired.
 
-    They are not looked through for expired ones where one may be claimed: its turn does that. Of a mailbox only the
-    message `about` is checked: many may wait there, each for as long as the person who answers it likes. `trusted` is a
-    message whose folder was looked at a moment ago; before its turn it is looked at once more. Raises DiskError.
+    If one may be claimed, this does not search for expired ones, because its turn does. In a mailbox only the message
+    `about` is checked, because many may wait there for a long time. `trusted` is a message whose folder was checked a
+    moment ago; before its turn the folder is checked again. Raises DiskError.
     """
     if lease.blocked is not None:
         return Due(blocked=lease.blocked)

@@ -135,7 +135,7 @@ def count_cost(context: RootContext, message: Message, finished: TurnFinished) -
     """Add the turn's cost to its thread, if the thread's cost is limited."""
     if context.config.policy.thread_cost_usd is None or not finished.cost_usd:
         return
-    with contextlib.suppress(DiskError):  # an outcome must get through; what its message carries bounds it still
+    with contextlib.suppress(DiskError):  # the outcome must get through; the usage in the message still counts
         _thread(context, message).paid(message.id, finished.attempt, finished.cost_usd)
 
 
@@ -170,7 +170,7 @@ def refusal(message: Message, state: State, context: RootContext) -> Refusal | N
         detail = f"{message.hops} hops in thread {message.thread}: over the limit of {limits.hops}"
         return "hops", detail, Status.LIMIT
     if message.for_session is not None and message.for_session in state.archived:
-        return "no_such_session", f"it answers session {message.for_session}, which was put aside", Status.FAILED
+        return "no_such_session", f"it answers session {message.for_session}, which was archived", Status.FAILED
     used_up = budget_used_up(context, message)
     return over(used_up) if used_up is not None else None
 

@@ -20,8 +20,8 @@ from beam.store.segment import GONE, read_event, read_state
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
 _LONGEST_PAUSE_S = 8.0
-_SENDERS_S = 5.0  # so long a worker is left to whoever sent the message: it runs in the environment of its starter
-_MOST_STARTS = 7  # with the growing pauses half a minute
+_SENDERS_S = 5.0  # how long starting a worker is left to the sender, whose environment it would have
+_MOST_STARTS = 7  # half a minute in all, with the growing pauses
 
 
 def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | None:
@@ -76,10 +76,10 @@ def follow(
     message's events as they come.
 
     Unless `looks_only`, this process checks twice a second that the agent has a holder, and otherwise does the duty
-    itself. Who is not `is_sender` leaves a message that was sent a moment ago to the worker of its sender, which runs
-    it in the sender's environment. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its
-    workers keep ending without a result; nothing is stopped then. Raises NotFoundError if the agent was removed with
-    the message.
+    itself. Without `is_sender`, a message that was sent a moment ago is left to its sender's worker, which runs it in
+    the sender's environment. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers
+    keep ending without a result; nothing is stopped then. Raises NotFoundError if the agent was removed with the
+    message.
     """
     with gone_as_not_found(paths, message_id):
         return (
@@ -163,7 +163,7 @@ def _follow(
 
 
 def is_just_sent(context: RootContext, paths: AgentPaths, entry: Entry) -> bool:
-    """Return whether the message waits, and came so short a while ago that the worker of its sender may still start."""
+    """Return whether the message waits, and came so recently that its sender's worker may still be starting."""
     if entry.box != "new" or context.is_mailbox(paths.agent):
         return False
     try:

@@ -30,7 +30,7 @@ from beam.turns.stop import Stop
 
 _POLL_S = 0.2
 _SENDERS_S, _SENDERS_LOOK_S = 5.0, 0.1  # on a busy machine a worker needs seconds to start
-_LOOK_S = 1.0  # for what no notification tells: a root that is gone, a broker whose file was not seen
+_LOOK_S = 1.0  # between checks for what no notification reports: a root that is gone, a broker whose file was missed
 
 
 class Holder:
@@ -42,7 +42,7 @@ class Holder:
         self._stop = stop
         self._declined = declined
         self._keeps = keeps
-        self._config = ConfigWatch(lease.log.context, _says_nothing)
+        self._config = ConfigWatch(lease.log.context, _ignore)
         self._wake = Wake()
 
     async def serve(self) -> bool:
@@ -54,7 +54,7 @@ class Holder:
         paths = lease.log.paths
         for directory in (paths.queue / "new", paths.control / "new", lease.log.context.home.root):
             self._wake.watch(directory)
-        self._wake.on_change = lease.knock
+        self._wake.on_change = lease.wake_turn
         lease.calls.on_answer = self._answered
         lease.keeper.on_exit = self._wake.now
         try:
@@ -101,7 +101,7 @@ class Holder:
         return False
 
     def _answered(self) -> None:
-        self._lease.knock()
+        self._lease.wake_turn()
         self._wake.now()
 
     def _why_let_go(self) -> str:
@@ -199,8 +199,8 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
     return options.new or wanted != has
 
 
-def _says_nothing(text: str) -> None:
-    """Do nothing: what is wrong with a configuration is said by the next command."""
+def _ignore(text: str) -> None:
+    """Ignore the line: the next command reports what is wrong with the configuration."""
 
 
 def _do_nothing() -> None:

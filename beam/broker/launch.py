@@ -19,7 +19,7 @@ from beam.store.lock import is_free
 
 _LOG_BYTES = 256 * 1024
 
-served_here: set[Path] = set()  # the roots whose agents a broker in this process takes, new ones as well
+served_here: set[Path] = set()  # the roots that a broker in this process serves, including their new agents
 
 
 def ensure(context: RootContext, paths: AgentPaths) -> None:
@@ -43,7 +43,7 @@ def start(context: RootContext, paths: AgentPaths) -> None:
 def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]) -> None:
     """Start the worker's process. Its output goes to the agent's worker.log.
 
-    Raises DiskError where the system starts no more processes.
+    Raises DiskError if the system starts no more processes.
     """
     words = [str(home.root), paths.agent, *([paths.lane] if paths.lane is not None else [])]
     start_module("beam.broker.worker", words, home, environ, log=paths.log)
@@ -52,7 +52,7 @@ def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]
 def start_module(module: str, words: list[str], home: RootPaths, environ: Mapping[str, str], *, log: Path) -> None:
     """Start a module of beam's as a detached process in the project folder; its stderr is appended to `log`.
 
-    Raises DiskError where the system starts no more processes.
+    Raises DiskError if the system starts no more processes.
     """
     import subprocess
 

@@ -42,7 +42,7 @@ class AgentLease:
         self.blocked: str | None = None
         self.turn: RunningTurn | None = None
         self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
-        self.calls.on_answer = self.knock
+        self.calls.on_answer = self.wake_turn
         self.closing: dict[str, str] = {}  # by request: what is said once the kept process is gone
         self.is_wanted = False  # by a command that has to hold the agent itself for a moment
         self._lock = lock
@@ -116,8 +116,8 @@ class AgentLease:
         head = self.log.queue.first("new")
         return head is not None and self.waiting.waits_for_trust(head) is None
 
-    def knock(self) -> None:
-        """Have the running turn, if there is one, look at its requests at once."""
+    def wake_turn(self) -> None:
+        """Make the running turn, if there is one, handle its requests immediately."""
         if self.turn is not None and self.turn.news is not None:
             self.turn.news.set()
 

@@ -52,7 +52,7 @@ async def run(
     gc.set_threshold(*_GC_THRESHOLDS)
     claimed = None
     try:
-        claimed = registry.claim(context.home, entry)  # who reads broker.json may send a signal at once
+        claimed = registry.claim(context.home, entry)  # a reader of broker.json may send a signal immediately
         broker.why_lost = claimed.why_lost
         say(f"serving {context.home.root} (pid {os.getpid()}, up to {cap} turns at once)")
         await broker.serve(grace=grace)

@@ -1,4 +1,4 @@
-"""The broker: it serves each agent's queue in order, several agents at once, up to a cap.
+"""The broker: it serves each agent's queue in order, several agents at the same time, up to a cap.
 
 It acquires the lease of every agent with files here, including later ones. If another process has a lease, it tries
 again. A lane's lease is acquired only when its own worker should have taken it by now, and only while something is in
@@ -24,10 +24,10 @@ from beam.root import discovery
 from beam.turns.stop import Stop
 
 _TRY_AGAIN_S = 1.0
-_TRUST_S = 5.0  # until a folder that is not trusted is looked at again: what changed may be changed back
-_TRY_SOON_S = 0.02  # who sends looks at the lock, too, and has it for a moment
+_TRUST_S = 5.0  # until a folder that is not trusted is checked again: somebody may have undone the change
+_TRY_SOON_S = 0.02  # a sender tries the lock, too, and holds it for a moment
 _MOST_SOON = 5
-_WANTED_S = 1.0  # for a command that asked for the agent to take it
+_WANTED_S = 1.0  # how long an agent is left to the command that asked for it
 _TROUBLE_S = 5.0
 Say = Callable[[str], None]
 
@@ -54,7 +54,7 @@ class Broker:
         self.say = say
         self.roster = Roster()
         self.why_lost: Callable[[], str] = _not_lost
-        self.lost = ""  # why the root is not this broker's any more
+        self.lost = ""  # why the root no longer belongs to this broker
         self.stopping = False
         self.forced = False
         self._wake: Wake | None = None
@@ -150,7 +150,7 @@ class Broker:
         """Mark the agent as needing a step, or make its running turn handle the requests."""
         served.is_dirty = True
         if served.lease is not None:
-            served.lease.knock()
+            served.lease.wake_turn()
 
     def _answered(self, served: Served) -> None:
         self._stir(served)
@@ -174,7 +174,7 @@ class Broker:
         assert self._wake is not None
         is_lane = served.paths.lane is not None
         if is_lane and self.roster.held_lanes() >= self.cap:
-            served.is_dirty, served.is_put_off = False, True
+            served.is_dirty, served.is_deferred = False, True
             return None
         if not is_lane and (served.paths.archived.exists() or not served.paths.dir.is_dir()):
             served.is_dirty = False

@@ -1,6 +1,6 @@
-"""Puts what a person is to be told of into the spool of the root, and starts the process that delivers it.
+"""Puts notifications for a person into the spool of the root, and starts the process that delivers them.
 
-Nothing here waits for a delivery, and no error here changes a turn: what can't be put is left out.
+Nothing here waits for a delivery, and no error here changes a turn: a notification that can't be stored is dropped.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def tell_over(
     *,
     is_last: Callable[[], bool],
 ) -> None:
-    """Tell of a message that is over, and of its agent being idle if that was the last one that waits.
+    """Tell of a message that is over, and of its idle agent if no other message waits. Idempotent.
 
-    It comes before the journal says that the message is closed, so that a holder that dies here is followed by one that
-    tells of it. Repeating it has no effect.
+    It is called before the journal says that the message is closed: if the holder dies in between, the next holder
+    calls it again.
     """
     if _targets(context):
         _safely(lambda: _tell_over(context, message_id, event, is_last))

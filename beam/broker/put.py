@@ -87,7 +87,7 @@ def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool
             subject=message.id,
         ) from error
     if paths.lane is not None:
-        lanes.enter(paths)  # whoever found it empty between the two took it out
+        lanes.enter(paths)  # a process that found the lane empty in between removed it from the index
     return is_new
 
 

@@ -73,7 +73,7 @@ def _recover(log: AgentLog) -> str | None:
         if message is not None:
             _recover_claimed(log, entry, message)
     remove_tree(log.context.home.turns_of(log.paths), ignore_errors=True)
-    remove_words(log)
+    remove_notes(log)
     turn = log.state.open_turn
     if turn is not None and turn.message_id is None:
         log.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
@@ -214,7 +214,7 @@ def _was_never_started(log: AgentLog) -> bool:
     return turn is not None and log.paths.unstarted(turn.turn_key).is_file()
 
 
-def remove_words(log: AgentLog) -> None:
+def remove_notes(log: AgentLog) -> None:
     """Remove guards' notes whose turns have an outcome in the journal."""
     for name in files.names(log.paths.dir):
         if name.endswith(".unstarted"):

@@ -82,8 +82,8 @@ class Roster:
             served.lease.close()
             served.lease = None
         for lane in self.lanes.values():
-            lane.is_dirty |= lane.is_put_off
-            lane.is_put_off = False
+            lane.is_dirty |= lane.is_deferred
+            lane.is_deferred = False
 
 
 def watch(served: Served, wake: Wake) -> None:

@@ -65,7 +65,7 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
         answer.for_session is not None
         and answer.for_session in read_state(context.agent_paths(answer.to).journal).archived
     ):
-        return f"it answers session {answer.for_session}, which was put aside"
+        return f"it answers session {answer.for_session}, which was archived"
     return None
 
 

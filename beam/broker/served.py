@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from beam.broker.lease import AgentLease
     from beam.turns.stop import Stop
 
-_SETTLED_NS = 1_000_000_000  # file systems tell times no finer than some milliseconds
+_SETTLED_NS = 1_000_000_000  # file times are no finer than some milliseconds
 
 
 class Served:
@@ -28,8 +28,8 @@ class Served:
 
     `is_dirty`: something may have changed since the last step. `next`: the position of the message that may be claimed
     now (None: none). `look_at`: the time of the next step without any change. `waits`: a message waits for its time.
-    `started`: when its last turn began. `missed`: how often in a row another process had the lock. `is_put_off`: a lane
-    that waits because the limit of held lanes is reached.
+    `started`: when its last turn began. `missed`: how often in a row another process had the lock. `is_deferred`: a
+    lane that waits because the limit of held lanes is reached.
     """
 
     def __init__(self, paths: AgentPaths) -> None:
@@ -52,7 +52,7 @@ class Served:
         self.stop: Stop | None = None
         self.not_before = 0.0
         self.missed = 0
-        self.is_put_off = False
+        self.is_deferred = False
         self.trouble = ""
 
     @property

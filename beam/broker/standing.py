@@ -81,7 +81,7 @@ def look(context: RootContext, message: Message, *, before: Look | None = None) 
     """Check the folder now, and where the root lies, for the turn of this message.
 
     `before` is returned instead if it is for the same message and the same configuration, and a moment old: a message
-    is checked before it is claimed, and its turn begins at once. Raises BeamError.
+    is checked before it is claimed, and its turn begins immediately afterwards. Raises BeamError.
     """
     now = time.monotonic()
     if (
@@ -91,14 +91,14 @@ def look(context: RootContext, message: Message, *, before: Look | None = None) 
         and before.context.config is context.config
     ):
         return before
-    context = context.at_once()
+    context = context.rechecked()
     resolved = context.config.resolve(message.to)
     found = check_folder(context, resolved, context.access_for(resolved, message))
     return Look(message=message, context=context, resolved=resolved, standing=found, at=now)
 
 
 def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
-    """Check the folder now. Raises UntrustedError where the agent may not run before `beam trust`."""
+    """Check the folder now. Raises UntrustedError if the agent may not run before `beam trust`."""
     found = check_folder(context, resolved, access)
     if found.refusal is not None:
         raise UntrustedError(found.refusal, found.hint, subject=str(context.home.project))

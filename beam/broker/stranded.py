@@ -18,8 +18,8 @@ from beam.store.lock import is_held
 from beam.store.queue import Queue
 from beam.store.segment import read_state
 
-OWN_S = 2.0  # so long a lane is left to the worker that was started for it
-_AT_ONCE = 4  # workers for them; each goes on with the next lane when it is done
+OWN_S = 2.0  # how long a new lane is left to the worker that was started for it
+_AT_ONCE = 4  # workers that are started for stranded lanes; each drains one lane after the other
 _AGAIN_S = 5.0
 
 

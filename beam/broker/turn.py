@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
     """Run a claimed message to its outcome, closed and its file removed; None if it waits for its next attempt.
 
-    Raises DiskError where the outcome could not be written: the next lease recovers the turn.
+    Raises DiskError if the outcome could not be written: the next lease recovers the turn.
     """
     log = lease.log
     lease.turn = RunningTurn(message.id, stop)
@@ -55,7 +55,7 @@ async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> 
 
 
 def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError) -> None:
-    """Put the message back until the pause after a shortage is over, and record why."""
+    """Requeue the message until the pause after a shortage is over, and record why."""
     log = lease.log
     tries = log.state.known[message.id].shortages + 1
     not_before, pause = failure.after_shortage(log.context.config.policy, message, tries, log.context.clock.now_ns())
@@ -63,7 +63,7 @@ def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError
     turn = log.state.open_turn.turn if log.state.open_turn is not None else None
     log.record(events.Notice(code=SHORTAGE, text=text), turn=turn, message_id=message.id)
     closing.requeue(log, entry, message, reason=SHORTAGE, not_before=not_before)
-    recovery.remove_words(log)
+    recovery.remove_notes(log)
 
 
 class _Turn:
@@ -80,7 +80,7 @@ class _Turn:
         the message waits."""
         import asyncio
 
-        from beam.broker.build_request import order_of, sender_of
+        from beam.broker.build_request import request_of, sender_of
         from beam.broker.control import answer_requests
         from beam.broker.renewal import Renewal
         from beam.turns.asks import Asks
@@ -92,7 +92,7 @@ class _Turn:
         context, outboxes = log.context, lease.outboxes
         with contextlib.ExitStack() as held:
             try:
-                order = order_of(log, message, lease.waiting.last_look)
+                order = request_of(log, message, lease.waiting.last_look)
                 keep = order.limits.keep if order.settings.keep is None else order.settings.keep
                 order = structs.replace(order, is_kept=order.recorded is None and lease.keeper.idle_s(keep) > 0)
                 if message.options.new:
@@ -143,7 +143,7 @@ class _Turn:
                     return error
                 if isinstance(error, ShortageError):
                     finished = self._could_not_begin(error, turn=order.turn)
-                    recovery.remove_words(log)
+                    recovery.remove_notes(log)
                     return finished
                 return self._cut_short(order, error)
             finally:
@@ -160,7 +160,7 @@ class _Turn:
     def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
         try:
             renewal.settle(decisions)
-        except BeamError as error:  # the outcome is on disk; a person is asked once more, that is all
+        except BeamError as error:  # the outcome is on disk; the only effect is that a person is asked again
             text = f"trust could not be renewed: {error.message}"
             self.log.record(events.Notice(code="trust_renewed", text=text))
 

@@ -203,7 +203,7 @@ class Waiting:
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
         """Claim the message; return None if it may not run (expired, too many hops) and was dead-lettered.
 
-        Raises DiskError where there is no room for an outcome; then it waits.
+        Raises DiskError if there is no room for an outcome; then it waits.
         """
         first, self._first = self._first, None
         message = first[1] if first is not None and first[0] == entry else self.read(entry)

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def told_at_once(lease: AgentLease) -> Iterator[None]:
+def notified(lease: AgentLease) -> Iterator[None]:
     """Make the running turn handle each request as soon as it arrives, inside the context."""
     wake = Wake()
     wake.watch(lease.log.paths.control / "new")
-    wake.on_change = lease.knock
+    wake.on_change = lease.wake_turn
     try:
         yield
     finally:

@@ -231,7 +231,7 @@ def mcp(
     agent: str = argument(..., metavar="AGENT"),
     action: str = argument("list", metavar="[ACTION]", help="list, reconnect, enable, disable, set or call."),
     words: list[str] | None = argument(
-        None, metavar="[WORD]...", help="The server; for `set` JSON or a file, for `call` the tool and its input too."
+        None, metavar="[WORD]...", help="The server; `set` takes JSON or a file, `call` also the tool and its input."
     ),
     as_json: bool = option(False, "--json", help="Print JSON."),
 ) -> int:
@@ -306,7 +306,7 @@ def archive(
     agent: str = argument(..., metavar="AGENT", help="The agent, or a session like claude@review."),
     restore: bool = option(False, "--restore", help="Bring it back instead."),
 ) -> None:
-    """Keep an agent out of the way: it takes no messages and is not listed any more. All that it has stays."""
+    """Archive an agent: it accepts no messages and is no longer listed. All its files stay."""
     call.note(call.beam.archive_agent(agent, restore=restore))
 
 
@@ -343,10 +343,11 @@ def rewind(
     dry_run: bool = option(False, "--dry-run", help="Only say what would be taken back."),
     as_json: bool = option(False, "--json", help="Print one JSON object."),
 ) -> None:
-    """Take back the last turns of an agent's session: its next turn does not know of them.
+    """Take back the last turns of an agent's session, so that its next turn does not know of them.
 
-    Without --to that is the last turn. `files` puts back the files that the agent's own tools changed in those turns,
-    and asks the agent's process, which has to be kept. The journal keeps all. Exits 10 where the agent's CLI can't.
+    Without --to it takes back one turn. `--what files` restores the files that the agent's own tools changed in those
+    turns; for this the agent's process must be kept. The journal keeps everything. Exits 10 if the agent's CLI can't do
+    this.
     """
     from beam.cli.render.text import escape_controls, write_line
 

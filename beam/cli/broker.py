@@ -10,7 +10,7 @@ from beam.cli.context import Context
 from beam.cli.parameters import option
 from beam.cli.render.text import safe, write, write_json
 
-_IDLE = "End when nothing was to do for this long."
+_IDLE = "End after having nothing to do for this long."
 
 app = App(help="Serve all agents of this root: in the foreground, or detached with `start`.")
 

@@ -27,7 +27,7 @@ def chat(
     model: str | None = option(None, "-m", "--model", metavar="NAME", help="The model for all turns."),
     access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     allow: list[str] = option([], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'."),
-    ask: list[str] = option([], "--ask", metavar="RULE", help="Have a person asked about this."),
+    ask: list[str] = option([], "--ask", metavar="RULE", help="Ask a person about this."),
     deny: list[str] = option([], "--deny", metavar="RULE", help="Deny this, whatever else allows it."),
     via: str | None = option(
         None,
@@ -42,7 +42,9 @@ def chat(
     ),
     until: str | None = option(None, "--until", metavar="TEXT", help=f"{_FOR_SEVERAL}end once one of them says this."),
     budget: float | None = option(None, "--budget-usd", metavar="USD", min=0, help=f"{_FOR_SEVERAL}end at this cost."),
-    max_tokens: int | None = option(None, "--max-tokens", metavar="N", min=1, help=f"{_FOR_SEVERAL}end at so many."),
+    max_tokens: int | None = option(
+        None, "--max-tokens", metavar="N", min=1, help=f"{_FOR_SEVERAL}end at this many tokens."
+    ),
     time: str | None = option(
         None, "--time", metavar="D", help=f"{_FOR_SEVERAL}end after the turn in which D is over."
     ),
@@ -58,7 +60,8 @@ def chat(
 
     With one agent you type its messages; its process stays until you leave. With several and --topic they talk in
     turns, in new sessions of their own, until a limit; you see it, and can step in as anyone. What you type while a
-    turn runs is given to it if it takes that, else it is the next message. /help lists what else there is.
+    turn runs goes into that turn if its agent accepts this; otherwise it is the next message. /help lists the other
+    commands.
     """
     import asyncio
 

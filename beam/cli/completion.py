@@ -140,7 +140,7 @@ class _Place:
         self.root: str | None = None
         self._option: Any = None
         self._arguments = 0
-        self._is_text = False  # after `--`
+        self._is_text = False  # whether `--` came before
 
     def take(self, word: str) -> None:
         """Take one more whole word."""

@@ -158,7 +158,7 @@ def decode(
     ] = False,
     enter: Annotated[
         list[float] | None,
-        typer.Option(metavar="S", help="For `terminal`: Enter was pressed after S seconds, if FILE does not tell."),
+        typer.Option(metavar="S", help="For `terminal`: Enter was pressed after S seconds, if FILE does not say."),
     ] = None,
 ) -> None:
     """Print a recorded output's events as JSON Lines.

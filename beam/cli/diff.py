@@ -29,7 +29,8 @@ def diff(
 ) -> int:
     """Print what changed in the agent's work tree since its last turn began.
 
-    Whoever made the change: the agent, you, or another agent in the same folder. Files that git ignores are left out.
+    It shows all changes, made by the agent, by you, or by another agent in the same folder. Files that git ignores are
+    left out.
     """
     found = _found(call, agent, turn, session=session)
     if as_json:

@@ -161,7 +161,7 @@ def typer_of(app: App) -> typer.Typer:
 def _finite(value: float | None) -> float | None:
     """Refuse `nan` and `inf`: a limit of them would limit nothing."""
     if value is not None and not math.isfinite(value):
-        raise typer.BadParameter(f"{value} is no number that counts")
+        raise typer.BadParameter(f"{value} is not a finite number")
     return value
 
 

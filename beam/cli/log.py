@@ -27,7 +27,7 @@ def log(
         ..., metavar="AGENT|ID", help="The agent whose journal is printed, or one message (its id, or the end of it)."
     ),
     as_json: bool = option(False, "--json", help="Print every event as JSON Lines."),
-    raw: bool = option(False, "--raw", help="Print the CLI's own output lines behind the events."),
+    raw: bool = option(False, "--raw", help="Print the CLI's own output lines after the events."),
     turn: int | None = option(None, "--turn", metavar="N", help="Only this turn."),
     after: int = option(0, "--after", metavar="SEQ", min=0, help="Only events after this seq."),
     last: int | None = option(
@@ -99,7 +99,7 @@ def log(
 
 
 def _conversation(call: Context, agent: str, lines: Iterator[Line], form: str, last: int | None) -> int:
-    """Print what an agent and others said, turn by turn: the last so many turns."""
+    """Print what an agent and others said, turn by turn: all turns, or only the `last` ones."""
     import msgspec
 
     from beam import events, transcripts

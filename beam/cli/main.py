@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-_GC_THRESHOLD = 100_000  # objects; at 700 the collector takes a tenth of a short command's time and finds nothing
+_GC_THRESHOLD = 100_000  # objects; with 700 collecting takes a tenth of a short command's time and finds nothing
 
 
 def run(argv: list[str]) -> int:

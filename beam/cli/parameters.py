@@ -87,7 +87,7 @@ class Parameter:
             return given[-1]
         found = number(given[-1])
         least, most = declared.settings.get("min"), declared.settings.get("max")
-        is_finite = found - found == 0  # nan and inf are above no limit
+        is_finite = found - found == 0  # nan and inf would pass every limit
         if not is_finite or (least is not None and found < least) or (most is not None and found > most):
             raise ValueError(self.name)
         return found

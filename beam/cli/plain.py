@@ -73,6 +73,6 @@ def _bound(verb: Verb, call: Context, words: list[str]) -> Callable[[], object] 
 
 
 def _take(call: Context, given: dict[str, list[str]]) -> None:
-    """Apply those of beam's own options that stand behind the command's name."""
+    """Apply those of beam's own options that stand after the command's name."""
     for name in given:
         setattr(call, name, True)

@@ -104,8 +104,8 @@ class Printer:
             self._trouble = error
 
     def _asked(self, event: Event) -> None:
-        """Ask the person here what the agent asks; else print how to answer it. What beam decides itself at once is not
-        asked."""
+        """Ask the person here what the agent asks; else print how to answer it. What beam itself decides immediately is
+        not asked."""
         if isinstance(event, events.PermissionAsked) and event.expires is None:
             return
         match event:

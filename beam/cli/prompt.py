@@ -23,9 +23,9 @@ _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that g
 def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
     """Return the prompt. `schema` is the path of --schema, which may be `-` as well.
 
-    Reads stdin if there is neither argument nor file, or where `-` is among them. Raises UsageError where two things
-    want stdin, or where it holds text that would be left out, except inside a turn: there stdin is usually the agent's
-    own prompt. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    Reads stdin if there is neither argument nor file, or if `-` is among them. Raises UsageError if two things want
+    stdin, or if stdin holds text that would be left out; not inside a turn, where stdin is usually the agent's own
+    prompt. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
     """
     wanted = [*words, *paths, schema].count("-")
     if wanted > 1:

@@ -34,7 +34,7 @@ def proxy(
     exact_at_least: int | None = option(
         None, "--exact-at-least", metavar="N", min=0, help="Exit with 1 if fewer calls were replayed exactly."
     ),
-    agent: str = option("", "--agent", metavar="ADAPTER", help="Whose requests come; default: any CLI's."),
+    agent: str = option("", "--agent", metavar="ADAPTER", help="The agent CLI that sends the requests; default: any."),
     place: list[str] = option(
         [], "--place", metavar="NAME=DIR", help="A folder that requests may name, such as cwd=/srv/project; repeatable."
     ),
@@ -51,8 +51,8 @@ def proxy(
 ) -> int:
     """Serve a proxy on loopback until ^C.
 
-    It prints its URL on the first line; point the CLI's base URL there. What happens to each model call is said on
-    stderr, and at the end what was exact, minor, major and unmatched.
+    It prints its URL on the first line; point the CLI's base URL there. stderr says what happens to each model call,
+    and at the end how many were exact, minor, major and unmatched.
     """
     places = {}
     for word in place:

@@ -16,7 +16,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ReportFile:
-    """One such file. Raises DiskError where it can't be written; nothing is written yet."""
+    """One such file. Raises DiskError if it can't be written; nothing is written yet."""
 
     def __init__(self, path: Path, named: str) -> None:
         self._path, self._named = path, named

@@ -21,7 +21,7 @@ _STYLES = ("text", "github", "gitlab")
 
 
 class Reporter:
-    """Prints a run as it goes on, and what it came to. `style` of None is what the environment says."""
+    """Prints the progress of a run, and its result. If `style` is None, the environment decides."""
 
     def __init__(self, call: Context, file: str, style: str | None, *, as_json: bool) -> None:
         self._call = call
@@ -53,7 +53,7 @@ class Reporter:
         return list(step_lines(step))
 
     def result(self, result: RunResult) -> None:
-        """Print what the run came to; for GitHub, also into the step's summary."""
+        """Print the result of the run; for GitHub, also into the step's summary."""
         if self._json:
             write_json(result)
         else:
@@ -75,7 +75,7 @@ class Reporter:
             _append(os.environ.get("GITHUB_STEP_SUMMARY"), github.refusal_summary(refusal))
 
     def on_stopped(self, result: object) -> None:
-        """Print what a run came to that a signal ended."""
+        """Print the result of a run that a signal ended."""
         if isinstance(result, RunResult):
             self.result(result)
 

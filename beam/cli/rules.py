@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = App("List, test, add and remove the rules of agents.")
 _AGENT = argument(..., metavar="AGENT")
 _ALLOW = option([], "--allow", metavar="RULE", help="A rule that allows.")
-_ASK = option([], "--ask", metavar="RULE", help="A rule that has a person asked.")
+_ASK = option([], "--ask", metavar="RULE", help="A rule to ask a person.")
 _DENY = option([], "--deny", metavar="RULE", help="A rule that denies.")
 _NOBODY = "nobody: no turn begins"
 
@@ -58,7 +58,7 @@ def test(
 ) -> None:
     """Show which rule decides about a call, who wrote the rule, and who enforces it. Nothing is run.
 
-    The rules given here are tried as if a message brought them along.
+    The rules given here count as if a message had them.
     """
     from msgspec import UNSET
 

@@ -32,13 +32,17 @@ def run(
     name: str | None = option(None, "--name", metavar="NAME", help="Run it under another name: AGENT@NAME."),
     dry_run: bool = option(False, "--dry-run", help="Check everything, print the plan and run nothing."),
     ci: bool = option(False, "--ci", help="Fail a turn with a denial or without an answer; as with CI=true."),
-    no_ci: bool = option(False, "--no-ci", help="Leave that to the file's checks, also with CI=true."),
+    no_ci: bool = option(False, "--no-ci", help="Leave this to the file's checks, even with CI=true."),
     fail_fast: bool = option(False, "--fail-fast", help="End the run at the first step that fails."),
-    budget: float | None = option(None, "--budget-usd", metavar="USD", min=0, help="Stop the run at this cost (7)."),
-    max_tokens: int | None = option(None, "--max-tokens", metavar="N", min=1, help="Stop the run at so many (7)."),
+    budget: float | None = option(
+        None, "--budget-usd", metavar="USD", min=0, help="Stop the run at this cost (exit code 7)."
+    ),
+    max_tokens: int | None = option(
+        None, "--max-tokens", metavar="N", min=1, help="Stop the run at this many tokens (exit code 7)."
+    ),
     repeat: int | None = option(None, "--repeat", metavar="N", min=1, help="Run it N times."),
     pass_rate: float | None = option(
-        None, "--pass-rate", metavar="R", min=0, max=1, help="How many of them must pass, 0 to 1; default 1."
+        None, "--pass-rate", metavar="R", min=0, max=1, help="The share of runs that must pass, 0 to 1; default 1."
     ),
     record: str | None = option(None, "--record", metavar="DIR", help="Write each turn into this folder."),
     replay: str | None = option(
@@ -61,7 +65,11 @@ def run(
     ),
     fill: bool = option(False, "--fill", help="With --replay-model: let the model answer what was not recorded."),
     exact_at_least: int | None = option(
-        None, "--exact-at-least", metavar="N", min=0, help="Fail if fewer model calls were replayed exactly (13)."
+        None,
+        "--exact-at-least",
+        metavar="N",
+        min=0,
+        help="Fail if fewer model calls were replayed exactly (exit code 13).",
     ),
     junit: str | None = option(None, "--junit", metavar="FILE", help="Write the result as JUnit XML."),
     style: str | None = option(

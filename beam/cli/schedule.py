@@ -1,6 +1,6 @@
-"""`beam send --at TIME` and `--every SPEC`: the line that has cron or systemd send the message later.
+"""`beam send --at TIME` and `--every SPEC`: the line with which cron or systemd sends the message later.
 
-Nothing is installed: the line is printed, and a person decides. Pure but for what it is given.
+Nothing is installed: the line is printed, and a person decides.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def search(
 ) -> None:
     """Find words in the journals: prompts, answers, thoughts, tool calls and their output.
 
-    Case and accents don't matter. Quotes inside TEXT ('"disk full"') mean side by side, a * at the end of a word its
-    beginning. The newest comes first.
+    Case and accents don't matter. Quotes inside TEXT ('"disk full"') find a phrase, a * at the end of a word finds
+    every word that begins so. The newest comes first.
     """
     import time
 

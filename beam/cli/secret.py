@@ -14,9 +14,9 @@ app = App("Keep API keys in the system's keyring, for `beam send --shield`.")
 
 @app.verb("set")
 def set_(call: Context, name: str = argument(..., metavar="NAME", help="What to call the key.")) -> None:
-    """Keep a key, read from stdin, under a name in the system's keyring.
+    """Store a key in the system's keyring, under a name.
 
-    It is asked for without an echo on a terminal. It is in no argument, variable or file.
+    The key is read from stdin, on a terminal without an echo, so it is in no argument, variable or file.
     """
     if is_terminal(sys.stdin):
         from getpass import getpass

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 app = App()
 
-_STUCK_S = 60.0  # who waits for longer when the watching begins is named,
-_TEAMS = 10  # in so many teams, the newest
+_STUCK_S = 60.0  # at the start, members that have waited for longer are listed,
+_TEAMS = 10  # of this many teams, the newest
 _EVER = "1970-01-01T00:00:00Z"
 
 
@@ -202,7 +202,7 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
     for pattern in patterns:
         if not any(fnmatchcase(tag, pattern) for tag in events.types()):
             groups = ", ".join(sorted({f"{tag.partition('.')[0]}.*" if "." in tag else tag for tag in events.types()}))
-            yield f"no event is like {pattern!r}; there are {groups} (docs/events.md)"
+            yield f"no event type matches {pattern!r}; there are {groups} (docs/events.md)"
 
 
 def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
@@ -265,7 +265,7 @@ def status(
             is_shown = is_terminal(sys.stdout)
             render.usage(used, activity=call.beam.activity(agent or []) if is_shown else {})
         if not as_json and used[-1].estimated_usd is not None:
-            call.note(f"~ is estimated from list prices of {used[-1].prices_as_of}; that agent's CLI names no cost")
+            call.note(f"~ is estimated from list prices of {used[-1].prices_as_of}; that agent's CLI reports no cost")
         return
     if every:
         _everything(call, as_json=as_json)

@@ -32,7 +32,7 @@ def send(
     model: str | None = option(None, "-m", "--model", metavar="NAME", help="The model for this turn."),
     access: str | None = option(None, "--access", metavar="WORD", help="read, edit, full or ask."),
     allow: list[str] = option([], "--allow", metavar="RULE", help="Let this through, as in 'Bash(git log *)'."),
-    ask: list[str] = option([], "--ask", metavar="RULE", help="Have a person asked about this."),
+    ask: list[str] = option([], "--ask", metavar="RULE", help="Ask a person about this."),
     deny: list[str] = option([], "--deny", metavar="RULE", help="Deny this, whatever else allows it."),
     schema: str | None = option(None, "--schema", metavar="FILE", help="A JSON Schema that the answer must follow."),
     via: str | None = option(
@@ -264,9 +264,9 @@ def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
     at, every = given["at"], given["every"]
     text, file = given["text"], given["file"]
     if at is not None and every is not None:
-        raise UsageError("--at and --every don't go together", "--at is for once, --every for again and again")
+        raise UsageError("--at and --every don't go together", "--at sends once, --every repeatedly")
     if given["steer"] or given["key_fd"] is not None:
-        raise UsageError("--steer and --key-fd are for now alone", "leave --at and --every out")
+        raise UsageError("--steer and --key-fd only work for a send that happens now", "leave --at and --every out")
     if text == ["-"] or not (text or file):
         raise UsageError("what is sent later can't be read from stdin", "give the text, or -f FILE")
     parameters = parameters_of(send) or ()
@@ -322,7 +322,7 @@ def _use_recording(call: Context, record: str | None, replay: str | None, mode: 
 
 
 def _check_alone(given: Mapping[str, object]) -> None:
-    """Raise UsageError for an option beside --steer that belongs to a message of its own."""
+    """Raise UsageError for an option that does not go with --steer, which sends no message of its own."""
     beside = {"call", "agent", "text", "file", "session", "steer"}
     for name, value in given.items():
         if name not in beside and value not in (None, False, [], ()):

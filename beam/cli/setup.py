@@ -93,7 +93,7 @@ def root(
         if as_json:
             write_json({"root": _text(home.root), "project": _text(home.project), "exists": home.exists()})
         else:
-            sys.stdout.buffer.write(os.fsencode(home.root) + b"\n")  # a shell gets the very name, whatever is in it
+            sys.stdout.buffer.write(os.fsencode(home.root) + b"\n")  # quoted, so that a shell gets exactly this name
         return
     from beam.cli.render.tables import columns
 

@@ -25,7 +25,7 @@ def check(names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait:
     if doubled is not None:
         raise UsageError(f"{doubled or 'an empty name'} is named twice", "name each agent once", subject=doubled)
     if "" in names:
-        raise UsageError("between two commas stands no agent", "like this: beam send A,B,C TEXT")
+        raise UsageError("there is no agent between two commas", "like this: beam send A,B,C TEXT")
     if as_events:
         raise UsageError("--events is for one agent", "beam watch shows all of them")
     if key_fd is not None:
@@ -37,7 +37,7 @@ def check(names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait:
 def send(
     call: Context, messages: Sequence[Message], *, judge: str | None, rubric: str | None, no_wait: bool, as_json: bool
 ) -> int:
-    """Send the messages, print what each comes to, and return the exit code: that of the first without success, else
+    """Send the messages, print the result of each, and return the exit code: that of the first without success, else
     that of the judge."""
     beam = call.beam
     for message in messages:
@@ -56,7 +56,7 @@ def send(
     came = [each for each in found if isinstance(each, Outcome)]
     answered = [each for each in came if each.reply and each.reply.strip() and each.status in outcomes.ANSWERS]
     if len(answered) < 2:
-        call.note(f"{judge} was not asked: there are no two answers to compare")
+        call.note(f"{judge} was not asked: there are fewer than two answers to compare")
         return code
     verdict = beam.compare(judge, messages[0].text, came, rubric=rubric, seen=side.printer.event)
     if as_json:

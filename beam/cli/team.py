@@ -95,7 +95,7 @@ def send(
     team: str = _TEAM,
     member: str = argument(..., metavar="MEMBER", help="Who gets it; team-lead is the lead."),
     text: list[str] = argument(..., metavar="TEXT...", help="The message; - reads it from stdin."),
-    sender: str | None = option(None, "--from", metavar="NAME", help="Who it is from (human)."),
+    sender: str | None = option(None, "--from", metavar="NAME", help="The sender's name; default: human."),
     claude_home: list[str] | None = _HOME,
     as_json: bool = _JSON,
 ) -> None:
@@ -117,16 +117,16 @@ def task(
     action: str = argument(..., metavar="ACTION", help="add, claim, start, done or block."),
     team: str = _TEAM,
     what: str = argument(..., metavar="WHAT", help="The task's id; for add its subject."),
-    description: str = option("", "--description", metavar="TEXT", help="What is to be done (add)."),
-    after: list[str] | None = option(None, "--after", metavar="ID", help="It waits for this task (add, block)."),
-    member: str | None = option(None, "--as", metavar="MEMBER", help="For this member, who is told (claim)."),
+    description: str = option("", "--description", metavar="TEXT", help="The task in detail (add)."),
+    after: list[str] | None = option(None, "--after", metavar="ID", help="The task that it waits for (add, block)."),
+    member: str | None = option(None, "--as", metavar="MEMBER", help="The new owner, a member who is told (claim)."),
     claude_home: list[str] | None = _HOME,
     as_json: bool = _JSON,
 ) -> None:
     """Add, claim, start, finish or block a task of a team, under Claude Code's own locks.
 
-    Of several who claim a task at once one gets it. A task that waits for others can't be claimed, and no two tasks
-    can wait for each other.
+    If several claim a task at the same time, one gets it. A task that waits for others can't be claimed, and no two
+    tasks can wait for each other.
     """
     if action not in ("add", "claim", "start", "done", "block"):
         raise UsageError(f"{action!r} is no action", "add, claim, start, done or block", subject=action)
@@ -158,11 +158,11 @@ def shutdown(
     call: Context,
     team: str = _TEAM,
     member: str | None = argument(None, metavar="[MEMBER]", help="Only this member."),
-    reason: str = option("", "--reason", metavar="TEXT", help="Why; the member reads it."),
+    reason: str = option("", "--reason", metavar="TEXT", help="A reason, which the member reads."),
     claude_home: list[str] | None = _HOME,
     as_json: bool = _JSON,
 ) -> None:
-    """Ask a member, or all but the lead, to end. Each answers for itself; nothing is killed."""
+    """Ask a member, or all members but the lead, to end. Each member decides for itself; nothing is killed."""
     posted = _actions(call, team, claude_home).shut_down(member or "", reason=reason)
     if as_json:
         _json(posted)
@@ -212,19 +212,19 @@ def join(
     call: Context,
     team: str = _TEAM,
     agent: str = argument(..., metavar="AGENT", help="An agent of this root."),
-    name: str | None = option(None, "--name", metavar="NAME", help="Its name in the team (the agent's)."),
+    name: str | None = option(None, "--name", metavar="NAME", help="Its name in the team; default: the agent's."),
     access: str = option(
         "read", "--access", metavar="A", help="What its turns may do: read, edit, full, or own: as its settings say."
     ),
-    take: bool = option(False, "--take", help="Take free tasks by itself."),
+    take: bool = option(False, "--take", help="Take free tasks without being asked."),
     lead: bool = option(False, "--lead", help="Lead the team, which beam made."),
-    idle: str | None = option(None, "--idle", metavar="D", help="Leave once nothing came for D."),
+    idle: str | None = option(None, "--idle", metavar="D", help="Leave after D without mail or tasks."),
     claude_home: list[str] | None = _HOME,
 ) -> None:
     """Make an agent a member of a team, until the lead asks it to end or you press ^C.
 
-    It reads its inbox, answers who wrote, does the tasks that it is given and reports them to the lead. Mail counts as
-    an agent's message: turns have the access read unless you say otherwise.
+    It reads its inbox, answers the senders, does its tasks and reports them to the lead. Mail counts as an agent's
+    message: turns have the access read unless you say otherwise.
     """
     from beam import Joining, Membership, durations
     from beam.cli import prompt

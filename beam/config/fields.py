@@ -24,7 +24,7 @@ from beam.model.screen_profile import Dialog, Profile
 from beam.model.settings import DURATIONS, ENVELOPES, AgentSettings
 
 Fields = Mapping[str, object]
-ENV = "env."  # before a variable's name, in the place of a key
+ENV = "env."  # comes before a variable's name, in place of a key
 
 
 _MAY_BE_ZERO = frozenset(

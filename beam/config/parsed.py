@@ -1,8 +1,8 @@
-"""What the settings files were last parsed to, remembered in the root: importing a YAML parser is a fifth of the CPU of
+"""A cache in the root of what the settings files were last parsed to: importing a YAML parser is a fifth of the CPU of
 a short command.
 
-What is remembered counts for exactly the same bytes, and is parsed anew whenever in doubt. Does not depend on what a
-setting means, or on whether the root is out of agents' reach: where it is not, nothing may be remembered.
+An entry is used only for exactly the same bytes; in doubt the file is parsed again. Does not depend on what a setting
+means, or on whether agents can write in the root: if they can, the caller must cache nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Delivers one message within this process, because its answer (a recording) exists only here."""
+"""Delivers one message in this process, because only this process has its recorded answer."""
 
 from __future__ import annotations
 

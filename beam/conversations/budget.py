@@ -58,7 +58,7 @@ class Meter:
         if self._limits.cost_usd is not None and turn.cost_usd is None:
             self._once(f"{turn.agent} cost", f"the cost of {turn.agent} is unknown, so the budget does not count it")
         if self._limits.tokens is not None and turn.tokens is None:
-            self._once(f"{turn.agent} tokens", f"{turn.agent} tells no tokens, so the budget does not count them")
+            self._once(f"{turn.agent} tokens", f"{turn.agent} reports no tokens, so the budget does not count them")
 
     def _once(self, key: str, text: str, tell: Callable[[str], None] | None = None) -> None:
         if key not in self._warned:

@@ -35,7 +35,7 @@ class Floor:
         self._chat = chat
         self._opening = opening
         self.lines: list[Line] = []
-        self._told: dict[str, int] = {}  # how many lines each has been told
+        self._told: dict[str, int] = {}  # how many lines each agent has received
 
     def first(self) -> str:
         """Return who speaks first, if there is no moderator."""
@@ -52,7 +52,7 @@ class Floor:
         self.lines.append(Line(name, text, is_of_person=True))
 
     def after(self, agent: str, text: str) -> str | None:
-        """Return who speaks after this; None where nobody was addressed."""
+        """Return who speaks after this; None if nobody was addressed."""
         agents = self._chat.agents
         if self._chat.order != "address":
             return agents[(agents.index(agent) + 1) % len(agents)]

@@ -1,10 +1,10 @@
-"""Runs the checks of a step that take more than a look: a judge's turn, a command, and whether several hold at once."""
+"""Runs the checks of a step, including those that need a turn of a judge or a command."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from beam.conversations.commands import Ran, run_command
+from beam.conversations.commands import CommandEnd, run_command
 from beam.conversations.expect import Changes, Subject, check, value_text
 from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import Score
@@ -29,16 +29,16 @@ class Checking:
         self._folder = folder
         self._environ = environ | {f"BEAM_VAR_{name}": value for name, value in scenario.variables.items()}
 
-    async def run(self, command: Command, timeout: float) -> Ran:
+    async def run(self, command: Command, timeout: float) -> CommandEnd:
         """Run a command of the scenario."""
         return await run_command(command, self._folder, self._environ, timeout)
 
     async def check(
         self, step: str, asked: Check, subject: Subject, judged: list[TurnFacts], *, is_over: bool
     ) -> CheckResult:
-        """Return whether what is asked is so of the subject. A judge's turn is added to `judged`.
+        """Return the result of one check of the subject. A judge's turn is added to `judged`.
 
-        Of a step that failed already (`is_over`) nothing is judged.
+        In a step that has failed already (`is_over`), no judge is asked.
         """
         line = self._scenario.source.lines.get(asked.at)
         if isinstance(asked.value, Judging):
@@ -62,7 +62,7 @@ class Checking:
         return check(asked, subject, line)
 
     async def holds(self, step: str, checks: tuple[Check, ...], facts: list[TurnFacts], *, is_replayed: bool) -> bool:
-        """Return whether all these are so now, which ends a chat."""
+        """Return whether all these checks pass now, which ends a chat."""
         needs_git = any(each.kind in OF_GIT for each in checks) and self._files.before and not is_replayed
         changes = await self._files.changes(self._files.before) if needs_git else Changes()
         subject = Subject(

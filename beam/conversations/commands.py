@@ -25,7 +25,7 @@ _GRACE_S = 2.0
 _LONGEST_PAUSE_S = 0.05
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class CommandEnd(Struct, frozen=True, kw_only=True):
     """How a command ended. `output` is the end of what it wrote to stdout and stderr, without secrets."""
 
     exit_code: int
@@ -33,7 +33,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], timeout: float) -> Ran:
+async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], timeout: float) -> CommandEnd:
     """Run the command in that folder; after `timeout` seconds it is ended."""
     words = command_words(command)
     mark = f"BEAM_RUN_{secrets.token_hex(8)}"
@@ -49,7 +49,7 @@ async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], t
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return Ran(exit_code=NOT_FOUND, output="", why=f"can't run {words[0][:100]}: {reason}")
+        return CommandEnd(exit_code=NOT_FOUND, output="", why=f"can't run {words[0][:100]}: {reason}")
     why, kept = "", bytearray()
     reading = asyncio.ensure_future(_tail(child, kept))
     try:
@@ -70,7 +70,7 @@ async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], t
     if code and not why:
         why = f"ended with exit code {code}"
     output = redact(bytes(kept).decode("utf-8", "replace"))[0][-MOST_OUTPUT:]
-    return Ran(exit_code=code, output=output, why=why)
+    return CommandEnd(exit_code=code, output=output, why=why)
 
 
 async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:

@@ -96,7 +96,7 @@ def verdict_in(turn: TurnFacts, answers: Sequence[Answer]) -> Comparison:
 
 
 def _named(reason: str, answers: Sequence[Answer]) -> str:
-    """Return the reason with the agents' names behind the numbers that the judge knows them by."""
+    """Return the reason with each agent's name after the number by which the judge knows it."""
 
     def name(match: re.Match[str]) -> str:
         number = int(match[2])

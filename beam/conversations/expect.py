@@ -39,7 +39,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     """The subject of a check: the turns of a step, its answer, the end of its command, and the files.
 
     `look` returns a file's text, None if there is none; `changed` what became of the files. `is_replayed`: no tool ran,
-    so the files are not what they would be.
+    so the files lack the tools' changes.
     """
 
     turns: Sequence[TurnFacts] = ()
@@ -65,7 +65,7 @@ def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
         why = "the turns are replayed: no tool was run again, so the files say nothing"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
     if subject.is_replayed and asked.kind == "files_changed" and not any(turn.files for turn in subject.turns):
-        why = "the turns are replayed: no tool was run again, and the agent told of no change"
+        why = "the turns are replayed: no tool was run again, and the agent reported no change"
         return CheckResult(name=name, kind=asked.kind, line=line, verdict=Verdict.SKIPPED, detail=why)
     try:
         with at_most(_MOST_CHECK_S):
@@ -127,7 +127,7 @@ def _not_regex(value: Any, subject: Subject) -> Found:
 
 def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
     """Return the JSON value of an answer: what the schema gave, else the answer itself, a fenced block or the first
-    object in it. Raises ValueError where there is none.
+    object in it. Raises ValueError if there is none.
     """
     outcome = turns[-1].outcome if turns else None
     if outcome is not None and isinstance(outcome.structured, msgspec.Raw):
@@ -172,7 +172,7 @@ def _exit_code(value: Any, subject: Subject) -> Found:
 def _cost(value: Any, subject: Subject) -> Found:
     known = [turn.cost_usd for turn in subject.turns]
     if any(cost is None for cost in known):
-        return False, "nobody knows what it cost: the agent's CLI tells no cost, and its model has no known price"
+        return False, "nobody knows what it cost: the agent's CLI reports no cost, and its model has no known price"
     used = sum(cost or 0.0 for cost in known)
     return used <= value, f"it cost ${used:.4f}"
 
@@ -180,7 +180,7 @@ def _cost(value: Any, subject: Subject) -> Found:
 def _tokens(value: Any, subject: Subject) -> Found:
     known = [turn.tokens for turn in subject.turns]
     if any(tokens is None for tokens in known):
-        return False, "nobody knows how many it used: the agent's CLI tells none"
+        return False, "nobody knows how many it used: the agent's CLI reports none"
     used = sum(tokens or 0 for tokens in known)
     return used <= value, f"it used {used}"
 

@@ -103,7 +103,7 @@ class TurnFacts:
 
     @property
     def tokens(self) -> int | None:
-        """Return the tokens in and out, those from a cache included; None if the CLI tells none."""
+        """Return the tokens in and out, those from a cache included; None if the CLI reports none."""
         if self.outcome is not None:
             return _tokens_of(self.outcome.usage)
         called = _sum_of([_tokens_of(each.usage or Usage()) for each in self._called])
@@ -139,7 +139,7 @@ def _decoded(raw: msgspec.Raw) -> object:
 
 
 def _word(adapter: str, name: str, given: object) -> str:
-    """Return what rules call a tool of that CLI; "" where they have no word for it."""
+    """Return the name that rules have for a tool of that CLI; "" if they have none."""
     if not adapter:
         return ""
     with contextlib.suppress(BeamError, ValueError, TypeError, AttributeError, KeyError):

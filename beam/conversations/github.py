@@ -96,7 +96,7 @@ def _annotation(kind: str, title: str, text: str, file: str, line: int | None, c
 
 
 def summary(result: RunResult) -> str:
-    """Return the run as Markdown: what it came to, then its steps, its agents and its checks as tables."""
+    """Return the run as Markdown: its result, then its steps, its agents and its checks as tables."""
     spent = result.spent
     head = f"## {_SIGNS[result.verdict]} {_cell(result.name)}: {result.verdict}"
     figures = [

@@ -66,12 +66,13 @@ class StopAll(Stop):
 
 
 class HeldAgents:
-    """The agents of one run, by their own names; each speaks in the session AGENT@NAME. The process of those that are
-    `returning` is kept for their next turn, over their own protocol, if that tells as much as the headless mode."""
+    """The agents of one run, by their own names; each speaks in the session AGENT@NAME. The agents in `multi_turn` take
+    several turns: their process is kept for the next turn, over their own protocol, if that reports as much as the
+    headless mode."""
 
-    def __init__(self, context: RootContext, name: str = "", *, returning: frozenset[str] = frozenset()) -> None:
+    def __init__(self, context: RootContext, name: str = "", *, multi_turn: frozenset[str] = frozenset()) -> None:
         self.context = context
-        self._returning = returning
+        self._multi_turn = multi_turn
         self._name = name
         self._held: dict[AgentPaths, HeldAgent] = {}
         self._opening = asyncio.Lock()
@@ -152,12 +153,12 @@ class HeldAgents:
             return
         if self._wake is None:
             self._wake = Wake()
-            self._wake.on_change = self._knock
+            self._wake.on_change = self._wake_turn
         self._wake.watch(lease.log.paths.control / "new")
 
-    def _knock(self) -> None:
+    def _wake_turn(self) -> None:
         for each in self._held.values():
-            each.lease.knock()
+            each.lease.wake_turn()
 
     async def _lease(self, paths: AgentPaths) -> AgentLease:
         context = self.context
@@ -253,13 +254,13 @@ class HeldAgents:
                 return True
         except BeamError:
             return False
-        is_returning = via in BY_AUTO and base_of(agent) in self._returning
+        is_returning = via in BY_AUTO and base_of(agent) in self._multi_turn
         return is_returning and tells_as_much(adapter)
 
 
 def tells_as_much(adapter: Adapter) -> bool:
-    """Return whether the adapter's protocol tells all that checks and limits of a run are about and that its headless
-    mode tells."""
+    """Return whether the adapter's protocol reports everything that a run's checks and limits need and that its
+    headless mode reports."""
     faces = adapter.card.faces
     protocol, headless = faces.get("dialogue"), faces.get("exec")
     if protocol is None or headless is None:

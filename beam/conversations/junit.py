@@ -1,4 +1,4 @@
-"""A run as JUnit XML: one case for each step, one for each check, or one that it could not run.
+"""A run as JUnit XML: one case for each step and each check, or one case that says why it could not run.
 
 Values in, bytes out.
 """

@@ -46,7 +46,7 @@ class LiveChat:
         self._order = "moderator" if moderator is not None else order
         self._speaker: str | None = None if moderator is not None else self.agents[0]
         self._facts: list[TurnFacts] = []
-        self._given: str | None = None  # who was given the floor while a turn ran
+        self._given: str | None = None  # the agent that was chosen to speak next while a turn ran
         self._now: tuple[NextTurn, TurnFacts] | None = None
         self._began: set[str] = set()
         self._spent = ""  # which budget is used up
@@ -81,8 +81,8 @@ class LiveChat:
     def on_ended(self, outcome: Outcome, seconds: float) -> None:
         """Take the outcome of the turn that ran, `seconds` after the conversation began.
 
-        A turn that was cancelled counts with what it used, and the same agent speaks again. A budget that is used up
-        ends the conversation with exit code 7, unless what was to be said was said.
+        A turn that was cancelled counts with what it used, and the same agent speaks again. A used up budget ends the
+        conversation with exit code 7, unless the turn said the phrase that ends it.
         """
         assert self._now is not None
         (turn, facts), self._now = self._now, None

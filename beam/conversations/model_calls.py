@@ -1,7 +1,7 @@
-"""Where the model calls of a run's turns are recorded or replayed, and what was counted of all of them together.
+"""The folders in which the model calls of a run's turns are recorded or replayed, and the counts of all of them.
 
 Each turn has a folder of its own, `STEP/AGENT-N`: turns that run at the same time write none together, and a step finds
-its calls again wherever it stands in the file. Looks which folders are there, and changes none.
+its calls again wherever it stands in the file. Checks which folders exist, and changes none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RunModelCalls(Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> Path | None:
-        """Return the folder that is written or read; None where there is none."""
+        """Return the folder that is written or read; None if there is none."""
         return self.record or self.replay
 
 
@@ -64,7 +64,7 @@ class ModelFolders:
 
 
 def check_replay(asked: RunModelCalls) -> None:
-    """Raise NotFoundError where nothing was recorded in the folder to replay."""
+    """Raise NotFoundError if nothing was recorded in the folder to replay."""
     if asked.replay is not None and not asked.fill and not asked.replay.is_dir():
         raise NotFoundError(
             f"{asked.replay} has no recorded model calls",

@@ -37,8 +37,8 @@ _NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
 
 
 async def play(scenario: Scenario, context: RootContext, options: RunOptions, watch: Watch) -> RunResult:
-    """Run the scenario and return what it came to. Each step goes to `watch` when it begins and when it is over, those
-    at the same time in the order of the file.
+    """Run the scenario and return its result. Each step goes to `watch` when it begins and when it is over; parallel
+    steps do so in the order of the file.
 
     Raises SignalledError after a signal, once all turns are over; its outcome is the result so far.
     """
@@ -185,7 +185,7 @@ class _Run:
             changes = FolderChanges(context.home.project, context.environ, store=context.home.root)
         folder = changes.folder
         context = _with_scenario_settings(context, self.scenario, folder if tree is not None else None)
-        self.agents = HeldAgents(context, self.scenario.name, returning=self.scenario.returning())
+        self.agents = HeldAgents(context, self.scenario.name, multi_turn=self.scenario.multi_turn())
         folders = (self.options.record, self.options.replay, self.options.model_calls.folder)
         own = [path for path in folders if path is not None]
         changes.leave_out(own)

@@ -77,7 +77,7 @@ def parse(data: bytes, path: Path, variables: Mapping[str, str], *, name: str) -
 
 
 def _check_version(value: object, source: Source) -> None:
-    """Refuse a file of another version before anything else in it is called wrong."""
+    """Refuse a file of another version before any other error in it is reported."""
     if not isinstance(value, dict):
         raise source.error((), "this is no scenario", f"begin with `beam: {VERSION}`, then `steps:`")
     if "beam" not in value:

@@ -31,7 +31,7 @@ _MOST_TURNS = 100_000
 _SHOWN = 40
 
 
-class _Kept(Struct):
+class _Recorded(Struct):
     """One recorded turn, and whether it has answered already."""
 
     number: int
@@ -47,7 +47,7 @@ def file_of(folder: Path, agent: str) -> Path:
 
 class Recorder:
     """Writes the turns that it is shown into a folder. The agents' files begin afresh with their first turn, unless it
-    `adds` to what is there. Raises DiskError where the folder can't be made or written.
+    `adds` to what is there. Raises DiskError if the folder can't be made or written.
 
     A turn that can't be written goes on: `check` raises what was wrong once the turn is over.
     """
@@ -128,7 +128,7 @@ class Recorder:
 
 
 def _check_folder(folder: Path) -> Path:
-    """Return the folder, or the nearest one above that is there. Nothing is made. Raises DiskError where a folder of
+    """Return the folder, or the nearest one above that is there. Nothing is made. Raises DiskError if a folder of
     this path can't be made or written."""
     nearest = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
     if not nearest.is_dir():
@@ -139,13 +139,13 @@ def _check_folder(folder: Path) -> Path:
 
 
 class Replay:
-    """Recorded turns of a folder, which answer in the place of agents. `counts` says how well they fit."""
+    """Recorded turns of a folder, which answer in place of agents. `counts` says how well they fit."""
 
     def __init__(self, folder: Path, mode: ReplayMode) -> None:
         self.folder = folder
         self.mode = mode
         self.counts = ReplayCounts()
-        self._turns: dict[str, list[_Kept]] = {}
+        self._turns: dict[str, list[_Recorded]] = {}
         if not folder.is_dir():
             raise NotFoundError(f"there is no recording {folder}", "make one: --record DIR", subject=str(folder))
 
@@ -168,7 +168,7 @@ class Replay:
         self._count("unmatched")
         raise NotFoundError(_miss(agent, prompt, turns, self.folder), _HINT, subject=agent, kind="no_recording")
 
-    def _use(self, kept: _Kept, fit: str) -> RecordedTurn:
+    def _use(self, kept: _Recorded, fit: str) -> RecordedTurn:
         kept.is_used = True
         self._count(fit)
         return msgspec.structs.replace(kept.turn, fit=fit)
@@ -176,7 +176,7 @@ class Replay:
     def _count(self, name: str) -> None:
         self.counts = msgspec.structs.replace(self.counts, **{name: getattr(self.counts, name) + 1})
 
-    def _turns_of(self, agent: str) -> list[_Kept]:
+    def _turns_of(self, agent: str) -> list[_Recorded]:
         if agent not in self._turns:
             self._turns[agent] = _read(file_of(self.folder, agent), agent)
         return self._turns[agent]
@@ -185,7 +185,7 @@ class Replay:
 _HINT = "record it again (--record), or let it fit less well: --replay-mode lenient or fill"
 
 
-def _miss(agent: str, prompt: str, turns: list[_Kept], folder: Path) -> str:
+def _miss(agent: str, prompt: str, turns: list[_Recorded], folder: Path) -> str:
     """Return what a prompt that was not recorded differs in from the nearest one that was."""
     left = [kept for kept in turns if not kept.is_used]
     if not left:
@@ -211,7 +211,7 @@ def _common(one: str, other: str) -> int:
     return count
 
 
-def _read(path: Path, agent: str) -> list[_Kept]:
+def _read(path: Path, agent: str) -> list[_Recorded]:
     """Return the turns in a file of journal lines; those that did not end are left out. Raises ConfigError."""
     try:
         data = files.read(path, _LARGEST)
@@ -219,7 +219,7 @@ def _read(path: Path, agent: str) -> list[_Kept]:
         return []
     except DiskError as error:
         raise ConfigError(error.message, "a recording is a folder of JSON Lines", subject=str(path)) from error
-    found: list[_Kept] = []
+    found: list[_Recorded] = []
     prompts: dict[str, str] = {}
     turn: list[Event] = []
     for number, line in enumerate(data.splitlines(), 1):
@@ -236,7 +236,7 @@ def _read(path: Path, agent: str) -> list[_Kept]:
             if prompt is not None and len(found) < _MOST_TURNS:
                 where = f"turn {len(found) + 1} of {agent} in {path.parent.name}"
                 found.append(
-                    _Kept(len(found) + 1, prompt, RecordedTurn(events=tuple(turn), finished=event, where=where))
+                    _Recorded(len(found) + 1, prompt, RecordedTurn(events=tuple(turn), finished=event, where=where))
                 )
         else:
             turn.append(event)

@@ -1,4 +1,4 @@
-"""What a run came to: typed values for Python, `--json`, JUnit and CI systems. Does not depend on how it was run."""
+"""The result of a run: typed values for Python, `--json`, JUnit and CI systems. Does not depend on how it was run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class RunResult(Struct, frozen=True, kw_only=True):
-    """What a run came to: `Beam().run(...)`, and `beam run --json`. `exit_code` is that of `beam run`.
+    """The result of a run: `Beam().run(...)`, and `beam run --json`. `exit_code` is that of `beam run`.
 
     `file` is the scenario's path as it was given. `passes` of `repeats` runs passed. `replay` is null without
     --replay; tools are not run again then, and `note` says so. `model_calls` counts the model calls of all turns, null

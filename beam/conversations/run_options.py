@@ -1,4 +1,4 @@
-"""What a run of a scenario is asked for, and what it tells while it goes on."""
+"""The options of a run of a scenario, and the progress that it reports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from beam.conversations.scenario import Spending
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """How a scenario is run. `ci`: what CI demands of each turn counts. `limits` are over those of the file; `repeat`
-    and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recorded turns, `model_calls`
-    says what happens with the calls of their models.
+    """How a scenario is run. `ci`: what CI demands of each turn is checked. `limits` are over those of the file;
+    `repeat` and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recorded turns,
+    `model_calls` says what happens with the calls of their models.
     """
 
     ci: bool = False

@@ -141,7 +141,7 @@ def _committed(repository: Repository) -> calls.Calls[None]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a short file of git's; "" where it is no plain file."""
+    """Return the text of a short file of git's; "" if it is no plain file."""
     try:
         return files.read(path, _LARGEST_LINK).decode(errors="surrogateescape").strip()
     except (OSError, BeamError):

@@ -177,7 +177,7 @@ class Many(Struct, frozen=True):
     """One such value, or a list of them; read as a tuple."""
 
     each: Shape
-    alone: bool = True  # whether one may stand without a list
+    alone: bool = True  # whether a single value may be written without a list
     most: int = 10_000
 
     def read(self, value: object, at: At, source: Source) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""The files of a run while its steps work on them: what changed, recorded, and made so again in a replay."""
+"""The files of a run: records what its steps change, and applies the recorded changes in a replay."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_FILE = 1 << 20
 class StepFiles:
     """The files in the folder where the agents work.
 
-    `restores`: what became of them is recorded, and made so again in a replay. `before` is the snapshot from when the
-    run began; "" outside of a git repository.
+    `restores`: their changes are recorded, and applied again in a replay. `before` is the snapshot from when the run
+    began; "" outside of a git repository.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class StepFiles:
         self._leads = {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
 
     async def begin(self) -> None:
-        """Take note of the files as they are before the first step."""
+        """Take a snapshot of the files before the first step."""
         if await asyncio.to_thread(self._changes.is_there):
             self.before = await asyncio.to_thread(self._changes.snapshot)
 
     @property
     def is_kept(self) -> bool:
-        """Return whether what becomes of the files is recorded, or made so again."""
+        """Return whether changes of the files are recorded, or applied again."""
         return self.restores and (self._recorder or self._replay) is not None
 
     async def snapshot(self) -> str:
@@ -74,7 +74,7 @@ class StepFiles:
         return await self.snapshot() if self.is_kept else ""
 
     async def keep(self, step: str, before: str) -> None:
-        """Record what became of the files since that snapshot, or in a replay make it so again."""
+        """Record how the files changed since that snapshot; in a replay apply the recorded changes."""
         if not self.restores or not before:
             return
         if self._replay is not None and not self._replay.needs_agents:

@@ -1,4 +1,4 @@
-"""What a step came to: the results of its turns, and whether one of them is a failure. Pure."""
+"""The result of a step: the results of its turns, and whether one of them is a failure. Pure."""
 
 from __future__ import annotations
 

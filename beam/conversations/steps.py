@@ -42,8 +42,8 @@ class _SkipError(Exception):
 
 
 class StepRunner:
-    """Runs the steps of one repeat. `folder` is where the agents work. `restores`: what became of the files is
-    recorded, and made so again in a replay.
+    """Runs the steps of one repeat. `folder` is where the agents work. `restores`: changes of the files are recorded,
+    and applied again in a replay.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class StepRunner:
     ) -> None:
         self.scenario = scenario
         self.files = StepFiles(scenario, folder, changes, recorder=recorder, replay=replay, restores=restores)
-        self.is_parallel = False  # steps run at the same time: nobody knows whose change a change is
+        self.is_parallel = False  # steps run at the same time: nobody knows which of them made a change
         self._agents = agents
         self._speaking = Speaking(scenario, agents, meter, recorder=recorder, models=models)
         environ = dict(agents.context.environ)
@@ -84,7 +84,7 @@ class StepRunner:
         return self._replay is not None and not self._replay.needs_agents
 
     async def run(self, step: Step) -> StepResult:
-        """Run a step and return what it came to."""
+        """Run a step and return its result."""
         began = self._clock.monotonic()
         if self._why_skipped:
             return self._skipped(step, self._why_skipped)
@@ -160,7 +160,7 @@ class StepRunner:
             if until.phrase is not None and until.phrase in turn.reply:
                 why = f"{speaker} said {value_text(until.phrase)!r}"
             elif until.check and await self._holds(step, turn):
-                why = f"what was to be checked is so: {until.check[0].kind}"
+                why = f"the check of `until` passed: {until.check[0].kind}"
             else:
                 why = chats.limit_reached(until, facts, step.moderator, self._clock.monotonic() - began)
                 speaker = floor.after(speaker, turn.reply)
@@ -289,7 +289,7 @@ class StepRunner:
         return await self.files.changes(before)
 
     def _is_replayed(self) -> bool:
-        """Return whether the files are not what they would be, because no tool ran."""
+        """Return whether the files lack the tools' changes, because no tool ran."""
         if self._replay is None or self.files.restores:
             return False
         return any(turn.replayed for turns in self._turns.values() for turn in turns)

@@ -1,6 +1,8 @@
-"""What of a scenario counts only once a person trusts the file: commands, programs, more rights, files from elsewhere.
+"""The parts of a scenario that take effect only after a person trusts the file: commands, programs, rights, files from
+elsewhere.
 
-Who clones a folder did not write its scenarios. Trust is of the file's content, and of the programs that it names.
+A person who clones a folder did not write its scenarios. Trust covers the content of the file, and the programs that it
+names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What one session of an agent CLI contains so far, from the CLI's own files: for an agent that adopts the session.
 
-It is only read, as far as the limits here go; of a long session the last part. Files are looked at that are plain, this
-user's and below the CLI's own folder.
+It is only read, as far as the limits here go; of a long session the last part. Only plain files of this user below the
+CLI's own folder are read.
 """
 
 from __future__ import annotations
@@ -130,5 +130,5 @@ def _shortened(event: Event) -> tuple[Event, int]:
 
 
 def cut(text: str, most: int) -> str:
-    """Return the text, cut to so many characters; how many are missing stands at its end."""
+    """Return the text, cut to that many characters; its end says how many are missing."""
     return text if len(text) <= most else f"{text[:most]}… [{len(text) - most} more characters]"

@@ -1,6 +1,6 @@
 """The running processes of agent CLIs, and their sessions.
 
-Whether a session is alive depends on its process, never on the age of its file.
+A session is alive while its process is, whatever the age of its file.
 """
 
 from __future__ import annotations

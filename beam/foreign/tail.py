@@ -20,7 +20,7 @@ from beam.model.events import Event, Notice
 PIECE = 1 << 20
 LONGEST = 8 << 20  # bytes of a line
 LARGEST = 32 << 20  # bytes of a document
-HEAD = 64 * 1024  # of a file that is followed from its end: who it is stands there
+HEAD = 64 * 1024  # bytes at the beginning of a file that is followed from its end: they name the session
 BACK = 64 << 20  # how far back a file is read
 _SMALL = 64 * 1024
 

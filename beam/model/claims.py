@@ -1,7 +1,7 @@
-"""What an agent claims to have used: a figure that no turn can have is not taken.
+"""Drops figures that an agent claims to have used and that no turn can have.
 
-A CLI's word on cost and tokens goes into sums, budgets and tables, and any agent may write any number. Does not depend
-on any CLI.
+The cost and the tokens that a CLI reports go into sums, budgets and tables, and an agent may write any number. Does not
+depend on any CLI.
 """
 
 from __future__ import annotations

@@ -512,7 +512,7 @@ class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
 
 
 class ContextUsed(_Native, frozen=True, kw_only=True, tag="context"):
-    """How full the agent's context is: `used` tokens of `size`; null if its CLI does not tell."""
+    """How full the agent's context is: `used` tokens of `size`; null if its CLI does not report it."""
 
     used: int | None = None
     size: int | None = None
@@ -574,8 +574,8 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
 
 
 class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
-    """The agent waits for a decision. `expires`: when it is denied if nobody decides; None: beam decides at once, or,
-    of a session that beam did not start, its own person decides.
+    """The agent waits for a decision. `expires`: when it is denied if nobody decides; None: beam decides immediately,
+    or, of a session that beam did not start, its own person decides.
     """
 
     ask_id: str

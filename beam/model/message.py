@@ -40,7 +40,7 @@ class Payload(Struct, frozen=True, kw_only=True):
 
 
 class SessionContext(Struct, frozen=True, kw_only=True):
-    """Where in the sender's own conversation the message was written; both fields are None for people."""
+    """The place in the sender's own conversation where it wrote the message; both fields are None for people."""
 
     session_id: str | None = None
     turn_number: int | None = None

@@ -1,4 +1,4 @@
-"""What a person is told of, outside of any terminal: the notification, and the targets that it may go to."""
+"""What a person is notified of, outside of any terminal: the notification, and the targets that it may go to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Form = Literal["json", "text", "slack"]
 
 
 class FromPlace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value that stands in no configuration: that of a variable, or the content of a file."""
+    """A reference to a value that must not be in a configuration: the value of a variable, or the content of a file."""
 
     env: str | None = None
     file: str | None = None
@@ -42,7 +42,7 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def key(self) -> str:
-        """Return a short name of exactly this target, which its file in the spool begins with."""
+        """Return a short name of exactly this target. The names of its files in the spool begin with it."""
         return sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
     def wants(self, notification: Notification) -> bool:

@@ -176,7 +176,7 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelCallCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn's proxy counted of its model calls. `live` went to the model; `exact`, `minor` and `major` were
-    answered from a recording, and `unmatched` fit none; `filled` went to the model for want of a recording.
+    answered from a recording, and `unmatched` fit none; `filled` went to the model because no recording fit.
     `recording` is the directory."""
 
     calls: int = 0
@@ -203,7 +203,7 @@ Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a turn begins and ends in its session: the CLI's own ids of the message that began it, and of its last one.
-    The session can be cut after the one that `ends` a turn. Null where the CLI does not tell.
+    The session can be cut after the one that `ends` a turn. Null if the CLI does not report it.
     """
 
     begins: str | None = None
@@ -245,16 +245,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never an
     error's text: that is `reason`. `via` is the mode of the turn, and `why` the reason for it, null if it was named or
     is the only one. `exit_code` is beam's own. `redacted` counts secrets that were removed from it. `usage` and
-    `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI does not tell.
+    `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI does not report it.
     `api_s` is how long the turn's model calls took together, `lines_added` and `lines_removed` what it changed in
-    files; each is null if the agent's CLI does not tell. `structured` is the JSON value that a schema asked for.
+    files; each is null if the agent's CLI does not report it. `structured` is the JSON value that a schema asked for.
     `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to the terminal
     (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if nothing did.
     `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what the answer leaves
     undone. `login_url` is the link by which a person can log in, of a turn of class `auth` whose CLI named one.
     `images` are the files of the images that the agent sent, absent if there are none. `point` is where the turn lies
-    in its session, by the CLI's own ids. `model_calls` is there where a proxy stood between agent and
-    model. Times: seconds.
+    in its session, by the CLI's own ids. `model_calls` is there where a proxy stood between agent and model. Times:
+    seconds.
     """
 
     v: int = 1

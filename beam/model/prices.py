@@ -14,7 +14,7 @@ from beam.model.outcome import Usage
 
 AS_OF = "2026-11-21"
 _MILLION = 1_000_000
-_VARIANT = re.compile(r"(-\d{8}|-\d{4}-\d\d-\d\d)?(\[\w+\])?\Z")  # a date, and what Claude Code writes behind a name
+_VARIANT = re.compile(r"(-\d{8}|-\d{4}-\d\d-\d\d)?(\[\w+\])?\Z")  # a date, and what Claude Code appends to a name
 
 
 class Price(Struct, frozen=True):
@@ -33,7 +33,7 @@ _GPT_5 = Price(1.25, 10.0, 0.125, 1.25)
 _GPT_5_2 = Price(1.75, 14.0, 0.175, 1.75)
 _GEMINI_FLASH = Price(0.75, 3.75, 0.075, 0.75)
 _GEMINI_PRO = Price(2.0, 12.0, 0.2, 2.0)
-_TABLE = {  # where writing to the cache has no price of its own, what is written costs what fresh input costs
+_TABLE = {  # if writing to the cache has no price of its own, it costs as much as fresh input
     "claude-opus-5-5": Price(4.0, 20.0, 0.2, 5.0),
     "claude-opus-5": _OPUS,
     "claude-opus-4-8": _OPUS,

@@ -76,7 +76,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
     `special`: a text that begins so would be a command to the agent and no message (a blank in front makes it one);
     `never`: one that would be a command all the same, and can't be sent as a message. `pieced_rows`: a message
-    that takes up to so many rows is pasted piece by piece, because the agent tells its model of a long paste that
+    that takes up to that many rows is pasted piece by piece, because the agent tells its model of a long paste that
     others may have written it. The composer must show so many.
     `quit` are keys, each typed separately. `start_seconds` until it must be ready; after `stall_seconds` without any
     change what it waits for is unknown.

@@ -25,7 +25,7 @@ QUEUED, CLAIMED, STARTED, SENT, FINISHED, CLOSED, DEAD = (
 )
 
 REMOVED = "removed"  # the code of the notice before all messages of an agent that is removed are given up
-SHORTAGE = "shortage"  # why a message went back: the system had no room to start its agent
+SHORTAGE = "shortage"  # why a message was requeued: the system had no room to start its agent
 
 
 class MessageRecord(Struct, kw_only=True, gc=False):
@@ -305,7 +305,7 @@ def _requeued(state: State, event: events.MessageRequeued) -> None:
 
 def _dead(state: State, event: events.MessageDead) -> None:
     if event.reason == "id_reused":
-        return  # that file is another message, which only bears this one's id
+        return  # that file is another message with the same id
     known = _known(state, event)
     if known is None:
         return

@@ -60,7 +60,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
 
 
 class Transcript(Struct, frozen=True, kw_only=True):
-    """What an agent's journal tells, as turns."""
+    """The content of an agent's journal, as turns."""
 
     v: int = VERSION
     agent: str

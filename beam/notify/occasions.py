@@ -13,7 +13,7 @@ _DONE = frozenset({Status.COMPLETED})
 
 
 def of_ask(asked: events.PermissionAsked, project: str) -> Notification | None:
-    """Return the notification of an ask that waits for a person; None for one that beam decides at once."""
+    """Return the notification of an ask that waits for a person; None for one that beam decides immediately."""
     if asked.expires is None:
         return None
     about = _line(asked.description)
@@ -55,7 +55,7 @@ def of_turn(finished: events.TurnFinished, message_id: str, project: str) -> Not
 
 
 def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notification:
-    """Return the notification of a message that was given up before any turn."""
+    """Return the notification about a message that became a dead letter before any turn."""
     detail = _line(dead.detail or dead.reason)
     return Notification(
         id=f"dead-{message_id}-{dead.attempt}",

@@ -48,10 +48,10 @@ SWEEP_SECONDS = 5.0
 LEFTOVER_GRACE = 0.25  # after the agent's own exit: time for helpers that are just ending
 HOLDER_GRACE = 2.0  # after the holder's death, so that everything is gone within 5 s of it
 CHASE_SECONDS = 0.02
-CHAIN_SECONDS = 0.2  # the same, while children go on arriving
+CHAIN_SECONDS = 0.2  # the same, while new children keep appearing
 EXIT_NOT_STARTED = 125
 
-EXEC_SECONDS = 1.0  # an end waits so long for the word of an exec under way: did it act or not?
+EXEC_SECONDS = 1.0  # how long an end waits for the report of an exec that is under way
 
 _BOOT = (
     "import posix, sys; fd = int(sys.argv[1]); told = posix.pread(fd, posix.fstat(fd).st_size, 0).split(b'\\0'); "
@@ -112,7 +112,7 @@ class Guard:
         self._group = posix.getpgrp()
         self.on_terminal = posix.isatty(0)
         self.agent = 0
-        self.went = False  # whether the agent was let go, and was not refused by the system
+        self.is_released = False  # to its exec, which the system did not refuse
         self.failure = 0  # the errno of its exec
         self.report = -1  # of its exec: the errno, or its end, which means success
         self._gate = -1
@@ -153,25 +153,25 @@ class Guard:
 
     def let_go(self) -> None:
         """Release the agent's process to its exec, if the holder still lives and does not want the end."""
-        if self.deadline is None and not self.went and posix.getppid() == self.holder:
+        if self.deadline is None and not self.is_released and posix.getppid() == self.holder:
             try:
                 posix.write(self._gate, _GO)
             except OSError:  # somebody ended it already
                 return
-            self.went = True
+            self.is_released = True
 
     def hear_report(self, seconds: float | None = None) -> None:
         """Report the result of the exec, once; wait at most that long if it is still under way."""
-        if self.went and not self._has_heard:
+        if self.is_released and not self._has_heard:
             if seconds is not None and not select.select([self.report], [], [], seconds)[0]:
                 return
             self._has_heard = True
             self.failure = int(posix.read(self.report, 16) or b"0")
-            self.went = not self.failure
+            self.is_released = not self.failure
             self.say(f"failed {self.failure}" if self.failure else "running")
 
     def reap(self) -> bool:
-        """Collect the dead; return True when no child is left (on Linux: no descendant)."""
+        """Collect ended children; return True when no child is left (on Linux: no descendant)."""
         while True:
             try:
                 pid, status = posix.waitpid(-1, posix.WNOHANG)
@@ -216,7 +216,7 @@ class Guard:
     def end(self, grace: float) -> None:
         """Ask everything to end, once; kill what is left after `grace` seconds. A later call may shorten that time."""
         self.hear_report(EXEC_SECONDS)
-        if not self.went:  # nothing runs that could use it
+        if not self.is_released:  # nothing runs that could use it
             grace = 0.0
         wanted = time.monotonic() + grace
         if self.deadline is None and grace > 0:
@@ -233,8 +233,8 @@ class Guard:
             elif signal in (_signal.SIGTERM, _signal.SIGHUP):
                 self.end(self.grace)
 
-    def on_wish(self, line: bytes) -> None:
-        """Carry out a line of the lifeline."""
+    def on_command(self, line: bytes) -> None:
+        """Carry out a command from the lifeline, which is one line."""
         keyword, _, value = line.partition(b" ")
         if keyword == b"go":
             self.let_go()
@@ -392,7 +392,7 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
             elif fd == lifeline and (data := posix.read(lifeline, 4096)):
                 *lines, wishes = (wishes + data).split(b"\n")
                 for line in lines:
-                    guard.on_wish(line)
+                    guard.on_command(line)
             elif fd == guard.report:
                 poll.unregister(fd)
                 guard.hear_report()
@@ -428,16 +428,16 @@ def main(instructions: list[bytes]) -> None:
     _wait(guard, lifeline=lifeline, wakeup=wakeup, holder=holder)
     began = time.monotonic()
     left = guard.kill()
-    if not guard.went:
-        _leave_word(unstarted)
+    if not guard.is_released:
+        _leave_note(unstarted)
     guard.say(f"clean {len(guard.swept)} {left} {int((time.monotonic() - began) * 1000)}")
     code = posix.waitstatus_to_exitcode(guard.exited) if guard.exited is not None else -_signal.SIGKILL
-    if not guard.went:
+    if not guard.is_released:
         code = EXIT_NOT_STARTED
     posix._exit(code if code >= 0 else 128 - code)
 
 
-def _leave_word(path: bytes) -> None:
+def _leave_note(path: bytes) -> None:
     """Create the file that says that the agent was never started. If that fails, it stays unknown."""
     if path:
         try:

@@ -1,4 +1,4 @@
-"""Ways into protected folders that Landlock does not close: links in a work tree, and second names of files.
+"""Ways into protected folders that Landlock does not close: links in a work tree, and hard links.
 
 They are open as well where there is no Landlock. The search is limited in time and size, and changes nothing. Does not
 depend on what the folders are for.
@@ -68,8 +68,8 @@ def leading_into(
     return LinkSearch(links=tuple(links), entries=visited, skipped=(*skipped, *waiting))
 
 
-def second_names(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
-    """Yield the files that have another name somewhere (a hard link).
+def hard_linked(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
+    """Yield the files that have another name somewhere: hard links.
 
     Searches the folders, and `below` at any depth, up to that many entries. Whoever may write the other name may write
     the file.

@@ -29,6 +29,6 @@ def of_trees(owners: Sequence[Owner]) -> Load | None:
 
 
 def rss_bytes(pid: int) -> int | None:
-    """Return the resident memory of one process; None if it is gone, or the system does not tell."""
+    """Return the resident memory of one process; None if it is gone, or the system does not say."""
     fields = table.read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") if len(fields) > 1 and fields[1] != b"0" else None

@@ -427,7 +427,7 @@ class Child:
         return Ended(self._status.code, self._status.signal, self._tail.text(), swept, left)
 
     async def _guard_gone(self) -> None:
-        """Wait until the guard's process has ended, or can't be ended."""
+        """Wait until the guard's process has ended, or proves to be impossible to end."""
         looking = self._loop.create_task(self._look_after_agent())
         gone = self._loop.create_future()
         try:

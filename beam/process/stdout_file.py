@@ -18,7 +18,7 @@ from beam.process.inotify import MODIFY, Inotify
 from beam.process.pipes import settle
 
 READ_BYTES = 256 * 1024  # at a time; other tasks run in between
-POLL_SECONDS = 0.02  # where the kernel tells nothing: macOS, or a user's inotify instances are used up
+POLL_SECONDS = 0.02  # where the kernel notifies nobody: macOS, or a user's inotify instances are used up
 
 
 class StdoutFile:
@@ -114,7 +114,7 @@ class StdoutFile:
 
 
 def _watch(path: Path) -> Inotify | None:
-    """Return what tells of writes to the file; None if the system has no more to give."""
+    """Return the inotify instance that reports writes to the file; None if the system has none left."""
     try:
         notices = Inotify()
     except OSError:

@@ -91,7 +91,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
     Returns when two scans in a row found nothing, or after `timeout` seconds.
     """
     began = time.monotonic()
-    hunt = _Hunt(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
+    hunt = _Cleanup(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
     hunt.let_guards_finish(until=began + (timeout * GUARD_SHARE if patience is None else patience))
     for _ in range(table.FREEZE_ROUNDS):  # so that nothing forks away, and what is below the marked ones is seen
         known = len(hunt.seen)
@@ -110,7 +110,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
             time.sleep(POLL_SECONDS)
 
 
-class _Hunt:
+class _Cleanup:
     """What has to be ended, and every process that ever was in that set."""
 
     def __init__(self, marker: bytes, roots: set[Process]) -> None:

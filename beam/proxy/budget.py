@@ -1,4 +1,4 @@
-"""What a turn's model calls used, counted where they pass, and whether that is too much.
+"""Counts what a turn's model calls use as they pass, and checks it against a budget.
 
 A budget refuses the next call; it does not cut the one that goes over it. Does not depend on sockets or files.
 """
@@ -39,7 +39,7 @@ class Spending:
             self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
 
     def refusal(self, model: str) -> str:
-        """Return why a call of this model may not begin; "" where it may."""
+        """Return why a call of this model may not begin; "" if it may."""
         budget = self._budget
         with self._mutex:
             tokens = total(self.usage)
@@ -62,7 +62,7 @@ def total(usage: Usage) -> int:
 
 
 class Meter:
-    """Reads the token figures of one answer as it passes; what the API does not tell is estimated at four bytes a
+    """Reads the token figures of one answer as it passes; what the API does not report is estimated at four bytes a
     token."""
 
     def __init__(self, sent: int) -> None:
@@ -71,7 +71,7 @@ class Meter:
         self._told = Usage()
 
     def see(self, used: Usage | None, size: int) -> None:
-        """Take note of one event, or a whole answer, of so many bytes."""
+        """Take note of one event, or a whole answer, of that many bytes."""
         self._came += size
         if used is not None:  # figures in a stream are those so far
             told = {name: value for name in used.__struct_fields__ if (value := getattr(used, name)) is not None}

@@ -1,4 +1,4 @@
-"""Ends what the model is asked for an agent that left meanwhile. A thread of its own looks who left."""
+"""Ends requests to the model whose agent has disconnected. A thread of its own watches the connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOK_S = 0.5
 
 
 class Departures:
-    """Pairs of connections: an agent's, and that to the model that is asked for it."""
+    """Pairs of connections: an agent's, and the one to the model for the same request."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}

@@ -1,4 +1,4 @@
-"""In what two requests differ: field by field, line by line.
+"""Finds the differences of two requests: field by field, line by line.
 
 Whole bodies are never compared as texts: one id near the beginning and one near the end would look like a change of
 everything between. Does not depend on files, sockets or any CLI.

@@ -1,4 +1,5 @@
-"""Who may speak to a proxy on loopback, and in which form: this user's processes, no web page, no doubtful request.
+"""Decides whose requests a proxy on loopback accepts: those of this user's processes, none of a web page, none that is
+ambiguous.
 
 Any user of the machine can connect to a port on 127.0.0.1, and so can a page in a browser, by the name of a host of its
 own. Linux says whose a connection is; elsewhere nobody knows. Does not depend on what is served.
@@ -46,8 +47,8 @@ def is_loopback(url: str) -> bool:
 
 
 def is_own(client: tuple[str, int], port: int) -> bool:
-    """Return whether a connection from this address to this port of ours is this user's or root's. True where the
-    system doesn't tell."""
+    """Return whether a connection from this address to this port of ours is this user's or root's. True if the system
+    doesn't say."""
     ours, theirs = f":{port:04X}", f":{client[1]:04X}"
     is_told = False
     for local, remote, uid, inode in _connections():

@@ -24,7 +24,7 @@ from beam.proxy.wire import dialects
 from beam.proxy.wire.dialects import Dialect
 from beam.proxy.wire.values import Error
 
-MISS_STATUS = 422  # no vendor's library asks again after it
+MISS_STATUS = 422  # no vendor's library retries after this status
 OVER_STATUS = 403
 _WATCH_S = 0.5
 _BARE = (204, 304)  # statuses without a body
@@ -133,7 +133,7 @@ class _Handler(Handler):
     # -- refusals ------------------------------------------------------------------------------------------------------
 
     def _why_not(self, proxy: ProxyState, call: Call) -> str:
-        """Return why a request with this key, of this form and model, is not let through; "" where it is."""
+        """Return why a request with this key, of this form and model, is not let through; "" if it is."""
         options = proxy.options
         if not options.token:
             return ""
@@ -148,11 +148,12 @@ class _Handler(Handler):
         return ""
 
     def _is_look(self) -> bool:
-        """Return whether the request asks only which models there are: what else lies behind the key is nobody's."""
+        """Return whether the request only asks which models there are. Other requests that use the key are refused."""
         return self.command in ("GET", "HEAD") and _LOOK.fullmatch(self.path.partition("?")[0]) is not None
 
     def _is_plain_call(self) -> bool:
-        """Return whether the path of a model call is the API's own: what only ends like one may be something else."""
+        """Return whether the path of a model call is exactly the API's: a path that only ends like it may mean
+        something else."""
         return _CALL.fullmatch(self.path.partition("?")[0]) is not None
 
     def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
@@ -163,7 +164,7 @@ class _Handler(Handler):
         self._fail(call.dialect, status, f"beam: {why}")
 
     def _miss(self, proxy: ProxyState, call: Call, match: Match) -> None:
-        """Answer a request that nothing recorded answers. What asks no model gets what a vendor would say."""
+        """Answer a request that no recorded call answers. A request that asks no model gets a vendor's usual error."""
         path = self.path.partition("?")[0]
         served = ServedRequest(
             number=call.number,

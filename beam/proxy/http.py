@@ -103,7 +103,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: who serves keeps its own log."""
+        """Log nothing: the users of this server keep their own logs."""
 
     def read_body(self) -> bytes:
         """Return the request's body. Raises Refused, ConnectionResetError where the client left."""

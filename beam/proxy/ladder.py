@@ -49,8 +49,8 @@ class _Known:
 
 
 class Ladder:
-    """Finds the recorded calls of one replay; safe to use from several threads. The two canonicalizers know the folders
-    of the recording, and those of now."""
+    """Finds the recorded calls of one replay; safe to use from several threads. One canonicalizer knows the folders of
+    the recording, the other the current ones."""
 
     def __init__(self, exchanges: tuple[Exchange, ...], recorded: Canonicalizer, now: Canonicalizer) -> None:
         self._recorded = recorded

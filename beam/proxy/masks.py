@@ -82,7 +82,7 @@ class Canonicalizer:
         self._drop = tuple(tuple(path.split(".")) for path in masks.drop)
         known = sorted(((path, name) for name, path in places.items() if len(path) > 1), key=lambda pair: -len(pair[0]))
         folders = [(re.compile(re.escape(path) + r"(?![\w.-])"), f"<{name}>") for path, name in known]
-        # Some CLIs name a folder after a path, with dashes in the place of slashes.
+        # Some CLIs name a folder after a path, with dashes in place of slashes.
         dashed = [
             (re.compile(re.escape(re.sub(r"[^A-Za-z0-9]", "-", path)) + r"(?![A-Za-z0-9])"), f"<{name}>")
             for path, name in known

@@ -1,4 +1,4 @@
-"""Recorded answers name folders of where they were recorded; replayed, they name those of now.
+"""Replaces the folders in recorded answers by the folders of the replay.
 
 A model's tool call has absolute paths in it. Without this a replayed agent would work in the old folder, if there is
 one. Does not depend on files or sockets.
@@ -14,7 +14,7 @@ from beam.proxy import private
 
 
 class Mover:
-    """Moves answers from the folders of a recording to those of now, by the folders' names."""
+    """Replaces the folders of a recording by the current ones with the same names."""
 
     def __init__(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
         pairs = [(path, now[name]) for name, path in then.items() if name in now and now[name] != path]
@@ -25,7 +25,7 @@ class Mover:
         self._marks = tuple(path.encode() for path in paths)
 
     def data(self, data: bytes) -> bytes:
-        """Return an answer that is no stream, moved."""
+        """Return an answer that is no stream, with its folders replaced."""
         if self._pattern is None or not any(mark in data for mark in self._marks):
             return data
         try:
@@ -35,7 +35,8 @@ class Mover:
         return json.dumps(private.map_strings(value, self._text), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     def events(self, events: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the events of a stream, moved. A path over several events is replaced where it begins."""
+        """Return the events of a stream, with their folders replaced. A path over several events is replaced where it
+        begins."""
         if self._pattern is None:
             return events
         pattern = self._pattern

@@ -14,9 +14,9 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
 
     `upstream` is the URL of the model's API ("" where all is replayed). `record` and `replay` are directories. `fill`:
     a request that has no recording goes to the model, and is recorded. `fork_at`: from this model call on all go to the
-    model, with `fork_model` in the place of the model that is named, if that is not "". `token`: the agent must send
-    this as its key, and `format` is the only wire format that it may use then. `places` are the folders that requests
-    may name, `masks` what else does not count when a request is compared.
+    model, with `fork_model` in place of the named model, if it is not "". `token`: the agent must send this as its key,
+    and `format` is the only wire format that it may use then. `places` are the folders that requests may name, `masks`
+    what else does not count when a request is compared.
     """
 
     upstream: str = ""
@@ -36,7 +36,7 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
 
 class ProxyCounts(Struct, frozen=True, kw_only=True):
     """What a proxy counted. `calls` asked the model for an answer, whoever gave it; `exact`, `minor`, `major` and
-    `unmatched` were replayed, `filled` went to the model for want of a recording, `live` because nothing is replayed;
+    `unmatched` were replayed, `filled` went to the model because no recording fit, `live` because nothing is replayed;
     `others` are requests that ask no model, `refused` those that a budget or a wrong key kept from it."""
 
     calls: int = 0

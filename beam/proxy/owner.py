@@ -1,4 +1,4 @@
-"""The owner's side of a proxy's process: it is started, heard, and ended with its owner.
+"""The owner's side of a proxy's process: starts it, reads its reports, and ends it with its owner.
 
 The process is in a session of its own, has a small environment, and ends when its stdin does. Does not depend on turns
 or CLIs.
@@ -19,7 +19,7 @@ import msgspec
 from beam.base import errors, typed_values
 from beam.base.errors import BeamError, DiskError
 from beam.proxy.options import ProxyCounts, ProxyOptions
-from beam.proxy.process import ENVIRONMENT, Order, Said
+from beam.proxy.process import ENVIRONMENT, Order, Report
 from beam.proxy.served import ServedRequest
 
 _END_S = 10.0
@@ -62,9 +62,9 @@ class ProxyProcess:
             self._process.stdin.flush()
         first = self._out.readline()
         try:
-            said = typed_values.decode(first, Said)
+            said = typed_values.decode(first, Report)
         except msgspec.DecodeError:
-            said = Said(error=("the proxy did not start", "", "DiskError"))
+            said = Report(error=("the proxy did not start", "", "DiskError"))
         if said.error is not None:
             self.stop()
             message, hint, kind = said.error
@@ -77,7 +77,7 @@ class ProxyProcess:
     def _hear(self) -> None:
         for line in self._out:
             with contextlib.suppress(msgspec.DecodeError):
-                said = typed_values.decode(line, Said)
+                said = typed_values.decode(line, Report)
                 if said.served is not None:
                     self._served(said.served)
                 if said.counts is not None:

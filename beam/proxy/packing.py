@@ -1,4 +1,4 @@
-"""How a request is stored small: what was stored before is named, not repeated.
+"""Stores requests in little space: a part that was stored before is named, not repeated.
 
 Each request of a conversation resends all before it. So long parts are blobs, named by their content, and a list that
 begins as one of an earlier request does says so (`$after`). Does not depend on files.

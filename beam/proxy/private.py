@@ -1,4 +1,4 @@
-"""What of a model call may be stored: no keys, bearers or cookies; ids and signatures stay whole.
+"""Removes from a model call what may not be stored: keys, tokens, cookies. Ids and signatures stay whole.
 
 The API checks what it gave out itself (tool ids, signatures of thoughts), so such a value is never changed, whatever it
 looks like, unless it is the request's own key. What a tool gets or returns is nobody's id. The same request always
@@ -85,7 +85,7 @@ def path_of(path: str, blanker: Blanker) -> str:
 
 
 class Blanker:
-    """Removes secrets: those that beam knows by their looks, and the credentials of the request itself."""
+    """Removes secrets: those that beam recognises by their form, and the credentials of the request itself."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self._secrets = tuple(dict.fromkeys(secrets))
@@ -141,7 +141,7 @@ class Blanker:
 
 
 def json_of(data: bytes) -> Any:
-    """Return the value of a JSON text; None where it is none."""
+    """Return the value of a JSON text; None if it is none."""
     try:
         return json.loads(data) if data else None
     except (ValueError, RecursionError):
@@ -226,7 +226,7 @@ def _whole_characters(text: str) -> str:
 
 
 def split_event(event: bytes) -> tuple[bytes, Any, bytes]:
-    """Return what stands before an event's JSON, the JSON's value (None: there is none), and what stands behind."""
+    """Return the text before an event's JSON, the JSON's value (None: there is none), and the text after it."""
     start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
     if start == 0 and not event.startswith(b"data:"):
         return event, None, b""

@@ -1,4 +1,4 @@
-"""A proxy in a process of its own: `python -m beam.proxy.process`. Orders come on stdin, what happened goes to stdout.
+"""A proxy in a process of its own: `python -m beam.proxy.process`. Its order comes on stdin; its reports go to stdout.
 
 One line of JSON is read, an `Order`; then it serves until stdin ends, as it does when its owner dies. It writes lines
 of JSON: where it listens (`url`) or why not (`error`), each request (`served`), and at its end what it counted. Before
@@ -42,7 +42,7 @@ class Order(Struct, frozen=True, kw_only=True):
     secret: str = ""
 
 
-class Said(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the process: exactly one field is set. `error` are a message, a hint, and the kind."""
 
     url: str = ""
@@ -59,7 +59,7 @@ def main() -> int:
     out = sys.stdout.buffer
     mutex = threading.Lock()
 
-    def say(said: Said) -> None:
+    def say(said: Report) -> None:
         with mutex, contextlib.suppress(OSError):
             out.write(msgspec.json.encode(said) + b"\n")
             out.flush()
@@ -67,13 +67,13 @@ def main() -> int:
     try:
         order = typed_values.decode(sys.stdin.buffer.readline(), Order)
         key = key_of(order)
-        with Proxy(order.options, served=lambda served: say(Said(served=served)), key=key) as proxy:
-            say(Said(url=proxy.url))
+        with Proxy(order.options, served=lambda served: say(Report(served=served)), key=key) as proxy:
+            say(Report(url=proxy.url))
             while sys.stdin.buffer.read(4096):
                 pass
-        say(Said(counts=proxy.counts))
+        say(Report(counts=proxy.counts))
     except BeamError as error:
-        say(Said(error=(error.message, error.hint, type(error).__name__)))
+        say(Report(error=(error.message, error.hint, type(error).__name__)))
         return 1
     return 0
 
@@ -91,7 +91,7 @@ def make_unreadable() -> None:
 
 
 def key_of(order: Order) -> str | None:
-    """Return the real key, None where the order names none. Raises NotFoundError, UnsupportedError."""
+    """Return the real key, None if the order names none. Raises NotFoundError, UnsupportedError."""
     if order.key_fd is not None:
         with os.fdopen(order.key_fd, "rb") as file:
             key = file.read(_KEY_BYTES).decode("utf-8", "replace").strip()

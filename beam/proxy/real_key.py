@@ -1,4 +1,4 @@
-"""The real key of a model's API: it takes the place of the turn's in a request, and is taken out of the answer."""
+"""The real key of a model's API: it replaces the turn's key in a request, and is removed from the answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _key_of(name: str, value: str) -> str:
 
 
 def headers_with(key: str | None, given: Message[str, str]) -> dict[str, str]:
-    """Return the headers of a request that are sent on, with the real key in the place of the turn's."""
+    """Return the headers of a request that are sent on, with the real key in place of the turn's."""
     headers = dict(given.items())
     if key is None:
         return headers
@@ -38,7 +38,7 @@ def headers_with(key: str | None, given: Message[str, str]) -> dict[str, str]:
 
 
 def path_with(key: str | None, path: str) -> str:
-    """Return a request's path with the real key in the place of the turn's."""
+    """Return a request's path with the real key in place of the turn's."""
     bare, mark, query = path.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     if key is None or not any(name == "key" for name, _ in pairs):

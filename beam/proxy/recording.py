@@ -92,7 +92,7 @@ def suffix_of(headers: Mapping[str, str]) -> str:
 
 
 def split_events(data: bytes) -> list[bytes]:
-    """Return the server-sent events in a stream's bytes, each with the blank line behind it."""
+    """Return the server-sent events in a stream's bytes, each with the blank line after it."""
     return [piece for piece in re.split(rb"(?<=\n\n)|(?<=\r\n\r\n)", data) if piece]
 
 

@@ -1,4 +1,4 @@
-"""What became of one request to a proxy, and how that is told."""
+"""The result of one request to a proxy, and its description for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One exchange on its way past: its request is stored before it is sent on, its answer as it comes, with its figures.
+"""Records one exchange while it passes: the request before it is sent on, the answer as it comes, and its figures.
 
 Does not depend on sockets.
 """
@@ -88,6 +88,6 @@ class Tape:
 
 
 def _end_of_event(data: bytearray, begin: int) -> int:
-    """Return where the first event ends, behind its blank line; 0 where none is whole."""
+    """Return where the first event ends, after its blank line; 0 if none is complete."""
     ends = [at + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (at := data.find(mark, begin)) >= 0]
     return min(ends, default=0)

@@ -136,7 +136,7 @@ class Answer:
         self.headers = {name: value for name, value in response.getheaders() if name.lower() not in gone}
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the body as it comes. Raises CutError where it breaks off."""
+        """Yield the body as it comes. Raises CutError if it breaks off."""
         left = self._response.length  # None for one in chunks, or up to the connection's end
         try:
             while data := self._response.read1(_PIECE):
@@ -167,7 +167,7 @@ def _encoding(response: http.client.HTTPResponse) -> str:
 
 
 def _why_not(response: http.client.HTTPResponse) -> str:
-    """Return why an answer can't be passed on; "" where it can. A redirect would lead the agent around the proxy."""
+    """Return why an answer can't be passed on; "" if it can. A redirect would lead the agent around the proxy."""
     if response.status < 200:
         return f"answered with {response.status}, which says nothing"
     if response.status in _REDIRECTS:
@@ -181,7 +181,8 @@ def _why_not(response: http.client.HTTPResponse) -> str:
 
 
 def _is_idle(connection: socket.socket) -> bool:
-    """Return whether nothing came on a kept connection: an end, above all, which a server sends when it is tired."""
+    """Return whether nothing arrived on a kept connection. Usually a server ends one after some time without
+    requests."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return not poll.poll(0)

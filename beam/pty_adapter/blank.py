@@ -85,7 +85,8 @@ class Looking:
 
 
 def _indent(lines: list[Line], y: int) -> int:
-    """Return how many blanks a program put before a word that continues in this row; the terminal itself puts none."""
+    """Return how many blanks a program put before a word that continues in this row; 0 if the terminal broke the
+    word."""
     return 0 if lines[y - 1].wrapped else len(lines[y].text) - len(lines[y].text.lstrip())
 
 

@@ -171,7 +171,7 @@ def read(data: bytes) -> Cast:
         raise NoCastError("its first line is no header of asciicast version 2")
     columns, rows = header.get("width"), header.get("height")
     if not (isinstance(columns, int) and isinstance(rows, int) and 0 < columns <= 1000 and 0 < rows <= 1000):
-        raise NoCastError(f"no terminal has the size {columns} x {rows}")
+        raise NoCastError(f"a terminal can't have the size {columns} x {rows}")
     return Cast(columns=columns, rows=rows, title=str(header.get("title") or ""), moments=tuple(_moments(lines[1:])))
 
 
@@ -181,12 +181,12 @@ def _moments(lines: list[str]) -> Iterator[Moment]:
         match value:
             case [int() | float() as seconds, "o" | "i" | "m" as kind, str() as text]:
                 if not -LONGEST_S <= seconds <= LONGEST_S:
-                    raise NoCastError(f"line {number} is of no time that a turn has")
+                    raise NoCastError(f"line {number} has an impossible time")
                 yield Moment(float(seconds), kind, text)
             case [int() | float(), str(), str()]:
                 continue
             case _ if line.strip() and number <= len(lines):
-                raise NoCastError(f"line {number} is no moment of a recording")
+                raise NoCastError(f"line {number} is not a line of a recording")
 
 
 def _value(line: str) -> Any:

@@ -72,9 +72,9 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
             entry = json.loads(line)
             now = float(entry["t"])
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise NoCastError(f"line {number} of the timeline names no time") from error
+            raise NoCastError(f"line {number} of the timeline has no time") from error
         if not -cast.LONGEST_S <= now <= cast.LONGEST_S:
-            raise NoCastError(f"line {number} of the timeline is of no time that a turn has")
+            raise NoCastError(f"line {number} of the timeline has an impossible time")
         size = entry.get("n")
         if isinstance(size, int):
             moments.append(Moment(now, "o", decoder.decode(data[at : at + size])))

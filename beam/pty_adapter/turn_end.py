@@ -35,7 +35,7 @@ SIGNAL_S = 0.2  # the last paint may follow the signal
 TITLE_S = 0.8
 SCREEN_S = 1.2
 ACCEPT_S = 10.0  # after Enter, until something shows that the text was taken
-REDRAW_S = 60.0  # the same, while the place where one types is gone: it draws something else
+REDRAW_S = 60.0  # the same, while the composer is not on the screen: the agent draws something else
 BARE_S = 5.0  # a prompt that comes back without an answer
 UNKNOWN_S = 3.0
 STRANGE_S = 4.5
@@ -92,7 +92,7 @@ class TurnEnd:
         self._idle_since: float | None = None
         self._view = View(())
         self._sent_at: float | None = None
-        self._away_at = now  # when the place where one types was last seen to be gone
+        self._away_at = now  # when the composer was last seen to be missing
         self._sending = False
         self._text = ""
         self._command = False

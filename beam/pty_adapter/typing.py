@@ -20,9 +20,9 @@ from beam.pty_adapter.turn_end import State, TurnEnd
 
 KEYS_S = 5.0  # until it must read key by key
 ECHO_S = 10.0  # a screen that is still starting shows it late
-SETTLE_S = 0.1  # between the echo and Enter: a paste and Enter in one are a line break to some
+SETTLE_S = 0.1  # between the echo and Enter: some take a paste with Enter for a line break
 PASTED_S = (0.3, 1.0)  # the same after a paste: as long as the echo took, but in these limits
-TAKEN_S = 3.0  # a busy machine takes it late, and another Enter would land in what follows
+TAKEN_S = 3.0  # a busy machine takes it late, and another Enter would reach what follows
 ENTERS = 3
 NEXT_LINE_S = 60.0
 _PIECE = re.compile(r"(?=[\s\S])(?:[^\n]{0,200}\n?){1,2}")

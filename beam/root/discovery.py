@@ -277,7 +277,7 @@ def known(environ: Mapping[str, str]) -> list[RootPaths]:
     """Return this user's roots, sorted by path. A named one that is gone is forgotten."""
     found = {}
     for root in (*_own(environ), *_named(environ)):
-        with contextlib.suppress(DiskError, UsageError):  # a damaged one is told where it is used
+        with contextlib.suppress(DiskError, UsageError):  # a damaged one is reported where it is used
             found[root] = at(root, environ)
     return [found[root] for root in sorted(found)]
 

@@ -22,8 +22,8 @@ _SHOWN = 12  # characters of a commit
 
 
 class GitPlace(Struct, frozen=True, kw_only=True):
-    """Where a folder lies in git. `branch` is null if a commit is checked out by itself; then its id begins with
-    `commit`.
+    """Where a folder lies in git. `branch` is null if no branch is checked out (detached HEAD); then `commit` is the
+    beginning of the commit's id.
 
     `work_tree` is the folder with the checked-out files; `repository` is git's own directory, which several work trees
     may share.

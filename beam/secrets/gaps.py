@@ -63,7 +63,7 @@ class Folded(Struct, frozen=True):
     def origin(self, index: int) -> int:
         """Return where that character was: behind the invisible text before it.
 
-        For the index behind the last one, the end of all.
+        For the index after the last one, the end of the whole original.
         """
         if index >= len(self.text):
             return self.end
@@ -94,7 +94,7 @@ def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded |
         shown = folded.text.rstrip(_BLANK)
         if len(folded.text) - len(shown) <= _MOST_PADDING:
             folded = Folded(shown, folded.starts, folded.origins, end)
-    return folded if len(folded.text) < len(text) else None  # a gap is longer than what stands for it
+    return folded if len(folded.text) < len(text) else None  # a gap is longer than its mark
 
 
 def first_border(text: str) -> int | None:

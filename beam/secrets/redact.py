@@ -29,7 +29,9 @@ __all__ = [
 ]
 
 S = TypeVar("S", bound=Struct)
-_Hit = tuple[int, re.Match[str] | None]  # where a row's prefix is, and the match there; None: more text will tell
+_Hit = tuple[
+    int, re.Match[str] | None
+]  # where a row's prefix is, and the match there; None: undecided until more text comes
 
 _MOST_HELD = 8 * WIDEST  # characters, with what is invisible among them
 _CONTEXT = 2  # characters before a prefix that decide whether it begins a word
@@ -120,7 +122,7 @@ class _Scan:
         self.count = 0
         self.spans: list[tuple[int, int, str]] = []
         self.is_new_word = is_new_word
-        self._shown = 0  # so much of the original is out
+        self._shown = 0  # how much of the original has been returned
 
     @cached_property
     def prefixes(self) -> list[int]:

@@ -125,7 +125,7 @@ class Journal:
         if self._torn is not None:
             self._repair()
         elif self._size > segment.begin:
-            self._sync()  # what the last holder wrote and did not live to sync is acted upon next
+            self._sync()  # this holder acts on what the last one wrote, which may not be synced yet
 
     @staticmethod
     def _decoded(path: Path, begin: int, end: int) -> AnyEvent | None:

@@ -27,7 +27,7 @@ def folder(agent: AgentPaths) -> Path:
 
 
 def has_left(paths: AgentPaths) -> bool:
-    """Return whether a message or a request in there still has to be handled."""
+    """Return whether a message or a request in the lane still has to be handled."""
     return bool(files.names(paths.queue / "new") or files.names(paths.queue / "cur") or control.waiting(paths.control))
 
 
@@ -56,7 +56,7 @@ def _make_file(path: Path) -> None:
 def leave(lane: AgentPaths) -> None:
     """Remove the lane from the index unless something was just published into it.
 
-    For its holder, or for anyone while nobody holds it. Who publishes meanwhile enters it once more afterwards.
+    For its holder, or for anyone while nobody holds it. A process that publishes meanwhile enters it again afterwards.
     """
     assert lane.lane is not None
     with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
@@ -79,9 +79,9 @@ def entered(agent: AgentPaths) -> list[AgentPaths]:
 
 
 def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
-    """Return whether the last time that this returned True for the lane is at least `after_s` ago.
+    """Return True for the lane at most once in `after_s` seconds.
 
-    The file's own time keeps it.
+    The file's modification time is the time of the last True.
     """
     assert lane.lane is not None
     path = folder(lane) / lane.lane
@@ -108,7 +108,7 @@ def make(agent: AgentPaths) -> None:
         for lane in left:
             _make_file(made / lane.dir.name)
         try:
-            made.rename(where)  # over an empty one at most: whoever was quicker looked at the same lanes
+            made.rename(where)  # it replaces only an empty one; another process listed the same lanes
         except OSError:
             remove_tree(made, ignore_errors=True)
             if not where.is_dir():

@@ -60,8 +60,8 @@ def is_free(path: Path) -> bool:
 def is_held(path: Path) -> bool:
     """Return whether somebody has the lock; creates no file.
 
-    For observers of locks whose takers try again: a taker that tries in this very moment is refused. Anything but a
-    plain file counts as no lock: a taker refuses it too.
+    Only for locks whose takers retry: this check holds the lock for an instant, in which a taker is refused. Anything
+    but a plain file counts as no lock: a taker refuses it too.
     """
     try:
         handle = files.open_to_read(path)

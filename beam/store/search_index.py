@@ -191,7 +191,8 @@ class SearchIndex:
                 return
 
     def _behind(self, number: int) -> int:
-        """Return an id behind all of the same microsecond: a clock that was set back stands still in a journal."""
+        """Return an id after all of the same microsecond: when a clock is set back, time stands still in the
+        journal."""
         end = number // _SLOTS * _SLOTS + _SLOTS - 1
         rows = self._db.execute(
             "SELECT rowid FROM entry WHERE rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT 1", (number, end)

@@ -28,8 +28,8 @@ SWEEP_SHARE = 0.003  # of the time, at most, goes into looking at the living tea
 MISSING_S = 0.1  # how soon a directory that was not there is noticed
 POLL_S = 0.04
 POLL_ALL_S = 0.2
-SLICE = 100  # files are looked at between two looks at what changed
-COPYING_S = 0.01  # so long, at most, copying goes on before what was copied is shown
+SLICE = 100  # files that are checked between two checks for changes
+COPYING_S = 0.01  # how long copying may continue before the copies are shown
 _SWITCH_S = 0.0005
 _SLEPT_S = 5.0
 _OTHERS_S = 0.5
@@ -130,7 +130,7 @@ class Changes:
                 if between is not None and len(found) % SLICE == 0:
                     between()
             if between is not None:
-                between()  # what was told comes in its order; what is left then was not told
+                between()  # notified paths come in their order; the rest was not notified
             there = {file.path for file, _ in found}
             changed = [one for one in found if self._signatures.get(one[0].path) != one[1]]
             for file, _ in sorted(changed, key=lambda one: (one[1][0], disk.natural_key(one[0].path))):

@@ -198,7 +198,7 @@ def _member(value: Object) -> Member:
 
 
 def _backend(pane: str) -> str:
-    """Return where a member runs whose configuration does not tell; "" if unknown."""
+    """Return where a member runs if its configuration does not say; "" if unknown."""
     return "tmux" if pane.startswith("%") else "in-process" if pane in ("in-process", "leader") else ""
 
 

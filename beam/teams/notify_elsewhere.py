@@ -12,7 +12,7 @@ import watchfiles
 
 from beam.teams import disk
 
-_BURST = 2_000  # of more changes at once some may be missing
+_BURST = 2_000  # of more changes at the same time some may be missing
 _TURN_MS = 100  # the longest that one wait may take, and the shortest in which an end is noticed
 _STEP_MS = 20  # between two looks of watchfiles at what changed; each costs some CPU
 

@@ -64,7 +64,7 @@ class TaskFiles:
         return task_id
 
     def block_task(self, task_id: str, by: str) -> None:
-        """Make a task wait for another. Raises UsageError where each would wait for the other."""
+        """Make a task wait for another. Raises UsageError if each would wait for the other."""
         with self._list_lock():
             tasks = self.tasks()
             for one in (task_id, by):

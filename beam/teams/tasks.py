@@ -77,7 +77,7 @@ class Tasks:
         if change.owner is not None:
             before = self._owners.get(change.task_id)
             self._owners[change.task_id] = change.owner
-            if change.owner == before:  # given to whom it was given before: the call says so, and nothing changed
+            if change.owner == before:  # the call names the owner that the task already has: nothing changed
                 change = msgspec.structs.replace(change, owner=None)
         known = self.known.get(change.task_id)
         if change.at_ns < self.baseline_ns + 3_000_000_000 and self._is_there(change, known):

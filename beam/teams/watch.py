@@ -135,7 +135,7 @@ class Teams:
         return self._order.due(self._now())
 
     def has_session(self, session_id: str, path: str) -> bool:
-        """Return whether the session, or the transcript at this path, is a team's and so is told with it."""
+        """Return whether the session, or the transcript at this path, belongs to a team, whose events include it."""
         teams = (team for team in self.diff.teams.values() if team.roster is not None)
         return any(tails.follows(path) for tails in self._tails.values()) or any(
             team.session_id == session_id for team in teams
@@ -317,7 +317,7 @@ def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
         elif (
             not team.is_stale
             and (team.lead_pid is not None or now_ns - team.roster.created_ns > STARTING_NS)
-            and _has_folder(team)  # else it ended in order, and that is told soon
+            and _has_folder(team)  # else it ended normally, which is reported soon
         ):
             events += diff.lead_died(team, now_ns, orphans=_orphans(team))
         events += diff.tick(team, now_ns)

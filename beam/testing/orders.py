@@ -78,7 +78,7 @@ class Orders:
                 if self._is_playing:
                     self._unread.append((call_id, order.get("text", "")))
                     return
-            _answer(call_id, ok=False, code="failed", message="no turn runs that could be told")
+            _answer(call_id, ok=False, code="failed", message="no turn runs that could take a text")
         elif do == "set" and order.get("name") == "model":
             self.model = order.get("value", "")
             _answer(call_id, message="from the next turn on")

@@ -53,8 +53,8 @@ def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> An
 class Player:
     """Plays the steps of one reply; `result` is the content of the last frame.
 
-    `received` waits for a text that the agent is told in its turn and returns all that it was told; it returns at once
-    unless it is asked to wait.
+    `received` returns all texts that were passed to the agent in its turn; it returns immediately unless it is asked to
+    wait for one.
     """
 
     def __init__(self, forget: Callable[[], None], received: Callable[[bool], str] = lambda waits: "") -> None:

@@ -28,7 +28,7 @@ _KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
 _ENDS = frozenset(  # of keys with a name in the middle
     ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
 )
-_FETCHERS = frozenset(  # what runs a program where a partial clone fetches a missing object, which `git status` does
+_FETCHERS = frozenset(  # keys that run a program when a partial clone fetches a missing object, as `git status` does
     (
         *("core.sshcommand", "core.gitproxy", "core.askpass", "core.alternaterefscommand"),
         *("credential.helper", "gc.recentobjectshook", "remote.uploadpack", "remote.vcs", "url.insteadof"),

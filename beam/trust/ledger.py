@@ -1,5 +1,5 @@
-"""The folders that this user trusts to run code, with their content at that time, and the agent.json files of beam's
-own.
+"""Stores which folders this user trusts to run code, with their content at that time, and which agent.json files beam
+wrote.
 
 Trust covers one folder (its path, device, inode and time of birth) with the content that it had: what is new or changed
 since is not trusted. Stored in `$XDG_STATE_HOME/beam/trust.json`, outside of every such folder. Does not depend on how

@@ -110,7 +110,7 @@ class Asks:
         takes: Takes = Takes(),
         waits: bool = True,
     ) -> Ask:
-        """Create an ask on disk and return it. `waits`: a person may decide it; otherwise beam does so at once."""
+        """Create an ask on disk and return it. `waits`: a person may decide it; otherwise beam does so immediately."""
         now = self._clock.now_ns()
         until = now + int(self._limit * _NS)
         body = events.PermissionAsked(

@@ -1,4 +1,4 @@
-"""Takes the figures that an agent can't have used out of a turn's events, and says so once.
+"""Removes impossible figures from a turn's events, and reports that once.
 
 Does not depend on faces, or on what an agent is.
 """

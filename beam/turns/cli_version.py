@@ -1,4 +1,4 @@
-"""Which version the agent's CLI has, and whether its protocol is used in that version without being named.
+"""The version of the agent's CLI, and whether `--via auto` uses its protocol in that version.
 
 A version that beam was not tested with gets its protocol if the handshake works, which beam says once; one in which the
 protocol is known to be broken, or in which the handshake failed within a day, is run headless. The version is
@@ -38,7 +38,7 @@ _LARGEST_PACKAGE = 1024 * 1024
 _PARENTS = 4
 
 
-class SeenCli(Struct, frozen=True, kw_only=True):
+class CliRecord(Struct, frozen=True, kw_only=True):
     """The CLI as it was last seen. `stamp` changes with its file; `version` is its number, "" if it names none; `told`:
     a person was told that beam was not tested with it; `failed`: why its protocol did not work at `failed_at`."""
 
@@ -54,7 +54,7 @@ class CliVersion:
     """The version of one turn's CLI, and what is kept of it. `unfit` says why its protocol is not used without being
     named, "" if it is; `is_broken`: because it is known to be broken."""
 
-    def __init__(self, name: str, card: Card, file: Path, seen: SeenCli, clock: Clock) -> None:
+    def __init__(self, name: str, card: Card, file: Path, seen: CliRecord, clock: Clock) -> None:
         self._name = name
         self._file = file
         self._clock = clock
@@ -97,8 +97,8 @@ def last_seen(file: Path, card: Card, clock: Clock) -> CliVersion | None:
 
 
 async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
-    """Return the version of the CLI of a turn that would use its protocol without being told to; None for any other
-    turn, and if there is nothing to be known of it."""
+    """Return the version of the CLI for a turn that would use its protocol without naming it; None for any other turn,
+    and if the version can't be found."""
     card = order.adapter.card
     if order.cli_file is None or order.recorded is not None or order.untrusted is not None or order.settings.runner:
         return None
@@ -117,7 +117,7 @@ async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
         if not version:
             said = await asked((executable, *card.version_argv), environment(order.environ, {}), order.turn_key)
             version = number_of(said)
-        seen = SeenCli(stamp=stamp, version=version)
+        seen = CliRecord(stamp=stamp, version=version)
         if version:  # else it is asked again: a busy machine may have been too slow
             _write(order.cli_file, seen)
     return CliVersion(order.adapter_name, card, order.cli_file, seen, clock)
@@ -145,14 +145,14 @@ def _stamp(executable: str) -> str:
     return f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
 
 
-def _read(file: Path) -> SeenCli | None:
+def _read(file: Path) -> CliRecord | None:
     try:
-        return typed_values.decode(files.read(file, _LARGEST), SeenCli)
+        return typed_values.decode(files.read(file, _LARGEST), CliRecord)
     except (OSError, BeamError, msgspec.MsgspecError, RecursionError):
         return None
 
 
-def _write(file: Path, seen: SeenCli) -> None:
+def _write(file: Path, seen: CliRecord) -> None:
     with contextlib.suppress(OSError, BeamError):  # without it the CLI is asked again
         files.replace(file, msgspec.json.encode(seen) + b"\n")
 

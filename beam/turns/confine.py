@@ -79,12 +79,12 @@ class Confined(Struct, frozen=True, kw_only=True):
 
 class Own(Struct, frozen=True):
     """beam's own directories, absolute: its state, its configuration, and the root, which may be in the state.
-    `usual` are the default directories, if variables replaced them and they exist."""
+    `defaults` are the default directories, if variables replaced them and they exist."""
 
     state: str
     config: str
     root: str
-    usual: tuple[str, ...] = ()
+    defaults: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str]) -> Own:
@@ -92,24 +92,24 @@ class Own(Struct, frozen=True):
         state, config = state_dir(environ), config_dir(environ)
         less = {name: value for name, value in environ.items() if name != "BEAM_STATE"}
         least = {name: value for name, value in environ.items() if name == "HOME"}
-        usual = {state_dir(less), state_dir(least), config_dir(least)} - {state, config}
-        return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in usual if path.is_dir())))
+        defaults = {state_dir(less), state_dir(least), config_dir(least)} - {state, config}
+        return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in defaults if path.is_dir())))
 
     def paths(self) -> tuple[str, ...]:
         """Return what to protect: the directories, targets of links in them, and other paths of them through bind
         mounts."""
-        places = (self.state, self.config, *self.usual)
+        places = (self.state, self.config, *self.defaults)
         own = (*places, *(link for place in places for link in _links_in(place)), self.root)
         return tuple(dict.fromkeys((*own, *aliases(own, read_mountinfo()))))
 
-    def second_name(self) -> str | None:
+    def hard_linked_file(self) -> str | None:
         """Return a file of beam's that has a second name (a hard link); None if none has.
 
         Searches the first few thousand.
         """
-        from beam.process.links import second_names
+        from beam.process.links import hard_linked
 
-        return next(second_names((self.state, self.config, *self.usual), below=self.root), None)
+        return next(hard_linked((self.state, self.config, *self.defaults), below=self.root), None)
 
 
 def held_by(card: Card, version: int | None = None) -> str:
@@ -170,7 +170,8 @@ def notice(confined: Confined, turn: Turn) -> events.Notice | None:
 
 
 def _in_its_own_sandbox(card: Card, turn: Turn, own: Own, cwd: str) -> Confined:
-    """Return how a CLI is held whose sandbox lets it write its folder alone, and nothing if it only looks.
+    """Return how a CLI with a sandbox of its own is confined. The sandbox lets it write only in its folder, and only
+    with `edit`.
 
     Raises BeamError if one of beam's files has a second name, which may lie in that folder.
     """
@@ -223,7 +224,7 @@ def only_looked(card: Card, looked: LinkSearch) -> str:
 
 def _one_name_each(own: Own, card: Card) -> None:
     """Raise BeamError for a file of beam's that can be written by another name (a hard link)."""
-    found = own.second_name()
+    found = own.hard_linked_file()
     if found is not None:
         import shlex
 
@@ -280,7 +281,7 @@ def _there(path: Path) -> Path:
 
 
 def _make_file(path: Path, content: bytes) -> None:
-    """Write the file at once and whole, unless another process was quicker."""
+    """Create the whole file in one step, unless another process was quicker."""
     files.make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.beam")
     files.write_new(temporary, content)

@@ -29,7 +29,7 @@ def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdi
 def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
     """Return the verdict with `rule` as who denied what a rule of the turn denies.
 
-    A CLI that enforces a rule itself tells only that it denied the request. If rules denied everything, the turn
+    A CLI that enforces a rule itself reports only that it denied the request. If rules denied everything, the turn
     completed: a denial by a rule is an ordinary answer.
     """
     denials = tuple(

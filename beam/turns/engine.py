@@ -229,7 +229,7 @@ class Engine:
             await driver.interrupt()
 
     async def _news(self) -> None:
-        """Wait for a request's notification; forever if there are no notifications."""
+        """Wait until a request is notified; forever if there are no notifications."""
         news = self._services.news or asyncio.Event()
         await news.wait()
         news.clear()
@@ -273,7 +273,7 @@ class Engine:
         self.guarded(write)
 
     def guarded(self, step: Callable[[], object]) -> None:
-        """Call a function in a callback: if it raises, the turn ends at once, and `run` raises the exception."""
+        """Call a function in a callback: if it raises, the turn ends immediately, and `run` raises the exception."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - raised again by run()
@@ -336,4 +336,4 @@ async def _cancelled(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) ->
     await asyncio.wait(tasks)
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # it was told, or something else was
+            task.exception()  # the end was reported, or another notification came

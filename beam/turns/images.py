@@ -1,7 +1,7 @@
 """Writes the images that an agent sends into files of their own, before their events are recorded.
 
-A file is named by its content, and its suffix follows from its first bytes, never from what the agent says. What can't
-be kept is told in its event, and the turn goes on. Does not depend on which CLI the image comes from.
+A file is named by its content, and its suffix follows from its first bytes, never from what the agent says. If an image
+can't be kept, its event says why, and the turn continues. Does not depend on which CLI the image comes from.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class ProcessKeeper:
         self.clock = clock
         self.process: AgentProcess | None = None  # between turns only
         self.key: ReuseKey | None = None
-        self.unwanted = ""  # why it has to go, if somebody said so
+        self.unwanted = ""  # why it has to end, if somebody asked for that
         self.on_exit: Callable[[], None] = _do_nothing
         self._note = note
         self._seconds = 0.0
@@ -201,7 +201,7 @@ class ProcessKeeper:
         if self.unwanted or process.unfit:
             return self.unwanted or process.unfit
         if self.key is not None and self.key.session_id != session_id:
-            return "its session was put aside"
+            return "its session was archived"
         self._calls.expire()
         if self._is_late():
             return "its time is over"

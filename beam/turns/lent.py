@@ -11,5 +11,5 @@ def lend(message_id: str, descriptor: int) -> None:
 
 
 def take(message_id: str) -> int | None:
-    """Return the descriptor that was lent for this message, once; None where there is none."""
+    """Return the descriptor that was lent for this message, once; None if there is none."""
     return _lent.pop(message_id, None)

@@ -1,4 +1,4 @@
-"""The link that an agent's CLI names for logging in, out of what it said in a turn that failed because nobody is.
+"""Finds the login link that an agent's CLI printed in a turn that failed because nobody is logged in.
 
 A link is text of the CLI, or of whoever the CLI repeats: it is shown, and never followed. Pure.
 """
@@ -12,7 +12,7 @@ from beam.model import events
 
 _LINK = re.compile(
     r"https?://[A-Za-z0-9\[][!#-&(-;=?-Z_a-z~\[\]]{3,2000}"
-)  # what an address may have; no quotes, no <>
+)  # characters of an address; no quotes, no <>
 _TO_LOG_IN = re.compile(r"log-?in|sign-?in|auth|device|activate|verif|account|api-?key|console", re.IGNORECASE)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _END = ".,;:!?)]"
@@ -32,9 +32,9 @@ def asks_to_log_in(text: str) -> bool:
     return link is not None and _TO_LOG_IN.search(link) is not None
 
 
-class Heard:
-    """What the CLI itself said in a turn, as far as it may name a link: notices, its status, its errors. What its model
-    or a tool says is not among it."""
+class CliTexts:
+    """The texts of the CLI itself in a turn that may name a link: notices, its status, its errors. Texts of its model
+    or of a tool are left out."""
 
     types = (events.Notice, events.StatusChanged, events.AgentExited)
 
@@ -42,7 +42,7 @@ class Heard:
         self.texts: list[str] = []
 
     def event(self, event: events.Notice | events.StatusChanged | events.AgentExited) -> None:
-        """Remember what this event says."""
+        """Remember the CLI's text in this event, if it has one."""
         match event:
             case events.Notice():
                 text = event.text

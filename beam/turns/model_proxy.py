@@ -1,6 +1,6 @@
 """A turn's own proxy: it records, replays, counts and shields the turn's model calls, and ends with the turn.
 
-Which variables and words lead a CLI through a proxy is its adapter's (`agents/model_route.py`).
+The adapter knows the variables and words that route its CLI through a proxy (`agents/model_route.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOOPBACK = "127.0.0.1,localhost"
 
 
 class Proxied(Struct, kw_only=True):
-    """A turn that goes through its own proxy: the order with another environment, and what the proxy says."""
+    """A turn that goes through its own proxy: the request with another environment, and the proxy's reports."""
 
     order: TurnRequest
     route: Route
@@ -53,7 +53,7 @@ class Proxied(Struct, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxied]:
-    """Start the proxy, and end it at the end. Raises BeamError for a turn that can't be led through one."""
+    """Start the proxy, and end it at the end. Raises BeamError for a turn that can't be routed through one."""
     options = order.message.options
     calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
     if order.from_agent and options.model_calls is not UNSET:
@@ -105,7 +105,7 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
     tree.spared.add(process.pid)
     try:
         route = _route(order, process.url)
-        proxied = Proxied(order=_through(order, route, token, calls), route=route, process=process)
+        proxied = Proxied(order=_routed(order, route, token, calls), route=route, process=process)
         yield proxied
     finally:
         try:
@@ -181,8 +181,8 @@ def _places(order: TurnRequest) -> dict[str, str]:
     return {name: path for name, path in places.items() if len(path) > 1}
 
 
-def _through(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
-    """Return the order with an environment that leads the CLI to the proxy."""
+def _routed(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> TurnRequest:
+    """Return the request with an environment that routes the CLI through the proxy."""
     environ = shield.shielded_environment(order.environ, route.choices) if token else dict(order.environ)
     settings = order.settings
     env = {name: value.replace("{scratch}", str(order.scratch)) for name, value in route.env.items()}
@@ -203,7 +203,7 @@ def _through(order: TurnRequest, route: Route, token: str, calls: ModelCalls) ->
 
 
 class Rerouted:
-    """A face of an adapter whose launches have the words that lead the CLI to the proxy."""
+    """A face of an adapter whose launches have the words that route the CLI through the proxy."""
 
     def __init__(self, face: Any, route: Route) -> None:
         self._face = face
@@ -213,7 +213,7 @@ class Rerouted:
         return getattr(self._face, name)
 
     def launch(self, turn: Any, host: Any) -> Launch:
-        """Return the launch of the face, with those words behind the program's name."""
+        """Return the launch of the face, with those words after the program's name."""
         found = cast(Launch, self._face.launch(turn, host))
         words = tuple(word.replace("{scratch}", turn.scratch) for word in self._route.words)
         return msgspec.structs.replace(
@@ -224,7 +224,8 @@ class Rerouted:
 
 
 def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
-    """Return the verdict with what the proxy knows: figures that the CLI does not tell, and why the turn has failed."""
+    """Return the verdict with what the proxy knows: figures that the CLI does not report, and why the turn has
+    failed."""
     counts, options = proxied.counts, proxied.order.message.options
     calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
     told = counts.usage if proxied.over or verdict.usage == Usage() else verdict.usage

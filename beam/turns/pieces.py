@@ -25,7 +25,8 @@ _MOST = 64 * 1024  # characters that wait
 
 
 class Change(Protocol):
-    """A function that returns the event to record in the place of one of its `types`, of which no piece is one."""
+    """A function that returns the event to record in place of an event of its `types`. No piece has one of these
+    types."""
 
     @property
     def types(self) -> tuple[type[Event], ...]: ...

@@ -1,4 +1,4 @@
-"""A recorded turn in the place of an agent's own: its events again, and its outcome. No program runs.
+"""A recorded turn in place of an agent's own: its events again, and its outcome. No program runs.
 
 Does not depend on where recordings are, or on which one fits.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from beam.model.message import Message
 
-VIA = "replay"  # in the place of a mode
+VIA = "replay"  # in place of a mode
 CODE = "replayed"  # of the notice
 SHOWN_AGAIN = (
     events.SessionStarted,
@@ -58,9 +58,9 @@ class Recordings(Protocol):
         """Return whether turns may be run by the agents themselves, so that their CLIs have to be there."""
 
     def take(self, message: Message) -> RecordedTurn | None:
-        """Return the recorded turn that answers the message; None where the agent itself runs it.
+        """Return the recorded turn that answers the message; None if the agent itself runs it.
 
-        Raises NotFoundError where none fits.
+        Raises NotFoundError if none fits.
         """
 
 

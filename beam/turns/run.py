@@ -24,7 +24,7 @@ from beam.turns.choice import KEPT, chosen
 from beam.turns.claimed import Claims
 from beam.turns.cli_version import looked_at
 from beam.turns.handle import TurnHandle, TurnServices
-from beam.turns.login import Heard
+from beam.turns.login import CliTexts
 from beam.turns.outcome import outcome_of, refusal, started_of
 from beam.turns.pieces import Change, Pieces
 from beam.turns.request import Record, TurnRequest
@@ -114,13 +114,13 @@ class _Sent:
 
     def __init__(self, record: Record, works: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
-        self.heard = Heard()
+        self.heard = CliTexts()
         self._record = record
         self.works = works
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
         """Return the event as it was recorded."""
-        if isinstance(body, Heard.types):
+        if isinstance(body, CliTexts.types):
             self.heard.event(body)
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
@@ -131,7 +131,7 @@ class _Sent:
 
 
 def _is_broken(verdict: Verdict, stop: Stop) -> bool:
-    """Return whether the agent's process or its protocol failed by itself."""
+    """Return whether the agent's process or its protocol failed, not because of a stop."""
     return stop.reason is None and verdict.status is Status.FAILED and verdict.class_ in _BREAKS
 
 

@@ -1,6 +1,7 @@
 """What an agent that is shielded from the key gets: a dummy, and an environment in which there is no key.
 
-Refuses where a process that the agent could read still has the key. What holds at which access is in docs/security.md.
+Refuses a turn if a process that the agent could read still has the key. docs/security.md says what holds at which
+access.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def shielded_environment(environ: Mapping[str, str], choices: Collection[str] = 
 
 
 def check(order: TurnRequest, route: Route) -> None:
-    """Raise UsageError where the key is still in the environment of this process, of one that it can read, or in the
+    """Raise UsageError if the key is still in the environment of this process, of one that it can read, or in the
     agent's settings."""
     wanted = frozenset(route.keys)
     for name in held(order.settings.env, wanted):

@@ -55,8 +55,9 @@ class WorkTree:
         """Return the tree (an object id) that has the work tree's content now. Raises GitError, DiskError."""
         return await git.run(self._snapshots.tree(await self._index(agent)))
 
-    async def take_beside(self, agent: str) -> str:
-        """Do the same and leave the agent's index alone, which a turn may use. Raises GitError, DiskError."""
+    async def take_without_index(self, agent: str) -> str:
+        """Take a snapshot without using the agent's index, because a running turn may use it. Raises GitError,
+        DiskError."""
         own = await self._index(agent)
         beside = own.with_name(f"{own.name}.{os.getpid()}.tmp")
         try:
@@ -91,6 +92,6 @@ async def recorded(
     try:
         tree = WorkTree.of(store, folder, environ)
         name = tree.folder
-        return WorkTreeRecorded(folder=name, tree=await (tree.take_beside if beside else tree.take)(agent))
+        return WorkTreeRecorded(folder=name, tree=await (tree.take_without_index if beside else tree.take)(agent))
     except BeamError as error:
         return WorkTreeRecorded(folder=escape_surrogates(name), reason=str(error))

@@ -1,4 +1,4 @@
-"""The tokens of a turn for a CLI that tells them only in the database of its sessions.
+"""Finds the tokens of a turn for a CLI that reports them only in the database of its sessions.
 
 Only reads. If one of the turn's model calls has no figures, or calls of another message are among them, the tokens stay
 unknown. Does not depend on how the turn was run.
@@ -20,7 +20,7 @@ from beam.model.policy import is_answer
 
 
 def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, since_ns: int) -> Verdict:
-    """Return the verdict with the tokens of the turn that began then, if its CLI tells them in its files alone."""
+    """Return the verdict with the tokens of the turn that began then, if its CLI reports them only in its files."""
     if verdict.session_id is None or not is_answer(verdict.status) or verdict.usage.input_tokens is not None:
         return verdict
     calls = _calls(adapter, verdict.session_id, environ, since_ms=since_ns // 1_000_000)

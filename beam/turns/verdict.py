@@ -1,4 +1,4 @@
-"""Run a turn on its face, behind a proxy or not, and return the verdict on it."""
+"""Runs a turn on its face, through a proxy if one is needed, and returns the verdict on it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def _verdict_of(
 
         history = order.adapter.transcripts if isinstance(order.adapter, HasHistory) else None
         input = _input_of(order, turn, host, confined, services.keeper)
-        return await terminal_face.run_turn(_led(order.adapter.terminal, proxied), history, input, services, handle)
+        return await terminal_face.run_turn(_routed(order.adapter.terminal, proxied), history, input, services, handle)
     if face == "dialogue":
         from beam.agents.link import HasDialogue
         from beam.turns import dialogue as dialogue_face
@@ -116,18 +116,18 @@ async def _verdict_of(
                 turn = with_contents(turn, follow=not order.from_agent)
             input = _input_of(order, turn, host, confined, services.keeper)
             began_ns = services.clock.now_ns()
-            verdict = await dialogue_face.run_turn(_led(order.adapter.dialogue, proxied), input, services, handle)
+            verdict = await dialogue_face.run_turn(_routed(order.adapter.dialogue, proxied), input, services, handle)
             return _counted(order, verdict, services, began_ns)
     if services.keeper is not None:
         await services.keeper.end(f"the next turn runs on the {face} face")
     if order.adapter.exec is None or face != "exec":
         raise UnsupportedError(f"{order.adapter_name} agents run no turns; a person or a script answers them")
     input = _input_of(order, turn, host, confined, None)
-    return await exec_face.run_turn(_led(order.adapter.exec, proxied), input, services, handle)
+    return await exec_face.run_turn(_routed(order.adapter.exec, proxied), input, services, handle)
 
 
 def _counted(order: TurnRequest, verdict: Verdict, services: TurnServices, began_ns: int) -> Verdict:
-    """Return the verdict with the tokens that the CLI tells only in its own files, if it ran on this machine."""
+    """Return the verdict with the tokens that the CLI reports only in its own files, if it ran on this machine."""
     if order.settings.runner or not order.adapter.card.figures_in_files:
         return verdict
     from beam.turns.told_in_files import with_tokens
@@ -139,8 +139,8 @@ def _counted(order: TurnRequest, verdict: Verdict, services: TurnServices, began
     return counted
 
 
-def _led(face: F, proxied: Proxied | None) -> F:
-    """Return the adapter's face; with a proxy, one whose launches lead there."""
+def _routed(face: F, proxied: Proxied | None) -> F:
+    """Return the adapter's face; with a proxy, a face whose launches go through it."""
     if proxied is None:
         return face
     from beam.turns.model_proxy import Rerouted

@@ -1,4 +1,4 @@
-"""Run calls of git: in an event loop or without one, for how long, and what its exit code says.
+"""Runs calls of git, in an event loop or without one, with a time limit, and interprets the exit code.
 
 A call that fails is raised inside the generator of calls, as GitError; a full disk ends it.
 """

@@ -16,8 +16,8 @@ _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 class PassedOver(Struct, frozen=True, kw_only=True):
-    """Files of an index that git does not look at, as paths: marked `assume-unchanged`, and `skip-worktree`; of the
-    latter those that are not there, as in a sparse checkout, are in `absent`."""
+    """The paths of files that git does not check for changes: those marked `assume-unchanged`, and those marked
+    `skip-worktree`. Files of the latter kind that do not exist, as in a sparse checkout, are in `absent`."""
 
     assumed: frozenset[bytes]
     skipped: frozenset[bytes]
@@ -67,8 +67,8 @@ def forget_repositories(git: Git) -> Calls[dict[bytes, bytes]]:
 
 
 def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
-    """Add what is in the current folder to the index, without what is left out, and return the repositories that were
-    in there before."""
+    """Add the files of the current folder to the index, except those to leave out. Return the repositories that the
+    index had before."""
     before = yield from forget_repositories(git)
     try:
         yield git("add", "--all", "--", ".", *left_out)

@@ -1,4 +1,5 @@
-"""What each link makes of settings, questions and actions for a process that stays, and of the answers to them: whole.
+"""The complete steps of each link for settings, questions and actions of a process that stays, and for the answers to
+them.
 
 `BEAM_WRITE_EXPECTED=1 pytest tests/agents/test_expected_controls.py` writes the expectations anew
 (tests/agents/expected/controls); read the difference before you keep it.

@@ -36,7 +36,7 @@ def played(adapter: str, file: str, **turn: Any) -> tuple[list[events.Event], Ve
 
 
 def total_of(bodies: list[events.Event]) -> Total:
-    """The CLI's total that the last of these bodies tells."""
+    """The CLI's total in the last of these events that has one."""
     (*_, last) = (body.total for body in bodies if isinstance(body, events.UsageSeen) and body.total is not None)
     return last
 

@@ -1,4 +1,4 @@
-"""Where the agent CLIs lead astray, and for each such place the test whose name says that beam does not go there.
+"""Pitfalls of the agent CLIs, each with the tests that show that beam avoids it.
 
 The tests live beside what they try. This list is checked: each named test is there, and each is named once.
 """
@@ -35,7 +35,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "real/test_gemini_turns.py": ("test_a_turn_that_runs_out_of_time_is_cancelled_though_gemini_exits_with_0",),
         "conformance/test_cells_failures.py": ("test_api_401",),
     },
-    "an error's text in the place of the answer": {
+    "an error's text in place of the answer": {
         "agents/test_claude_decode.py": ("test_an_api_failures_text_is_the_reason_and_a_notice_and_never_the_reply",),
         "agents/test_headless_recordings.py": ("test_an_errors_text_is_never_a_reply",),
         "agents/test_headless_decode.py": (

@@ -156,7 +156,7 @@ def test_any_split_of_the_bytes_gives_the_same_steps() -> None:
 
 
 def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
-    """Plays one; says what is wrong with it."""
+    """Play the random sequence of one seed; return what is wrong with it."""
     rng = random.Random(seed)
     talk, prompts = Conversation(scripted.dialogue.link(TURN, Host())), 0
     for _ in range(rng.randrange(40)):

@@ -184,7 +184,7 @@ DRAFTS = [
     [
         (("writer", "reviewer"), {"phrase": "ship it"}, 4, "reviewer said 'ship it'"),
         (("writer", "reviewer"), {"turns": 3}, 3, "3 turns were taken"),
-        (("writer", "reviewer"), {"until": lambda one: "second d" in one.text}, 3, "writer said what was to be said"),
+        (("writer", "reviewer"), {"until": lambda one: "second d" in one.text}, 3, "writer's text meets `until`"),
         (("writer", "reviewer"), {"by_address": True}, 1, "nobody was addressed"),
     ],
 )  # fmt: skip

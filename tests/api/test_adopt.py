@@ -1,4 +1,4 @@
-"""How much a root of somebody else's can have copied."""
+"""The limits on what is copied from somebody else's root."""
 
 from __future__ import annotations
 

@@ -416,7 +416,7 @@ def named(row: Row) -> str:
 
 
 class Asked:
-    """Stands for a function of that name; the answer is the same `answer` each time."""
+    """Stands in for a function of that name; the answer is the same `answer` each time."""
 
     def __init__(self, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answer = object()

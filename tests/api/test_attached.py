@@ -27,7 +27,7 @@ from tests.support.refused import refused
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Attached, socket.socket]]:
-    """Who looks on, and the holder."""
+    """The viewer's and the holder's end of the connection."""
     mine, holder = socket.socketpair()
     made = Attached("bash", mine)
     yield made, holder

@@ -59,7 +59,7 @@ def answering(beam: Beam, text: str) -> threading.Thread:
 
 
 def same(left: Outcome, right: Outcome) -> bool:
-    """Whether two outcomes differ in nothing but which message, turn and moment they are of."""
+    """Whether two outcomes are equal except for their message, turn and time."""
     return all(
         getattr(left, name) == getattr(right, name)
         for name in Outcome.__struct_fields__

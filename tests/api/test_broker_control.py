@@ -25,7 +25,7 @@ OWNER = SimpleNamespace(pid=77, host="here")
 
 
 class Machine:
-    """Stands for the system: the process that is started, the broker's file, the clock, and signals."""
+    """Stands in for the system: the process that is started, the broker's file, the clock, and signals."""
 
     def __init__(self, root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0

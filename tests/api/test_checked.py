@@ -91,7 +91,7 @@ def test_agents_without_a_cli_are_told_by_what_they_are(root: Root) -> None:
 def test_unverified_clis_are_one_line_or_one_each(root: Root) -> None:
     (folded,) = [check for check in checks(root.context) if check.what == "unverified"]
     assert folded.result == "note"
-    assert folded.detail.startswith("beam was never seen to run amp, ")
+    assert folded.detail.startswith("beam was never tested with amp, ")
     assert folded.detail.endswith("; beam doctor --all says how to use each")
     whole = [check.what for check in checks(root.context, every=True)]
     assert "unverified" not in whole and "agent crush" in whole

@@ -200,7 +200,7 @@ def test_why_messages_do_not_run_now_is_told(root: Root, beam: Beam, monkeypatch
     assert beam.notes(message)[1:] == ["the queue of worker is paused; beam queue resume worker"]
     record(root, "worker", events.QueueResumed(by="x"))
     monkeypatch.setattr("beam.broker.standing.waiting_reason", lambda context, paths: f"no trust in {paths.agent}")
-    assert beam.notes(message)[1:] == ["what waits for worker stays waiting: no trust in worker"]
+    assert beam.notes(message)[1:] == ["what waits for worker keeps waiting: no trust in worker"]
     once = beam.message("worker", "hi", once=True)
     beam.notes(once)
     assert beam._read.paths == root.context.agent_paths("worker", once.id.rpartition("-")[2])
@@ -260,7 +260,7 @@ def test_somebody_runs_what_was_put(beam: Beam, monkeypatch: pytest.MonkeyPatch)
 
 
 class Sent:
-    """Stands for what sends a message and waits."""
+    """Stands in for what sends a message and waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[Any] = []

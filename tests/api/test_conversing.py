@@ -103,7 +103,7 @@ def test_a_conversation_ends_with_a_phrase_a_test_or_a_failure(talk: Talk) -> No
         return spoken.text == "text 2"
 
     found = Conversation(talk.beam, ["ann", "bob"], "x", until=until).run()
-    assert (found.why, found.exit_code, found.turns) == ("bob said what was to be said", 0, 2)
+    assert (found.why, found.exit_code, found.turns) == ("bob's text meets `until`", 0, 2)
     assert heard == [Spoken(agent="ann", text="text 1"), Spoken(agent="bob", text="text 2")]
     assert Conversation(talk.beam, ["ann", "bob"], "x", phrase="3", until=until).run().why == "ann said '3'"
     talk.answers = [said(None, Status.FAILED, exit_code=1)]
@@ -316,7 +316,7 @@ VERDICT = comparing.Comparison(judge="mod", best="ann", reason="r")
 
 
 class Judge:
-    """Stands for what is sent to a judge, and the verdict that is read of its answer."""
+    """Stands in for what is sent to a judge, and the verdict that is read of its answer."""
 
     def __init__(self, talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[Any] = []
@@ -376,7 +376,7 @@ def test_a_judge_that_fails_gives_no_verdict(reason: str | None, text: str, talk
 
 
 def test_one_answer_is_not_compared(talk: Talk, judge: Judge) -> None:
-    with refused(UsageError, "there are no two answers to compare", "a judge compares those that came"):
+    with refused(UsageError, "there are fewer than two answers to compare", "a judge compares those that came"):
         talk.beam.compare("mod", "which?", OUTCOMES[:1] + OUTCOMES[2:])
 
 
@@ -386,7 +386,7 @@ SCENARIO = "name: check\nsteps:\n  - ask: ann\n    prompt: hello ${who}\nvariabl
 
 
 class Played:
-    """Stands for what plays a scenario."""
+    """Stands in for what plays a scenario."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.given: list[Any] = []

@@ -27,7 +27,7 @@ def again(path: Path, now_ns: int = NOW) -> Cursor:
 
 
 def put(cursor: Cursor, *told: Event) -> None:
-    """Prints them into a pipe, as it were."""
+    """Record the events as if they were printed into a pipe."""
     cursor.before(told, io.StringIO(), lines=True)
     cursor.after()
 

@@ -85,7 +85,7 @@ def test_the_session_that_leads_a_team_is_known_by_its_configuration(tmp_path: P
 
 
 class Watched:
-    """Stands for what is read of CLIs' own files, and for the teams."""
+    """Stands in for what is read of CLIs' own files, and for the teams."""
 
     wake = "wake"
 

@@ -22,7 +22,7 @@ IN_DIALOGUE = "one in dialogue mode does: beam send --via dialogue"
 
 
 class Holder:
-    """Stands for the holder: what it was asked, and its answers by question; an error is raised."""
+    """Stands in for the holder: what it was asked, and its answers by question; an error is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[Any] = []
@@ -60,7 +60,7 @@ def kept(root: Root, via: str = "dialogue") -> None:
 
 def test_a_text_goes_to_the_turn_that_runs(root: Root, paths: Any, holder: Holder) -> None:
     record(root, "worker", started(via="dialogue"))
-    assert result(live.steer(root.context, paths, "left", by="ann")) == "m-1 was told, and the agent has read it"
+    assert result(live.steer(root.context, paths, "left", by="ann")) == "the agent has read the text in the turn of m-1"
     from beam.broker.calls import STEER_S
 
     assert holder.asked == [("worker", "steer", "m-1", {"by": "ann", "text": "left", "timeout": STEER_S + 5.0})]
@@ -69,9 +69,7 @@ def test_a_text_goes_to_the_turn_that_runs(root: Root, paths: Any, holder: Holde
 @pytest.mark.parametrize("bodies", [(), (started(via="dialogue"), finished())])
 def test_where_no_turn_runs_nobody_is_told(bodies: Any, root: Root, paths: Any, holder: Holder) -> None:
     record(root, "worker", *bodies)
-    with refused(
-        NotFoundError, "no turn of worker runs that could be told anything", "beam send worker", subject="worker"
-    ):
+    with refused(NotFoundError, "no turn of worker runs that could take a text", "beam send worker", subject="worker"):
         result(live.steer(root.context, paths, "left", by="ann"))
     assert holder.asked == []
 
@@ -140,7 +138,7 @@ def test_all_questions_are_asked_and_those_without_an_answer_left_out(root: Root
         for each in ("account", "models", "modes", "commands", "mcp", "context")
     ]
     holder.answers = {each: UnsupportedError("none") for each in live.QUESTIONS}
-    with refused(UnsupportedError, "worker tells nothing of its process", "beam agent show", subject="worker"):
+    with refused(UnsupportedError, "worker reports nothing about its process", "beam agent show", subject="worker"):
         result(live.ask(root.context, paths, by="ann"))
     holder.answers = {"modes": LimitError("full")}
     with pytest.raises(LimitError):

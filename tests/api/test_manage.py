@@ -343,7 +343,7 @@ def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
         (folder / "file").touch()
     home.search.touch()
     assert manage.remove(mine.context, "mine", purge=True) == (
-        "mine and all its messages and events are gone; 3 waited, and who waits for an answer is told"
+        "mine and all its messages and events are gone; 3 waited, and senders that wait for an answer are told"
     )
     assert home.agents() == ["asker"] and not left.exists() and not home.search.exists()
     assert [path.name for path in home.turns.iterdir()] == ["minel"]

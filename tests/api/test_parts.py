@@ -50,7 +50,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     did: list[Any] = []
 
     class Tree:
-        async def take_beside(self, agent: str) -> str:
+        async def take_without_index(self, agent: str) -> str:
             did.append(agent)
             return "now"
 

@@ -1,4 +1,4 @@
-"""Small parts of the library that else only whole commands run."""
+"""Small parts of the library that otherwise run only inside whole commands."""
 
 from __future__ import annotations
 

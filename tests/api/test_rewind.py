@@ -152,11 +152,15 @@ def test_turns_that_were_taken_back_do_not_count_and_others_sessions_neither(roo
 
 def test_a_cli_that_does_not_tell_where_a_turn_ends_can_not_go_back_to_it(root: Root, asked: Asked) -> None:
     record(root, "worker", *turn(5, "s1", point=Point(ends="e5")), *turn(6, "s1"), *turn(7, "s1"))
-    said = "claude did not tell where that turn ends, so nothing changes"
-    with refused(UnsupportedError, said, "turns in dialogue mode tell: beam send --via dialogue", subject="worker"):
+    said = "claude did not report where that turn ends, so nothing changes"
+    with refused(
+        UnsupportedError, said, "turns in dialogue mode report this: beam send --via dialogue", subject="worker"
+    ):
         back(root, "6")
     said = "nobody knows which files turn 6 of worker began with"
-    with refused(UnsupportedError, said, "turns in dialogue mode tell: beam send --via dialogue", subject="worker"):
+    with refused(
+        UnsupportedError, said, "turns in dialogue mode report this: beam send --via dialogue", subject="worker"
+    ):
         back(root, "5", "both")
     assert asked.calls == []
 

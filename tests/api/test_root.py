@@ -1,4 +1,4 @@
-"""The roots of a person: listed, what is odd about one, and removed."""
+"""The roots of a person: listed, checked for oddities, and removed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def home(tmp_path: Path, environ: dict[str, str]) -> RootPaths:
-    """The root of a folder, in the place of roots, with a mailbox and a lane."""
+    """The root of a folder, where beam keeps roots, with a mailbox and a lane."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "beam.yaml").write_text("agents: {}\n")
@@ -86,8 +86,7 @@ def test_a_folder_that_was_replaced_is_told_where_all_is(home: RootPaths, enviro
     assert roots.is_replaced(home)
     assert list(roots.notes(home, environ)) == []
     said = (
-        f"{home.project} is another folder than that for which {home.root} was made; "
-        "to go on with that root all the same: beam doctor --adopt"
+        f"{home.project} is not the folder for which {home.root} was made; to keep using that root: beam doctor --adopt"
     )
     assert roots.check(home, environ) == [said]
     home.project.rmdir()

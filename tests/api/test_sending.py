@@ -241,7 +241,7 @@ def test_a_message_is_run_if_nothing_is_ahead_of_it(
     monkeypatch.setattr(module, "replay_outcome", lambda paths, state, message_id, seen: "replayed")
     monkeypatch.setattr("beam.broker.turn.run", run)
     monkeypatch.setattr("beam.process.tree.become_subreaper", lambda: lease.given.append("reaps"))
-    monkeypatch.setattr("beam.broker.wake.told_at_once", lambda lease: contextlib.nullcontext())
+    monkeypatch.setattr("beam.broker.wake.notified", lambda lease: contextlib.nullcontext())
     stop: Any = object()
     assert asyncio.run(module._run_here(lease, message, stop, print, looked_at=looked_at)) == outcome
     stepped = ("stepped", message.id if trusted else None)

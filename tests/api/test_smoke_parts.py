@@ -21,7 +21,7 @@ OUTCOME = b'{"status": "completed", "via": "exec", "reason": null}'
 
 
 class Model:
-    """Stands for the scripted model: the prompts that it got."""
+    """Stands in for the scripted model: the prompts that it got."""
 
     got: tuple[str, ...] = ("other", "say: hello from beam", "and then")
 
@@ -175,7 +175,7 @@ def test_an_executable_is_looked_for_on_the_path(tmp_path: Path) -> None:
 
 
 class Child:
-    """Stands for a process that needs so many attempts to be ended."""
+    """Stands in for a process that needs so many attempts to be ended."""
 
     pid, returncode = 77, 5
 

@@ -30,7 +30,7 @@ Step = Callable[[], object]
 
 
 class Agents:
-    """Stands for `Beam`: what was sent to agents, and the answers that they give."""
+    """Stands in for `Beam`: what was sent to agents, and the answers that they give."""
 
     def __init__(self, root: Path) -> None:
         self.home = SimpleNamespace(root=root)
@@ -80,7 +80,7 @@ class Crew:
             self.steps.pop(0)()
 
     def join(self, *steps: Step, idle_s: float | None = 0.3, **how: Any) -> str:
-        """Why it ended."""
+        """Run the membership; return why it ended."""
         self.steps = list(steps)
         joining = Joining(agent="worker", name="ann", idle_s=idle_s, **how)
         return Membership(self.agents, self.actions, joining, self.notes.append).run()  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def said(reply: str | None, status: Status = Status.COMPLETED, reason: str | Non
 
 def test_a_member_joins_greets_the_lead_waits_and_leaves_when_nothing_comes(crew: Crew) -> None:
     seen: list[dict[str, Any]] = []
-    assert crew.join(lambda: seen.extend(crew.files.members())) == "nothing came for 0.3 s"
+    assert crew.join(lambda: seen.extend(crew.files.members())) == "nothing arrived for 0.3 s"
     assert seen[-1] == {
         "agentId": "ann@crew",
         "name": "ann",
@@ -172,7 +172,7 @@ def test_the_lead_is_told_what_a_member_may_do(how: dict[str, Any], with_access:
 
 def test_who_leads_a_team_that_beam_made_is_its_lead_and_stays_in_it(crew: Crew) -> None:
     crew.files.post("team-lead", "who leads?", sender="bob")
-    assert crew.join(leads=True) == "nothing came for 0.3 s"
+    assert crew.join(leads=True) == "nothing arrived for 0.3 s"
     assert crew.agents.sent == [("worker", MAIL.format(sender="bob", text="who leads?"), "read")]
     assert [one["text"] for one in crew.mail("bob")] == ["answer 1"]
     assert crew.names() == ["team-lead", "bob"] and crew.mail() == [] and crew.notes == []
@@ -183,7 +183,7 @@ def test_a_team_that_claude_code_leads_gets_no_other_lead(crew: Crew) -> None:
     for changed in ({**config, "leadSessionId": "s", "madeBy": ""}, {**config, "leadSessionId": "s"}):
         Path(crew.files.config).write_text(json.dumps(changed))
         if changed.get("madeBy"):
-            assert crew.join(leads=True) == "nothing came for 0.3 s"
+            assert crew.join(leads=True) == "nothing arrived for 0.3 s"
             continue
         with refused(UsageError, "crew is led by Claude Code", "join it without --lead"):
             crew.join(leads=True)
@@ -209,7 +209,7 @@ def test_an_agent_is_in_one_team_at_a_time(crew: Crew) -> None:
     other = act.create(str(crew.home), "others", session_id="", cwd="/work")
     other.add_member({"name": "guest", "beam": "no object"})
     other.add_member({**other_process(crew, start=tree.start_ticks(os.getppid()), agent="another"), "name": "first"})
-    assert crew.join() == "nothing came for 0.3 s"
+    assert crew.join() == "nothing arrived for 0.3 s"
     other.add_member(other_process(crew, start=tree.start_ticks(os.getppid())))
     for how in ({}, {"leads": True}):
         with refused(UsageError, "worker is in the team others already", "an agent is in one team at a time"):
@@ -283,7 +283,7 @@ def test_after_a_signal_no_more_mail_is_begun(crew: Crew) -> None:
 def test_an_ignored_signal_stays_ignored(crew: Crew) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        assert crew.join(lambda: os.kill(os.getpid(), signal.SIGHUP)) == "nothing came for 0.3 s"
+        assert crew.join(lambda: os.kill(os.getpid(), signal.SIGHUP)) == "nothing arrived for 0.3 s"
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
@@ -294,7 +294,7 @@ def test_in_a_thread_a_member_takes_part_without_signals(crew: Crew) -> None:
     thread = threading.Thread(target=lambda: why.append(crew.join()))
     thread.start()
     thread.join()
-    assert why == ["nothing came for 0.3 s"]
+    assert why == ["nothing arrived for 0.3 s"]
 
 
 def test_a_member_that_is_removed_goes(crew: Crew) -> None:
@@ -312,7 +312,7 @@ def test_what_comes_in_time_lets_a_member_stay(crew: Crew) -> None:
     def later() -> None:
         crew.files.post("ann", "hi", sender="bob")
 
-    assert crew.join(lambda: None, later, idle_s=0.5) == "nothing came for 0.5 s"
+    assert crew.join(lambda: None, later, idle_s=0.5) == "nothing arrived for 0.5 s"
     assert crew.slept == [0.2] * 5 and len(crew.frames()) == 2
 
 

@@ -84,7 +84,7 @@ def test_a_program_that_watches_gets_what_comes_later(root: Root) -> None:
 
 
 class Teams:
-    """Stands for the teams of a person."""
+    """Stands in for the teams of a person."""
 
     def __init__(self) -> None:
         self.did: list[object] = []
@@ -105,7 +105,7 @@ class Teams:
 
 
 class Foreign:
-    """Stands for the sessions that beam did not start."""
+    """Stands in for the sessions that beam did not start."""
 
     def __init__(self) -> None:
         self.did: list[object] = []

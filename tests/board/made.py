@@ -1,4 +1,4 @@
-"""Everyone as the board's tests see them: made looks, events, and a feed that has no threads."""
+"""Made-up data for the board's tests: snapshots, events, and a feed without threads."""
 
 from __future__ import annotations
 

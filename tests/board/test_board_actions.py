@@ -19,7 +19,7 @@ MEMBER = Row(key="al@ice@docs", name="al@ice", kind="member", place="docs", stat
 
 
 class FakeBeam:
-    """Remembers what it was told."""
+    """Records the calls of its methods."""
 
     def __init__(self) -> None:
         self.home = SimpleNamespace(project=PROJECT)

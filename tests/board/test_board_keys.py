@@ -18,7 +18,7 @@ from tests.board.made import ASK, PROJECT, FakeActions, snapshot, team
 
 
 class Keys:
-    """Stands for the board: `told` are its notes, `begun` the actions with the words shown meanwhile."""
+    """Stands in for the board: `told` are its notes, `begun` the actions with the words shown meanwhile."""
 
     action_send = PictureWithActions.action_send
     action_steer = PictureWithActions.action_steer

@@ -122,7 +122,7 @@ def test_a_message_whose_file_has_another_position_by_hand_is_not_gone(root: Roo
 
 
 def _nobody(event: object) -> None:
-    """Hears of it."""
+    """Ignore the event."""
 
 
 def test_of_messages_that_wait_behind_another_only_the_one_that_somebody_waits_for_ends_at_its_deadline(

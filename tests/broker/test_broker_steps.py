@@ -34,7 +34,7 @@ class Story:
         self.broker._wake = Wake(poll_only=True)
 
     def poll(self) -> float:
-        """One look; the pause until the next."""
+        """Poll once; return the pause until the next poll."""
         self.broker._poll()
         return self.broker._pause_s()
 
@@ -292,11 +292,11 @@ def test_a_lane_that_has_no_room_is_put_off_until_another_is_let_go(root: Root) 
         while not any(lane.is_busy for lane in it.broker.roster.lanes.values()):
             it.poll()
             it.later(1)
-        held, put_off = sorted(it.broker.roster.lanes.values(), key=lambda lane: lane.is_put_off)
-        assert (held.is_put_off, put_off.is_put_off, put_off.is_dirty, put_off.lease) == (False, True, False, None)
+        held, put_off = sorted(it.broker.roster.lanes.values(), key=lambda lane: lane.is_deferred)
+        assert (held.is_deferred, put_off.is_deferred, put_off.is_dirty, put_off.lease) == (False, True, False, None)
         await it.finish()
         it.broker.roster.let_go(held)
-        assert (put_off.is_put_off, put_off.is_dirty) == (False, True)
+        assert (put_off.is_deferred, put_off.is_dirty) == (False, True)
 
     play(root, story, cap=1)
 
@@ -392,7 +392,7 @@ def test_a_turn_whose_step_is_of_an_earlier_poll_takes_a_step_of_its_own(
 
 
 class Kept:
-    """Stands for the lease's end of a kept process."""
+    """Stands in for the lease's end of a kept process."""
 
     def __init__(self, it: Story, name: str, *, since: float = 0.0, why: str = "") -> None:
         self.ended: list[tuple[str, bool]] = []
@@ -645,7 +645,7 @@ def test_requests_that_come_in_a_turn_are_handled_at_once(root: Root, monkeypatc
     async def story(it: Story) -> None:
         it.poll()
         lease = cast(Any, it.agent().lease)
-        lease.knock = lambda: knocked.append(True)
+        lease.wake_turn = lambda: knocked.append(True)
         it.agent().is_dirty = False
         it.broker._wake = cast(Any, Wakes({it.agent().directories[1]}))
         it.broker._mark_changed()

@@ -36,7 +36,7 @@ def test_only_a_root_out_of_agents_reach_remembers_what_its_files_were_parsed_to
 
 def test_a_root_that_comes_within_reach_is_noticed_by_the_next_decision(tmp_path: Path) -> None:
     context = opened(tmp_path / "elsewhere" / "root", tmp_path / "project")
-    assert context.at_once() is context
+    assert context.rechecked() is context
     where = tmp_path / "elsewhere"
     (where / ".git").mkdir()
-    assert (context.exposed, context.at_once().exposed, context.reloaded().exposed) == (None, where, where)
+    assert (context.exposed, context.rechecked().exposed, context.reloaded().exposed) == (None, where, where)

@@ -162,12 +162,12 @@ def test_close_with_nothing_kept_says_so_and_in_a_turn_is_refused(root: Root) ->
     ]
 
 
-def test_a_request_knocks_at_the_turn(root: Root) -> None:
+def test_a_request_wakes_the_turn(root: Root) -> None:
     lease, _ = in_turn(root)
     assert lease.turn is not None
-    lease.knock()  # nobody listens yet
+    lease.wake_turn()  # nobody listens yet
     lease.turn.news = asyncio.Event()
-    lease.knock()
+    lease.wake_turn()
     assert lease.turn.news.is_set()
     ended(lease)
 

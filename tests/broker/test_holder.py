@@ -33,7 +33,7 @@ def recorded(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Process:
-    """Stands for a kept process; `ended` are the reasons for which it was."""
+    """Stands in for a kept process; `ended` are the reasons for which it was."""
 
     def __init__(self, lease: AgentLease) -> None:
         self.lease = lease

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beam.broker import standing
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.broker.lease import AgentLease
 from beam.broker.renewal import Renewal, only_adds
 from beam.trust import ledger
@@ -71,7 +71,7 @@ def lease(root: Root) -> Iterator[AgentLease]:
 
 
 def renewal(root: Root, lease: AgentLease) -> Renewal:
-    return Renewal(lease.log, order_of(lease.log, root.message("claude")))
+    return Renewal(lease.log, request_of(lease.log, root.message("claude")))
 
 
 def is_trusted(root: Root) -> bool:

@@ -136,7 +136,7 @@ def test_a_reply_to_a_session_that_was_put_aside_is_said_to_be_dead(root: Root, 
     lease.log.record(events.SessionArchived(session_id="s1"))
     message = root.message("worker", sender="other", reply="queue", session_context=SessionContext(session_id="s1"))
     closed = route.reply(root.context, message, DONE, State())
-    assert (closed.reply, closed.detail) == ("dead", "it answers session s1, which was put aside")
+    assert (closed.reply, closed.detail) == ("dead", "it answers session s1, which was archived")
     (entry,) = lease.waiting.scan()
     assert lease.waiting.claim(entry) is None
     assert root.boxes("other") == {"dead": [closed.reply_id]}

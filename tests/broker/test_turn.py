@@ -342,7 +342,7 @@ def test_a_running_turn_can_be_reached_and_is_told_of_requests(root: Root, monke
         assert turn is not None and turn.news is not None
         seen.extend([turn.message_id == message.id, turn.handle is handle, turn.stop is stop, handle.stop is stop])
         seen.append(services.news is turn.news and services.keeper is lease.keeper)
-        lease.knock()
+        lease.wake_turn()
         seen.append(turn.news.is_set())
         services.poll()
         await services.poll_last()

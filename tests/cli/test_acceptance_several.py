@@ -90,7 +90,7 @@ def test_without_waiting_their_ids_are_printed_in_order(crew: Cli) -> None:
     ("words", "said"),
     [
         (["quick,quick", "x"], "quick is named twice"),
-        (["quick,,mute", "x"], "between two commas stands no agent"),
+        (["quick,,mute", "x"], "there is no agent between two commas"),
         (["quick,mute", "x", "--steer"], "--steer is for one agent"),
         (["quick,mute", "x", "--judge", "judge", "--no-wait"], "the judge needs the answers"),
         (["quick", "x", "--judge", "judge"], "--judge compares the answers of several agents"),

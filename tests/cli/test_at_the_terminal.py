@@ -57,7 +57,7 @@ class Pty:
         return data.decode()
 
     def hang_up(self) -> None:
-        """Whoever looks at the terminal is gone."""
+        """Close the other end of the terminal."""
         os.close(self.master)
         self.master = -1
 

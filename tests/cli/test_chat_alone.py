@@ -119,7 +119,7 @@ def test_a_message_that_is_refused_is_said_and_the_chat_goes_on(play: Any) -> No
         ("/new", "  the next message begins a new session"),
         ("/usage", "  bot · m1 · 0 turns"),
         ("/attach", "  /attach needs more: /attach PATH"),
-        ("/steer look", "  no turn runs that could be told anything"),
+        ("/steer look", "  no turn runs that could take a text"),
     ],
 )
 def test_a_command_says_what_it_changed(play: Any, line: str, said: str) -> None:

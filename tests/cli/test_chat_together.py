@@ -181,7 +181,7 @@ def test_a_person_watches_and_steps_in_as_anyone(play: Any) -> None:
         chat.enter("/as bob")
         assert chat.terminal.taken() == [
             "  eve does not take part; ann, bob do",
-            "  /as bob needs a text behind it",
+            "  /as bob needs a text after it",
         ]
         assert chat.rows() == ["  waits: hear me", "  waits: I like tea", "0 of 20 turns"]
         first.end.set_result(said("milk?"))
@@ -210,7 +210,7 @@ def test_a_person_watches_and_steps_in_as_anyone(play: Any) -> None:
         ("/drop", []),
         ("/usage", ["  0 of 20 turns"]),
         ("/nxt", ["  /nxt is no command of this chat; did you mean /next?"]),
-        ("/steer look", ["  no turn runs that could be told anything; without /steer everybody hears it"]),
+        ("/steer look", ["  no turn runs that could take a text; without /steer everybody hears it"]),
         ("", []),
     ],
 )

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Said, Slash, Wrong, answer, help_lines, meant
+from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Slash, Text, Wrong, answer, help_lines, meant
 
 
 @pytest.mark.parametrize(
     ("line", "means"),
     [
-        ("hello", Said("hello")),
-        ("  two\nlines ", Said("two\nlines")),
+        ("hello", Text("hello")),
+        ("  two\nlines ", Text("two\nlines")),
         ("/help", Command("help")),
         ("/model opus", Command("model", "opus")),
         ("/model", Command("model")),
         ("/queue and\nthen", Command("queue", "and\nthen")),
         ("/queue\nfirst\n  word", Command("queue", "first\n  word")),
         ("/compact keep the names", Slash("/compact keep the names")),
-        ("//compact", Said("/compact")),
-        ("/usr/bin is full", Said("/usr/bin is full")),
-        ("/", Said("/")),
-        ("a /help", Said("a /help")),
+        ("//compact", Text("/compact")),
+        ("/usr/bin is full", Text("/usr/bin is full")),
+        ("/", Text("/")),
+        ("a /help", Text("a /help")),
     ],
 )
 def test_a_line_is_a_text_a_command_of_the_chat_or_one_of_the_agents_own(line: str, means: object) -> None:
@@ -34,7 +34,7 @@ def test_a_line_is_a_text_a_command_of_the_chat_or_one_of_the_agents_own(line: s
         ("/paus", "/paus is no command of this chat; did you mean /pause?"),
         ("/zzzzzz", "/zzzzzz is no command of this chat; /help lists them"),
         ("/as", "/as needs more: /as NAME TEXT"),
-        ("/quit now", "/quit takes nothing behind it"),
+        ("/quit now", "/quit takes no text after it"),
     ],
 )
 def test_a_command_that_is_none_or_lacks_something_is_said_to_be_wrong(line: str, why: str) -> None:

@@ -415,7 +415,7 @@ def test_a_key_is_read_from_stdin_or_asked_for_without_an_echo(
 
 
 class Full(io.StringIO):
-    """A file that takes nothing."""
+    """A file on a full disk, which can't be written."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from beam.base.errors import NotFoundError, UsageError
 from beam.cli import agent as agents
 from beam.cli.chatting.completing import words
 from beam.cli.chatting.transcript import Style, Transcript
-from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Said, Slash, Wrong, answer, help_lines, meant
+from beam.cli.chatting.words import ALONE, SEVERAL, Answer, Command, Slash, Text, Wrong, answer, help_lines, meant
 from beam.cli.context import Context
 from beam.cli.printer import Printer
 from beam.cli.render import charts
@@ -64,21 +64,21 @@ def test_the_help_of_a_chat_names_every_command_and_key() -> None:
 @pytest.mark.parametrize("name", ["help", "new", "drop", "usage", "quit"])
 def test_a_command_that_takes_nothing_says_so(name: str) -> None:
     assert meant(f" /{name} ", ALONE, passes_on=True) == Command(name)
-    assert meant(f"/{name} x", ALONE, passes_on=True) == Wrong(f"/{name} takes nothing behind it")
+    assert meant(f"/{name} x", ALONE, passes_on=True) == Wrong(f"/{name} takes no text after it")
 
 
 @pytest.mark.parametrize("name", ["help", "pause", "go", "drop", "usage", "quit"])
 def test_a_command_of_several_that_takes_nothing_says_so(name: str) -> None:
-    assert meant(f"/{name} x", SEVERAL, passes_on=False) == Wrong(f"/{name} takes nothing behind it")
+    assert meant(f"/{name} x", SEVERAL, passes_on=False) == Wrong(f"/{name} takes no text after it")
 
 
 @pytest.mark.parametrize(
     ("line", "table", "passes_on", "what"),
     [
-        ("hi", ALONE, True, Said("hi")),
-        ("//hi", ALONE, True, Said("/hi")),
-        ("/", ALONE, True, Said("/")),
-        ("/etc/passwd is", ALONE, True, Said("/etc/passwd is")),
+        ("hi", ALONE, True, Text("hi")),
+        ("//hi", ALONE, True, Text("/hi")),
+        ("/", ALONE, True, Text("/")),
+        ("/etc/passwd is", ALONE, True, Text("/etc/passwd is")),
         ("/model opus 4", ALONE, True, Command("model", "opus 4")),
         ("/model", ALONE, True, Command("model")),
         ("/attach", ALONE, True, Wrong("/attach needs more: /attach PATH")),

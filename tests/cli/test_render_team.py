@@ -15,7 +15,7 @@ from beam.cli.render.stream import Stream
 from beam.cli.render.team import (
     ASCII,
     changed,
-    is_told_otherwise,
+    has_own_event,
     mail,
     print_team,
     render,
@@ -316,7 +316,7 @@ def test_tokens_are_counted_in_thousands_and_millions(tokens: tuple[int | None, 
 def test_calls_that_mail_and_tasks_tell_are_told_by_those(name: str) -> None:
     for agent, of_team in (("bob@t", True), ("bob", False)):
         call = events.ToolCalled(call_id="1", name=name, agent=agent)
-        assert is_told_otherwise(call) is (of_team and name != "Bash")
+        assert has_own_event(call) is (of_team and name != "Bash")
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

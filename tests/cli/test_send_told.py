@@ -157,10 +157,16 @@ TOGETHER = "don't go together"
         (("--tolerate", "x"), "--tolerate x: unknown status; use --tolerate denied"),
         (
             ("--at", "13:00", "--every", "1h"),
-            f"--at and --every {TOGETHER}; --at is for once, --every for again and again",
+            f"--at and --every {TOGETHER}; --at sends once, --every repeatedly",
         ),
-        (("--at", "13:00", "--steer"), "--steer and --key-fd are for now alone; leave --at and --every out"),
-        (("--every", "1h", "--key-fd", "3"), "--steer and --key-fd are for now alone; leave --at and --every out"),
+        (
+            ("--at", "13:00", "--steer"),
+            "--steer and --key-fd only work for a send that happens now; leave --at and --every out",
+        ),
+        (
+            ("--every", "1h", "--key-fd", "3"),
+            "--steer and --key-fd only work for a send that happens now; leave --at and --every out",
+        ),
         *(
             (
                 ("--steer", *words),
@@ -372,7 +378,7 @@ def test_who_must_trust_the_folder_first_is_asked_at_a_terminal(
     [
         ("a,b,a", (), "a is named twice; name each agent once"),
         ("a,,b,", (), "an empty name is named twice; name each agent once"),
-        ("a,", (), "between two commas stands no agent; like this: beam send A,B,C TEXT"),
+        ("a,", (), "there is no agent between two commas; like this: beam send A,B,C TEXT"),
         ("a,b", ("--events",), "--events is for one agent; beam watch shows all of them"),
         (
             "a,b",
@@ -512,7 +518,7 @@ def test_a_judge_is_not_asked_about_one_answer(inside: Inside, side: Told, secon
     side.results = {"a": outcome(agent="a", reply="one"), "b": second}  # type: ignore[attr-defined]
     done = inside("send", "a,b", "hi", "--judge", "c")
     assert done.code == second.exit_code
-    assert done.err.splitlines()[-1] == "beam: c was not asked: there are no two answers to compare"
+    assert done.err.splitlines()[-1] == "beam: c was not asked: there are fewer than two answers to compare"
 
 
 def test_a_failure_counts_more_than_the_judges(inside: Inside, side: Told) -> None:

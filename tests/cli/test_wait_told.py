@@ -189,7 +189,7 @@ def test_an_estimate_is_said_to_be_one(inside: Inside, told: Told, monkeypatch: 
 
     told.replace("usage", [line()], [line(estimated_usd=0.5)], [line(estimated_usd=0.5)], [line()])
     assert inside("status", "--usage", "a").err == ""
-    said = "beam: ~ is estimated from list prices of 2026-11-01; that agent's CLI names no cost\n"
+    said = "beam: ~ is estimated from list prices of 2026-11-01; that agent's CLI reports no cost\n"
     assert inside("status", "--usage").err == said
     assert inside("status", "--usage", "--json").err == ""
     drawn: list[Any] = []
@@ -249,7 +249,7 @@ def test_what_can_not_be_watched_is_refused(inside: Inside, words: tuple[str, ..
 
 def test_a_pattern_that_no_event_fits_is_said(inside: Inside) -> None:
     (line,) = see._unfit(["text", "tsk.*", "task.*"])
-    assert line.startswith("no event is like 'tsk.*'; there are agent.*, ") and line.endswith(" (docs/events.md)")
+    assert line.startswith("no event type matches 'tsk.*'; there are agent.*, ") and line.endswith(" (docs/events.md)")
     assert " text, text.*, " in line
 
 

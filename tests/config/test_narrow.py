@@ -1,4 +1,4 @@
-"""A session has its agent's settings, live, and never more than they give."""
+"""A session follows its agent's settings as they are now, and never gets more rights than they give."""
 
 from __future__ import annotations
 

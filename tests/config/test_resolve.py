@@ -1,4 +1,4 @@
-"""Who wins, and who said it."""
+"""Which source of a setting wins, and which source is named."""
 
 from __future__ import annotations
 

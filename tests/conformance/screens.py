@@ -105,14 +105,14 @@ class OnScreen(subject.Subject):
         return super().at_home(home).with_env({"BEAM_TRUST": "1"})  # a screen asks whether the folder is trusted
 
     def keep(self) -> None:
-        """From now on a broker keeps the CLI's terminal between turns."""
+        """Start a broker that keeps the CLI's terminal between turns."""
         if self.cli("broker", "status").code != 0:
             for words in (("queue", "pause", self.name), ("queue", "resume", self.name), ("broker", "start")):
                 assert self.cli(*words).code == 0
         eventually(lambda: is_held(self.cli, self.name))
 
     def leave(self) -> None:
-        """No broker keeps it any more, and the terminal is gone."""
+        """Stop the broker, and with it the terminal."""
         self.cli("broker", "stop", "--grace", "0s")
 
     def shown(self) -> str:

@@ -189,7 +189,7 @@ def test_its_own_commands(place: Cli, chat: Chat) -> None:
     chat.enter("/help")
     chat.until("/attach PATH")
     chat.enter("/steer x")
-    chat.until("no turn runs that could be told anything")
+    chat.until("no turn runs that could take a text")
     chat.key("c")
     chat.enter("/access nonsense")
     chat.until("unknown access")

@@ -13,7 +13,7 @@ from beam.model.outcome import Outcome, Status, Usage
 
 
 def ended(chat: LiveChat, reply: str = "so it is", status: Status = Status.COMPLETED, **more: Any) -> None:
-    """The turn that is next runs, and ends so."""
+    """Run the next turn, and end it with this outcome."""
     turn = chat.next()
     assert turn is not None
     seconds = more.pop("seconds", 1.0)

@@ -429,7 +429,7 @@ def test_an_agent_in_a_folder_without_trust_and_one_whose_queue_is_paused_are_re
 def test_the_process_of_an_agent_is_kept_between_its_turns_where_its_protocol_tells_as_much(
     root: Root, agent: str, via: str | None, is_returning: bool, keeps: bool
 ) -> None:
-    one = HeldAgents(root.context, "s", returning=frozenset({agent} if is_returning else ()))
+    one = HeldAgents(root.context, "s", multi_turn=frozenset({agent} if is_returning else ()))
     assert one._keeps(f"{agent}@s", via) is keeps
 
 

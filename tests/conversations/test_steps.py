@@ -13,7 +13,7 @@ import pytest
 from beam.base.errors import DiskError, UsageError
 from beam.conversations import checking
 from beam.conversations.budget import Meter
-from beam.conversations.commands import Ran
+from beam.conversations.commands import CommandEnd
 from beam.conversations.expect import Changes
 from beam.conversations.model_calls import ModelFolders, RunModelCalls
 from beam.conversations.read import parse
@@ -158,11 +158,11 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Commands end as their first word says: `ok`, or the number of their exit code."""
     ran: list[tuple[Any, ...]] = []
 
-    async def run_command(command: Any, cwd: Path, environ: Mapping[str, str], timeout: float) -> Ran:
+    async def run_command(command: Any, cwd: Path, environ: Mapping[str, str], timeout: float) -> CommandEnd:
         ran.append((command, cwd, timeout, {name: value for name, value in environ.items() if "BEAM_VAR" in name}))
         word = (command if isinstance(command, str) else command[0]).split()[0]
         code = 0 if word == "ok" else int(word)
-        return Ran(exit_code=code, output=f"ran {word}", why=f"ended with exit code {code}" if code else "")
+        return CommandEnd(exit_code=code, output=f"ran {word}", why=f"ended with exit code {code}" if code else "")
 
     monkeypatch.setattr(checking, "run_command", run_command)
     return ran
@@ -544,7 +544,7 @@ CASES: list[tuple[str, str, dict[str, list[Answer]], list[tuple[Any, ...]], list
         "a chat until a check holds",
         "- {chat: [a, b], prompt: x, until: {check: {contains: fine}}}\n",
         {"a": ["1", "it is fine"], "b": ["2"]},
-        [("passed", "ended: what was to be checked is so: contains", 0)],
+        [("passed", "ended: the check of `until` passed: contains", 0)],
         [
             ("a", "x\n\nYou are a in a conversation with b. What is said comes wi"),
             ("b", "x\n\nYou are b in a conversation with a. What is said comes wi"),

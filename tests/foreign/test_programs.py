@@ -57,7 +57,7 @@ def test_a_message_to_a_session_that_beam_did_not_start_is_refused_with_the_reas
 
 
 class Table:
-    """Stands for the kernel's table: command lines, parents, environments and owners."""
+    """Stands in for the kernel's table: command lines, parents, environments and owners."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows: dict[int, tuple[bytes, int, bytes]] = {}

@@ -141,7 +141,7 @@ def test_an_imported_session_keeps_its_times_and_what_comes_after_it_is_no_part_
 
 
 def whole(*said: events.Event) -> list[dict[str, object]]:
-    """The items of a turn in which this is said, all of each but what is a default."""
+    """The items of a turn with these events, without fields at their defaults."""
     mine = {"turn": 1, "message_id": "m1", "ts": "t"}
     (turn,) = transcript("a", [started(1, "m1"), *(msgspec.structs.replace(one, **mine) for one in said)]).turns  # type: ignore[list-item]
     defaults = msgspec.structs.asdict(Item(kind=""))

@@ -126,7 +126,7 @@ def test_an_error_is_shown_shortly() -> None:
 
 
 class Process:
-    """Stands for the command's process."""
+    """Stands in for the command's process."""
 
     pid, returncode = 77, 0
 

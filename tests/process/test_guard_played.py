@@ -83,7 +83,7 @@ def made(kernel: Kernel, *, went: bool = False) -> guard.Guard:
     """A guard of an agent that is held, or runs."""
     one = guard.Guard(status=7, holder=HOLDER, marker=b"MARK", grace=9.0)
     one.agent, one._gate, one.report, one.on_terminal = AGENT, 8, 9, False
-    one.went = one._has_heard = went
+    one.is_released = one._has_heard = went
     return one
 
 
@@ -115,9 +115,9 @@ def test_the_agent_goes_once_while_its_holder_lives_and_wants_no_end(
 ) -> None:
     one = made(kernel, went=went)
     kernel.parent, kernel.refuses, one.deadline = parent, refuses, deadline
-    one.on_wish(b"go")
+    one.on_command(b"go")
     assert kernel.written == ([(8, b"g")] if goes else [])
-    assert one.went == (goes or went)
+    assert one.is_released == (goes or went)
 
 
 @pytest.mark.parametrize(("report", "line", "went"), [(b"", "running\n", True), (b"2", "failed 2\n", False)])
@@ -125,16 +125,16 @@ def test_what_became_of_the_exec_is_said_once(kernel: Kernel, report: bytes, lin
     one = made(kernel)
     one.hear_report()
     assert said(kernel) == []
-    one.went = True
+    one.is_released = True
     kernel.report = report
     one.hear_report()
     one.hear_report()
-    assert (said(kernel), one.went) == ([line], went)
+    assert (said(kernel), one.is_released) == ([line], went)
 
 
 def test_an_exec_under_way_is_waited_for_as_long_as_is_said(kernel: Kernel) -> None:
     one = made(kernel)
-    one.went = True
+    one.is_released = True
     one.hear_report(1.0)
     assert said(kernel) == []
     one.hear_report(9.0)
@@ -155,7 +155,7 @@ def test_the_agents_end_is_said_once_with_its_code_or_signal(kernel: Kernel, sta
 
 def test_an_agent_whose_exec_failed_has_no_end_that_is_said(kernel: Kernel) -> None:
     one = made(kernel)
-    one.went, kernel.report, kernel.dead = True, b"13", [(AGENT, 127 << 8)]
+    one.is_released, kernel.report, kernel.dead = True, b"13", [(AGENT, 127 << 8)]
     one.reap()
     assert said(kernel) == ["failed 13\n"]
 
@@ -170,21 +170,21 @@ def test_what_dies_by_a_signal_while_it_sweeps_was_swept(kernel: Kernel) -> None
 
 def test_only_the_agent_is_interrupted_and_only_while_it_lives(kernel: Kernel) -> None:
     one = made(kernel, went=True)
-    one.on_wish(b"interrupt 15")
+    one.on_command(b"interrupt 15")
     one.on_signals(bytes([signal.SIGINT, signal.SIGWINCH]))
     one.on_terminal = True
     one.on_signals(bytes([signal.SIGINT]))
     one.agent = 99
     one.interrupt(2)
     one.agent, one.exited = AGENT, 0
-    one.on_wish(b"interrupt 2")
+    one.on_command(b"interrupt 2")
     assert kernel.sent == [(AGENT, "SIGTERM"), (AGENT, "SIGINT")]
 
 
 def test_an_end_asks_all_of_the_tree_once_and_a_later_one_only_shortens_the_time(kernel: Kernel) -> None:
     one = made(kernel, went=True)
     kernel.below, kernel.marked = {(AGENT, 1), (61, 1), (HOLDER, 1)}, {(ME, 1), (62, 1)}
-    one.on_wish(b"end 3")
+    one.on_command(b"end 3")
     assert sorted(kernel.sent) == sorted((pid, name) for pid in (AGENT, 61, 62) for name in ("SIGTERM", "SIGCONT"))
     assert (one.deadline, one.swept) == (103.0, {61, 62})
     kernel.sent.clear()
@@ -251,10 +251,10 @@ def test_the_guards_instructions_are_read_as_they_were_told(kernel: Kernel) -> N
 
 def test_the_word_that_an_agent_was_never_started_is_left_once_and_only_where_it_is_wanted(tmp_path: Path) -> None:
     file = tmp_path / "unstarted"
-    guard._leave_word(b"")
+    guard._leave_note(b"")
     for _ in range(2):
-        guard._leave_word(bytes(file))
-    guard._leave_word(bytes(tmp_path / "none/file"))
+        guard._leave_note(bytes(file))
+    guard._leave_note(bytes(tmp_path / "none/file"))
     assert [path.name for path in tmp_path.iterdir()] == ["unstarted"]
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -402,7 +402,7 @@ def test_a_strike_hits_the_marked_the_recorded_and_all_below_but_none_above(monk
     monkeypatch.setattr(table, "descendants", lambda *roots: {(13, 1), (1, 1)} if set(roots) >= {10, 12} else set())
     monkeypatch.setattr(table, "send", lambda process, number: sent.append((process, number)))
     monkeypatch.setattr(tree, "start_ticks", lambda pid: {12: 1, 14: 2}.get(pid))
-    hunt = tree._Hunt(b"M", {(12, 1), (14, 1)})
+    hunt = tree._Cleanup(b"M", {(12, 1), (14, 1)})
     found = {(10, 1), (11, 1), (12, 1), (13, 1)}
     assert hunt.strike(9) == found == hunt.seen
     assert sorted(sent) == [(process, 9) for process in sorted(found)]
@@ -415,7 +415,7 @@ def test_guards_are_woken_and_told_to_end_and_waited_for(monkeypatch: pytest.Mon
     monkeypatch.setattr(table, "marked", lambda name: looks.pop(0))
     monkeypatch.setattr(table, "send", lambda process, number: sent.append((process, number)))
     monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
-    hunt = tree._Hunt(b"M", set())
+    hunt = tree._Cleanup(b"M", set())
     hunt.let_guards_finish(until=time.monotonic() + 60)
     assert (looks, hunt.seen) == ([], {(11, 1)})
     assert sent == [((11, 1), table.SIGTERM), ((11, 1), table.SIGCONT)]

@@ -73,7 +73,7 @@ class Waiting:
     def reap(self) -> bool:
         return "over" in self.heard
 
-    def on_wish(self, line: bytes) -> None:
+    def on_command(self, line: bytes) -> None:
         self.heard += [line, "over"] if line == b"end 0" else [line]
 
     def on_signals(self, numbers: bytes) -> None:

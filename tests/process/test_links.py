@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.process.links import leading_into, second_names
+from beam.process.links import hard_linked, leading_into
 
 
 @pytest.fixture
@@ -88,10 +88,10 @@ def test_a_file_with_a_second_name_is_found_directly_in_a_folder_and_deep_below_
     waiting, trust, other = root / "agents/a/queue/new/x.json", state / "trust.json", state / "projects/two/y.json"
     for file in (waiting, trust, other):
         file.write_text("{}")
-    assert list(second_names([str(state)], below=str(root))) == []
+    assert list(hard_linked([str(state)], below=str(root))) == []
     for number, file in enumerate((waiting, trust, other)):
         (tmp_path / f"second-{number}").hardlink_to(file)
-    assert list(second_names([str(state)], below=str(root))) == [str(trust), str(waiting)]
+    assert list(hard_linked([str(state)], below=str(root))) == [str(trust), str(waiting)]
 
 
 def test_the_look_for_second_names_is_bounded(tmp_path: Path) -> None:
@@ -101,5 +101,5 @@ def test_the_look_for_second_names_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep/file").write_text("")
     (tmp_path / "deep/second").hardlink_to(tmp_path / "deep/file")
-    assert len(list(second_names([], below=str(tmp_path), entries=10))) <= 10
-    assert len(list(second_names([], below=str(tmp_path)))) == 42
+    assert len(list(hard_linked([], below=str(tmp_path), entries=10))) <= 10
+    assert len(list(hard_linked([], below=str(tmp_path)))) == 42

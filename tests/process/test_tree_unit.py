@@ -33,7 +33,7 @@ def cleaned(
 ) -> tuple[tree.Cleaned, list[int]]:
     hunt = Hunt(looks)
     now = iter(range(1000))
-    monkeypatch.setattr(tree, "_Hunt", lambda marker, roots: hunt)
+    monkeypatch.setattr(tree, "_Cleanup", lambda marker, roots: hunt)
     monkeypatch.setattr(tree.time, "monotonic", lambda: float(next(now)))
     monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(tree, "start_ticks", lambda pid: 1)

@@ -18,7 +18,7 @@ from beam.base.errors import BeamError, DiskError, NotFoundError
 from beam.proxy import process, serving
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.owner import ProxyProcess
-from beam.proxy.process import Order, Said, key_of
+from beam.proxy.process import Order, Report, key_of
 from beam.proxy.served import ServedRequest
 from beam.proxy.serving import Proxy
 
@@ -39,9 +39,9 @@ class Pipe(io.BytesIO):
 
 
 class Started:
-    """Stands for `subprocess.Popen`: a process that says these lines; `did` is what became of it."""
+    """Stands in for `subprocess.Popen`: a process that says these lines; `did` is what became of it."""
 
-    def __init__(self, *said: Said | bytes, hangs: bool = False) -> None:
+    def __init__(self, *said: Report | bytes, hangs: bool = False) -> None:
         lines = [each if isinstance(each, bytes) else msgspec.json.encode(each) + b"\n" for each in said]
         self.stdin, self.stdout = Pipe(), io.BytesIO(b"".join(lines))
         self.pid = 77
@@ -72,7 +72,7 @@ def owned(monkeypatch: pytest.MonkeyPatch, started: Started, **more: Any) -> tup
 def test_a_process_gets_its_order_on_stdin_and_of_the_environment_only_what_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    started = Started(Said(url="http://127.0.0.1:1"))
+    started = Started(Report(url="http://127.0.0.1:1"))
     proxy, _ = owned(monkeypatch, started, key_fd=9, secret="s")
     assert started.argv == [sys.executable, "-P", "-m", "beam.proxy.process"]
     assert started.fields == {
@@ -93,7 +93,7 @@ def test_a_process_gets_its_order_on_stdin_and_of_the_environment_only_what_it_n
 
 def test_what_a_process_says_is_heard_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = ProxyCounts(calls=2)
-    started = Started(Said(url="u"), Said(served=SERVED), b"nonsense\n", Said(counts=counts))
+    started = Started(Report(url="u"), Report(served=SERVED), b"nonsense\n", Report(counts=counts))
     proxy, heard = owned(monkeypatch, started)
     with proxy as same:
         assert same is proxy
@@ -103,7 +103,7 @@ def test_what_a_process_says_is_heard_until_it_ends(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_process_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    started = Started(Said(url="u"), hangs=True)
+    started = Started(Report(url="u"), hangs=True)
     proxy, _ = owned(monkeypatch, started)
     assert proxy.stop() == ProxyCounts()
     assert started.did == [("wait", 10.0), "kill", ("wait", None)]
@@ -112,15 +112,15 @@ def test_a_process_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("said", "error", "message", "hint"),
     [
-        (Said(error=("no key", "give one", "NotFoundError")), NotFoundError, "no key", "give one"),
-        (Said(error=("no", "", "Nothing")), DiskError, "no", ""),
-        (Said(error=("no", "", "ExitCode")), DiskError, "no", ""),
+        (Report(error=("no key", "give one", "NotFoundError")), NotFoundError, "no key", "give one"),
+        (Report(error=("no", "", "Nothing")), DiskError, "no", ""),
+        (Report(error=("no", "", "ExitCode")), DiskError, "no", ""),
         (b"Traceback\n", DiskError, "the proxy did not start", ""),
         (b"", DiskError, "the proxy did not start", ""),
     ],
 )
 def test_a_process_that_can_not_serve_says_why_and_is_ended(
-    monkeypatch: pytest.MonkeyPatch, said: Said | bytes, error: type[BeamError], message: str, hint: str
+    monkeypatch: pytest.MonkeyPatch, said: Report | bytes, error: type[BeamError], message: str, hint: str
 ) -> None:
     started = Started(said)
     with pytest.raises(BeamError) as caught:
@@ -147,7 +147,7 @@ def test_a_process_that_is_gone_at_once_or_can_not_be_started_is_told(monkeypatc
 
 
 class Serving:
-    """Stands for the proxy: it serves one request. `made` is what it was made of."""
+    """Stands in for the proxy: it serves one request. `made` is what it was made of."""
 
     made: tuple[Any, ...] = ()
     url = "http://127.0.0.1:1"
@@ -224,7 +224,7 @@ def test_what_is_no_key_is_refused(data: bytes) -> None:
 
 
 class Listening:
-    """Stands for the server."""
+    """Stands in for the server."""
 
     did: list[Any] = []  # noqa: RUF012
 
@@ -268,5 +268,5 @@ def test_a_port_that_is_taken_and_a_url_that_is_none_are_refused(monkeypatch: py
 
 
 def test_a_request_served_is_told_without_its_defaults() -> None:
-    assert json.loads(msgspec.json.encode(Said(url="u"))) == {"url": "u"}
-    assert cast(Any, Said()).error is None
+    assert json.loads(msgspec.json.encode(Report(url="u"))) == {"url": "u"}
+    assert cast(Any, Report()).error is None

@@ -1,4 +1,4 @@
-"""The real key goes into a request in the place of the turn's, and comes back in no answer."""
+"""The real key goes into a request in place of the turn's, and comes back in no answer."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_a_running_turn_of_claude_is_told_something_and_what_it_changed_is_shown
     terminal.type("s")
     terminal.until("Tell the running turn of claude")
     terminal.type("please hurry\r")
-    terminal.until("was told, and the agent has read it", WAIT)
+    terminal.until("the agent has read the text", WAIT)
     sent.communicate(timeout=WAIT)
     assert sent.returncode == 0
     terminal.type("f")

@@ -106,7 +106,7 @@ def spoilt(frame: Any, rng: random.Random) -> Any:
 
 
 def wrong_ends(talk: Conversation, prompts: int) -> Iterator[str]:
-    """Yields what is wrong with the ends of a conversation in which so many turns were begun, and that is over."""
+    """Yield what is wrong with the ends of a finished conversation in which so many turns were begun."""
     overs = sum(isinstance(step, Over) for step in talk.steps)
     is_broken = any(isinstance(step, Broken) for step in talk.steps)
     if talk.link.busy:

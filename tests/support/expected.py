@@ -25,7 +25,7 @@ _LONG = 400
 
 
 def check(path: Path, text: str) -> None:
-    """The text is what the file holds."""
+    """Check that the text equals the file's content."""
     if os.environ.get("BEAM_WRITE_EXPECTED"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -77,7 +77,7 @@ def of_event(event: Event, *, without: Iterable[str] = _HEADERS) -> dict[str, An
 
 
 def of_step(step: Step) -> dict[str, Any]:
-    """The step of a link by its name; what it sends as the frame that it is, an event as `of_event` has it."""
+    """The step of a link, under its name: a sent frame as JSON, an event as in `of_event`."""
     name = type(step).__name__
     if isinstance(step, Say):
         return {name: of_event(step.event, without=(*_HEADERS, "ts"))}

@@ -137,7 +137,7 @@ def _token(chance: random.Random, data: bytes, _: object, tokens: Sequence[bytes
 
 
 def _replace(chance: random.Random, data: bytes, _: object, tokens: Sequence[bytes], __: object) -> bytes:
-    """Another value in the place of one of JSON's."""
+    """Another value in place of one of JSON's."""
     found = [match.span() for match in _VALUE.finditer(data[:20_000])]
     if not found:
         return _token(chance, data, _, tokens, __)

@@ -409,7 +409,7 @@ class Memory:
         return self._start_ticks(pid)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Puts itself in the place of processes."""
+        """Puts itself in place of processes."""
         monkeypatch.setattr(spawn, "start", self.start)
         monkeypatch.setattr(tree, "start_ticks", self.start_ticks)
         monkeypatch.setattr(spawn, "start_in_terminal", self.start_in_terminal)

@@ -15,7 +15,7 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 
 
 def forget_landlock() -> None:
-    """From now on this process has none, and what it starts neither."""
+    """Take Landlock from this process and from everything that it starts."""
     steps = (
         (_LOAD, 0, 0, 0),  # the system call's number
         (_AT_LEAST, 0, 2, 444),

@@ -2,7 +2,7 @@
 which trees a power cut may leave.
 
 What was synced stays. Of the rest any part may be there: every subset of the new and removed names, each in its order;
-of each file every subset of the pages that were written, with zeros or what was there before in the place of the rest,
+of each file every subset of the pages that were written, with zeros or what was there before in place of the rest,
 lengthened or not, or cut in the middle of a write. A rename may have made the new name and kept the old one, never lost
 both. Must not know: what beam writes.
 """

@@ -75,15 +75,15 @@ CLAIMS = (
         soak=f": every part of up to {figure('test_power_loss', 'MOST_OUTSTANDING')} changes",
     ),
     Claim(
-        "disk errors are reported, change nothing, and pass",
-        f"{figure('test_disk_faults', 'ROWS')} operations, each system call of each failing with each of "
-        f"{figure('test_disk_faults', 'ERRORS')} errors: once, from then on, and in pairs",
+        "disk errors are reported and change nothing, and beam works again after them",
+        f"{figure('test_disk_faults', 'ROWS')} operations: each of their system calls fails with each of "
+        f"{figure('test_disk_faults', 'ERRORS')} errors, once, from then on, and in pairs",
         "test_disk_faults.py::test_each_fault_is_said_changes_nothing_and_passes",
     ),
     Claim(
         "no message is forgotten when the lock changes hands",
-        f"{figure('test_hand_over', 'ROUNDS'):,} messages of {figure('test_hand_over', 'SENDERS')} that publish "
-        "without a pause, another holder for almost each",
+        f"{figure('test_hand_over', 'ROUNDS'):,} messages of {figure('test_hand_over', 'SENDERS')} senders, published "
+        "without a pause, with another holder for almost each message",
         "test_hand_over.py::test_no_message_is_stranded_however_often_the_lock_changes_hands",
         soak=f": {figure('test_hand_over', 'SOAK_ROUNDS'):,}",
     ),
@@ -94,7 +94,7 @@ CLAIMS = (
     ),
     Claim(
         "the same while beam is upgraded",
-        "a broker of another version follows while a turn runs; `beam send` of both before, in between and after",
+        "a broker of another version takes over while a turn runs; `beam send` of both before, between and after",
         "broker/test_acceptance_broker.py::"
         "test_a_broker_is_upgraded_while_a_turn_runs_and_the_agent_has_one_holder_at_all_times",
     ),

@@ -53,7 +53,7 @@ class Warm:
             self.process = subprocess.Popen([sys.executable, "-m", __name__], cwd=_ROOT, env=env, stdin=theirs)
 
     def close(self) -> None:
-        """It forks no more."""
+        """End the process that forks."""
         self._control.close()
         self.process.wait(10)
 
@@ -277,7 +277,7 @@ def _fork(asker: socket.socket, streams: list[int]) -> int:
 
 
 def _become(order: dict[str, Any], streams: list[int]) -> None:
-    """This process is `beam` now."""
+    """Become `beam` in this process."""
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -68,7 +68,7 @@ def test_watch_now_tells_the_past_and_filters_it(beam: Cli, scratch: Scratch) ->
     assert {event["agent"].partition("@")[0] for event in bobs} == {"bob"}
     assert beam("watch", "--now", "--json", "--team", "other", *home).lines == []
     wrong = beam("watch", "--now", "--type", "tsk.*", *home)
-    assert (wrong.code, wrong.out) == (0, "") and "no event is like 'tsk.*'" in wrong.err and "task.*" in wrong.err
+    assert (wrong.code, wrong.out) == (0, "") and "no event type matches 'tsk.*'" in wrong.err and "task.*" in wrong.err
     plain = beam("watch", "--now", "--plain", "--type", "task.*", *home)
     assert plain.out.isascii() and "#1 Write parser" in plain.out
 

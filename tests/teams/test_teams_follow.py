@@ -1,4 +1,4 @@
-"""What a watcher tells of a home, whole, look by look: no thread, no waiting, and a clock of the test's own."""
+"""The complete events of a watcher, poll by poll, without a thread, without waiting, and with the test's own clock."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Watched:
         self.teams = Teams([home.text], spool=spool, now=lambda: self.now_ns, **given)
 
     def look(self, at: float | None = None, *, is_all: bool = True) -> list[Row]:
-        """Return what is told at that time; without `is_all` nothing has said that anything changed."""
+        """Return the events of a poll at that time; without `is_all` no change has been notified."""
         self.now_ns = self.now_ns if at is None else int(at * S)
         if is_all:
             self.teams._changes.sweep()

@@ -1,4 +1,4 @@
-"""One happening told by several sources."""
+"""One event, reported by several sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a team's mail, whole, and of the lines of its members' transcripts."""
+"""The complete events of a team's mail, and of the lines of its members' transcripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a team's members, whole: by configurations, messages of the team's protocol and hooks."""
+"""The complete events of a team's members, from configurations, messages of the team's protocol, and hooks."""
 
 from __future__ import annotations
 

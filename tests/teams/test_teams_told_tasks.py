@@ -1,4 +1,4 @@
-"""What is told of a team's tasks, whole: by their files, and by what records prove."""
+"""The complete events of a team's tasks, from their files and from what records prove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a team and of its lead, whole, and who in it waits."""
+"""The complete events of a team and of its lead, and which members wait."""
 
 from __future__ import annotations
 

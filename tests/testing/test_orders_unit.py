@@ -85,7 +85,7 @@ def test_each_order_is_taken_or_answered(ends: Ends) -> None:
     assert told.prompt() is None
     assert told.model == "m" and ends.signals == []
     assert ends.frames() == [
-        answer("1", ok=False, code="failed", message="no turn runs that could be told"),
+        answer("1", ok=False, code="failed", message="no turn runs that could take a text"),
         answer("2", result=[]),
         answer("3", message="from the next turn on"),
         answer("4", result=["m"]),

@@ -426,7 +426,7 @@ def test_one_that_stays_is_told_more_while_it_works(tmp_path: Path) -> None:
     served = Served(tmp_path, "rules: [{match: hang, reply: [{hang: true}]}]\ndefault: [{listen: true}, '{steered}!']")
     served.order("steer", id="a", text="too early")
     assert served.until("answer") == {
-        "frame": "answer", "id": "a", "ok": False, "code": "failed", "message": "no turn runs that could be told",
+        "frame": "answer", "id": "a", "ok": False, "code": "failed", "message": "no turn runs that could take a text",
     }  # fmt: skip
     served.order("prompt", text="x")
     served.until("init")

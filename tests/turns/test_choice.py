@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from beam.agents import registry
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.model.message import Options
 from beam.model.rule_lists import RuleLists
 from beam.model.settings import AgentSettings
@@ -29,7 +29,7 @@ def ordered(
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = order_of(lease.log, claimed[1])
+    order = request_of(lease.log, claimed[1])
     message = structs.replace(order.message, payload=structs.replace(order.message.payload, attach=attach))
     settings = AgentSettings(adapter=name)
     adapter = registry.adapter(name)

@@ -14,7 +14,7 @@ from msgspec import structs
 from beam.agents.base import BrokenVersion, Capabilities, Card
 from beam.base.clock import SystemClock, rfc3339
 from beam.broker import closing
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status
@@ -80,7 +80,7 @@ class Updated:
         (entry,) = lease.waiting.scan()
         claimed = lease.waiting.claim(entry)
         assert claimed is not None
-        order = structs.replace(order_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
+        order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
 
         def record(body: events.Event, *, sync: bool = False) -> events.Event:
             return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)

@@ -19,7 +19,7 @@ from msgspec import structs
 from beam.agents import registry
 from beam.agents.base import Capabilities, Card
 from beam.base.errors import NotFoundError
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.model import events
 from beam.model.events import Event
 from beam.model.message import Options
@@ -83,7 +83,7 @@ def test_a_message_runs_to_its_checked_in_outcome(
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(order_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=is_kept)
+    order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=is_kept)
     told: list[Any] = []
     monkeypatch.setattr(run_module, "crash_point", lambda point: told.append({"point": point}))
 

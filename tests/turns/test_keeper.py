@@ -143,7 +143,7 @@ def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tm
 
     agent = scene(tmp_path, play)
     assert agent.started() == [None, 1, None]
-    assert agent.exited()[0] == "it took no message any more"
+    assert agent.exited()[0] == "it accepted no more messages"
     assert sum(isinstance(event, events.PromptSent) for event in agent.events) == 2
 
 
@@ -159,7 +159,7 @@ def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Pat
     async def play(agent: Agent) -> None:
         await agent.turn("one", session_id="s", keep=1000.0)
         assert agent.keeper.over("s") == ""
-        assert agent.keeper.over(None) == agent.keeper.over("t") == "its session was put aside"
+        assert agent.keeper.over(None) == agent.keeper.over("t") == "its session was archived"
         agent.keeper._since -= 1000.0
         assert agent.keeper.over("s") == "no turn for 16m40s"
         agent.keeper.unwanted = "reset"

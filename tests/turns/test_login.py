@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beam.model import events
-from beam.turns.login import Heard, asks_to_log_in, link_in
+from beam.turns.login import CliTexts, asks_to_log_in, link_in
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def test_a_long_text_is_read_at_its_end() -> None:
 
 
 def test_what_the_model_and_tools_say_is_not_heard() -> None:
-    assert not set(Heard.types).intersection((events.Text, events.TextDelta, events.Thinking, events.ToolReturned))
-    heard = Heard()
+    assert not set(CliTexts.types).intersection((events.Text, events.TextDelta, events.Thinking, events.ToolReturned))
+    heard = CliTexts()
     heard.event(events.Notice(text="no link"))
     assert heard.texts == []
     for said in (

@@ -20,7 +20,7 @@ from beam.agents import registry
 from beam.agents.base import Launch, Verdict
 from beam.agents.model_route import Route
 from beam.base.errors import BeamError
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.model.message import ModelCalls, Options
 from beam.model.outcome import Class, Status, Usage
 from beam.process import tree
@@ -55,7 +55,7 @@ def order_for(root: Root, **options: Any) -> TurnRequest:
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = order_of(lease.log, claimed[1])
+    order = request_of(lease.log, claimed[1])
     return structs.replace(order, adapter=registry.adapter("claude"), adapter_name="claude", environ=dict(ENVIRON))
 
 
@@ -152,7 +152,7 @@ def test_where_the_agent_is_led_it_finds_the_proxy_and_no_key(root: Root) -> Non
     for (word, environ), (mode, (token, calls)) in itertools.product(environs.items(), modes.items()):
         for key in ("KEY", ""):
             asked = structs.replace(order, environ={**ENVIRON, **environ})
-            found = model_proxy._through(asked, structs.replace(ROUTE, key=key), token, calls)
+            found = model_proxy._routed(asked, structs.replace(ROUTE, key=key), token, calls)
             told[f"{word}, {mode}, {key}"] = {"environ": found.environ, "env": found.settings.env}
             assert found.settings.keep == 0.0
     assert (order.scratch / "config").read_bytes() == b"x"

@@ -19,7 +19,7 @@ from beam.base.errors import (
     UnsupportedError,
     UntrustedError,
 )
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.broker.lease import AgentLease
 from beam.model import events
 from beam.model.events import TurnFinished
@@ -42,7 +42,7 @@ def ordered(root: Root, agent: str = "worker", **fields: object) -> tuple[AgentL
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    return lease, order_of(lease.log, claimed[1])
+    return lease, request_of(lease.log, claimed[1])
 
 
 def play(root: Root, lease: AgentLease, order: TurnRequest) -> TurnFinished:

@@ -252,7 +252,7 @@ def test_a_call_has_all_that_was_asked_for(folder: Path) -> None:
 
 
 class Process:
-    """Stands for git's process."""
+    """Stands in for git's process."""
 
     pid = 77
 

@@ -27,8 +27,8 @@ _CHANGES = {"edit": "update", "delete": "delete"}
 
 
 class Call:
-    """One call. `is_recorded`: its event is in the journal; `is_over`: so is its end; `is_denied`: beam said no to
-    it."""
+    """One call. `is_recorded`: its event is in the journal; `is_over`: the event of its end is, too; `is_denied`: beam
+    denied it."""
 
     def __init__(self, call_id: str) -> None:
         self.id = call_id

@@ -34,7 +34,7 @@ class Controls:
 
     def steer(self, steer: Steer) -> list[Step]:
         """Return the refusal of a text for the running turn, because the protocol can't pass one."""
-        return [_refused(steer.id, f"{self._name} can't be told anything while it works")]
+        return [_refused(steer.id, f"{self._name} takes no text while it works")]
 
     def set(self, intent: Set, now: float) -> list[Step]:
         """Return the step that changes a setting of the session."""
@@ -75,7 +75,7 @@ class Controls:
         return [_refused(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query) -> list[Step]:
-        """Return the answer to a question about the session, from what the agent announced by itself."""
+        """Return the answer to a question about the session, from what the agent announced without being asked."""
         if intent.name == "context" and self._counter.size is not None:
             given: object = {"used": self._counter.used, "size": self._counter.size}
         elif intent.name == "commands" and self.commands is not None:
@@ -83,7 +83,7 @@ class Controls:
         elif intent.name in _LISTS and (values := self._options.values(_LISTS[intent.name])):
             given = values
         else:
-            return [_refused(intent.id, f"{self._name} does not tell {intent.name!r}")]
+            return [_refused(intent.id, f"{self._name} does not report {intent.name!r}")]
         return [Answered(id=intent.id, result=raw_json(given))]
 
 

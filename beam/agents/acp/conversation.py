@@ -46,7 +46,7 @@ from beam.model.outcome import Class, Status
 
 STOP_S = 10.0
 _NO_COMMAND = "Message:\n"
-_NARROW = ("plan", "read", "ask")  # in the names of modes that an agent may enter by itself
+_NARROW = ("plan", "read", "ask")  # an agent may enter a mode with such a word in its name on its own
 
 
 class AcpLink:
@@ -273,6 +273,6 @@ class AcpLink:
 
 
 def _refusal(turn: Turn, class_: Class, why: str) -> list[Step]:
-    """Return the end of a turn of which the agent is told nothing."""
+    """Return the end of a turn whose message is not sent to the agent."""
     verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=turn.session_id)
     return [Over(verdict=verdict)]

@@ -26,12 +26,12 @@ class Dialect(Struct, frozen=True, kw_only=True):
     that each must not have below full access. Three fields are beginnings of texts: `noise` of texts that are no part
     of an answer, `failed` of a text that reports a failed model in place of an answer, `denied` of the result of a call
     that the agent itself denied. `plan` is its mode that only plans, which a live session may be given; "" if there is
-    none that allows no more than `read`. `left_out` maps an access to the tools that are missing with it.
-    `fails_at` are the keys that lead, in the `_meta` of the session's status, to the last of them as a value: from then
-    on the agent's text is the failure of its model. `files_as_text`: an attached text goes along as a part of the
-    message, and the path of any other file too, because what the protocol has for them keeps images or contents from
-    the model. `starts_with_system`: the system prompt is an argument of the process. `meta` is what the agent wants
-    beside the protocol's own fields when a session is opened.
+    none that allows no more than `read`. `left_out` maps an access to the tools that are missing with it. `fails_at` is
+    a path of keys in the `_meta` of the session's status, and the value there that means that the model failed: from
+    then on the agent's text is the error. `files_as_text`: an attached text goes along as a part of the message, and
+    the path of any other file too, because what the protocol has for them keeps images or contents from the model.
+    `starts_with_system`: the system prompt is an argument of the process. `meta` is what the agent wants beside the
+    protocol's own fields when a session is opened.
     """
 
     name: str

@@ -84,7 +84,7 @@ def _usage(reported: Object) -> Usage:
 
 
 def _is_apart(reported: Object) -> bool:
-    """Return whether the input tokens are told without those of the cache, judged by the sum of all."""
+    """Return whether the input tokens exclude cached ones, judged by the total."""
     names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens")
     parts = [integer(reported, name) or 0 for name in names]
     return sum(parts) == integer(reported, "totalTokens")

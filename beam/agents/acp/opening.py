@@ -172,7 +172,7 @@ class Opening:
 
 
 def _way_to_log_in(method: Object) -> str:
-    """Return the name of a method, and what is said of it if that has a link."""
+    """Return the name of a login method, with its description if that contains a link."""
     name, described = string(method, "name"), string(method, "description")
     return f"{name} ({described})" if "://" in described else name
 

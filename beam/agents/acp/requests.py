@@ -1,5 +1,5 @@
-"""An agent's requests to beam. What the access allows is allowed at once; the rest becomes an ask. Every request gets
-an answer.
+"""An agent's requests to beam. What the access allows is allowed immediately; the rest becomes an ask. Every request
+gets an answer.
 
 A turn waits until its request is answered, so beam immediately refuses what it does not do: it offers no files and no
 terminals. "Allow always" applies to this session only. Does not depend on who decides.
@@ -20,7 +20,7 @@ from beam.agents.typed import as_far_as_fits
 from beam.model import events
 
 PERMISSION = "session/request_permission"
-_MOST = 100  # that wait at once
+_MOST = 100  # requests that wait at the same time
 _SESSION = "session"  # the word in the name of an option that allows no longer than that
 _CANCELLED: Object = {"outcome": {"outcome": "cancelled"}}
 
@@ -128,4 +128,4 @@ def _unanswerable(method: str, params: Object) -> list[Step]:
     if not method.startswith("elicitation/"):
         return []
     text = " ".join(part for part in (string(params, "message"), string(params, "url")) if part) or method[:80]
-    return [Say(events.Notice(text=f"the agent asked what nobody can decide here: {text}", code="not_asked"))]
+    return [Say(events.Notice(text=f"the agent asked something that nobody can decide here: {text}", code="not_asked"))]

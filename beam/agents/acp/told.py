@@ -1,7 +1,7 @@
 """What a prompt says besides the message: the system prompt of an agent that has no other place for it, and the schema
 of the answer.
 
-The system prompt is told once in a session, and again after it was changed. Does not depend on the agent.
+The system prompt is sent once in a session, and again after it was changed. Does not depend on the agent.
 """
 
 from __future__ import annotations

@@ -250,7 +250,7 @@ class TurnReader:
             return emitted, self._verdict(emitted, Exit(code=0, stopped_by="interrupted"))
         if stop == "max_turn_requests":
             self._summary.ended = "stop"
-            reason = f"{self._dialect.name} came to its limit of model calls"
+            reason = f"{self._dialect.name} reached its limit of model calls"
             return emitted, structs.replace(self._verdict(emitted, Exit(code=0)), status=Status.LIMIT, reason=reason)
         if not self._summary.ended:
             emitted += self._summary.on_failed(f"{self._dialect.name} ended the turn with {stop or 'no reason'!r}")

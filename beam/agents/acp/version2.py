@@ -21,7 +21,12 @@ from beam.model.outcome import Class
 
 VERSION = 2
 _BASELINE = ("list", "resume", "close")  # which every agent of this version has, and none announces
-_UNTOLD = ("user_message", "terminal_update", "agent_message", "agent_thought")  # chunks and calls tell it as well
+_UNTOLD = (
+    "user_message",
+    "terminal_update",
+    "agent_message",
+    "agent_thought",
+)  # chunks and calls have the same content
 
 _OPERATIONS = {"add": "add", "copy": "add", "move": "add", "delete": "delete"}  # and else `update`
 
@@ -185,7 +190,8 @@ def _call_in_1(call: Object) -> Object:
 
 
 def _diffs_in_1(diff: Object) -> list[Object]:
-    """Return one diff for each file. `operation` says what happens to it, `patch` is that of all, with the first."""
+    """Return one diff for each file. `operation` says what happens to it; the first diff also has the `patch` of all
+    files."""
     changes = objects_of(diff.get("changes"))
     if not changes:
         return [diff]

@@ -43,11 +43,11 @@ class Text:
         self._turn = turn
         self._summary = OutputSummary(name="aider", model=turn.model)
         self._version: str | None = None
-        self._speaks = False  # until the blank line behind the announcements
+        self._speaks = False  # until the blank line after the announcements
         self._all_announced = False
         self._restored = False
         self._answer: list[str] = []
-        self._begun = False  # whether any line of it says something
+        self._begun = False  # whether any of its lines has text
         self._trouble: list[str] = []
         self._retries = 0
 
@@ -179,9 +179,9 @@ class Text:
 
 
 def _broken_off(answer: Sequence[str]) -> list[str]:
-    """Return the end of an answer from the failure on that broke it off, line by line; none if nothing did.
+    """Return the last lines of an answer, from the failure that broke it off; none if nothing broke it off.
 
-    Only its last lines are looked at, however long it is: this may be asked for each line.
+    Reads only the end of a long answer, because it may be called for each line.
     """
     end = len(answer)
     while end and not answer[end - 1]:

@@ -15,9 +15,9 @@ from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
-RETRIES = 3  # its own end after a minute
+RETRIES = 3  # aider itself gives up after a minute
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
-# `--yes-always` answers every question with yes, but for running the shell commands that a model suggests. What such a
+# `--yes-always` answers every question with yes, except those about shell commands that a model suggests. What such a
 # yes would do beside the edits (a .gitignore, an installed browser) is switched off.
 QUIET = (
     "--no-pretty",

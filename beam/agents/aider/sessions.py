@@ -1,7 +1,7 @@
 """aider's sessions on this machine: a chat history in the folder where aider runs, without times.
 
-It is Markdown: the person's lines begin with `#### `, aider's own with `> `. An answer is told once aider says what it
-used, or the person asks the next thing.
+It is Markdown: the person's lines begin with `#### `, aider's own with `> `. An answer becomes an event once aider
+prints its tokens, or the person writes the next prompt.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def usage_in(usage: Object) -> Usage:
 class Counted(Struct):
     """Sums over the results of one process so far.
 
-    `used`: for the conversation; `models`: for all calls, None if the version does not tell that, and `whole` their
+    `used`: for the conversation; `models`: for all calls, None if the version does not report that, and `whole` their
     sum; `filled`: the tokens in the context of its last call; `total`: the last result's figures of the process or the
     session, None if it has none. `calls`: the ids of the messages that were seen, `given`: their input,
     `output_tokens`: the output of the finished ones.

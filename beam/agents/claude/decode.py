@@ -271,7 +271,8 @@ def _joined(message: Object) -> str:
 
 
 def _aside(text: str, parent: str | None) -> list[Event]:
-    """Return text that Claude Code itself wrote in the user's role. A subagent's prompt is the input of its call."""
+    """Return the notice of a text that Claude Code itself wrote in the user's role. A subagent's prompt gives none: it
+    is in the input of the call."""
     if parent is not None or not text:
         return []
     return [events.Notice(text=text, code="interrupted" if text.startswith(_INTERRUPTED) else "synthetic")]

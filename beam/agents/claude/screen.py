@@ -193,7 +193,8 @@ class _Conversation:
     """One turn in a transcript: from the person's text to the line with the turn's duration.
 
     In a new file the person's text may come after both, and a kept Claude may speak about a task of an earlier turn
-    first. So what comes before the text is kept until then: lines that follow from it are of this turn, no others.
+    first. So lines before the text are kept until it comes. Those that continue from it belong to this turn, the others
+    do not.
     """
 
     def __init__(self, turn: Turn) -> None:

@@ -72,10 +72,10 @@ CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 class OutputSummary(msgspec.Struct, kw_only=True):
     """What a decoder has recorded of a turn.
 
-    The session and the model of the last lines that named one; whether a session was opened; since the last result: the
-    API failure's own word, what the agent `texts` after its last call, and whether that was `cut_off` (claude lets the
-    model continue on its own). Also who `decided` (call id -> a person's name or `rule`), the `denied` requests in
-    earlier results of this turn, and what was `counted`.
+    It has the session and the model that the latest lines named, and whether a session was opened. Since the last
+    result it has the CLI's word for an API failure, the agent's `texts` after its last call, and whether the answer was
+    `cut_off` (claude lets the model continue on its own). It also has who `decided` (call id -> a person's name or
+    `rule`), the `denied` requests in earlier results of this turn, and the `counted` tokens.
     """
 
     session_id: str | None = None

@@ -1,7 +1,7 @@
 """The dialogue mode of `claude-agent-acp`, one process for one turn or for many.
 
-Its default mode lets a model decide what is safe, so beam sets the mode of each session. What each access gives Claude
-Code is what `claude` gives it over its own protocol, said in the options of the session.
+Its default mode lets a model decide what is safe, so beam sets the mode of each session. Each access gives Claude Code
+the same rights as over `claude`'s own protocol, by options of the session.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 BOUNDED = ("-c", "features.unbounded_connection_retries=false")  # else a refused connection is tried again for ever
 
 ACCESS: dict[Access, tuple[str, ...]] = {
-    # A person's own rules let commands out of the sandbox: not where beam promised that the agent only looks.
+    # A person's own rules may let commands leave the sandbox, but beam promised that the agent only reads.
     "read": ("--sandbox", "read-only", "--ignore-rules"),
     # It lets commands write to /tmp as well; in its place they get the turn's own scratch directory.
     "edit": ("--sandbox", "workspace-write", "-c", "sandbox_workspace_write.exclude_slash_tmp=true"),

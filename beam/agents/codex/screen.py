@@ -15,7 +15,7 @@ from beam.agents.oneshot import argument, scrubbed
 from beam.base.errors import UnsupportedError
 from beam.model.screen_profile import Dialog, Profile
 
-_BODY = r"^(?:  |$|› \d\. )"  # all of its own begins further left, but the answer that is chosen
+_BODY = r"^(?:  |$|› \d\. )"  # all rows of its own begin further left, except the selected answer
 _CONFIRM = r"(?:[^\n]+\n)+\n  Press enter to [^\n]*\s*\Z"
 _DETAIL = r"\A[^\n]*\n([\s\S]*)^[› ] 1\. Yes"
 

@@ -26,7 +26,7 @@ card = Card(
     ),
     by_name=("dialogue",),
 )
-# What was once allowed for good in a folder is not asked again.
+# It does not ask again about what a person allowed permanently in a folder.
 tool_rules: Rules = AskRules(
     beyond={"ask": ("Bash", "Edit"), "edit": ("Edit",)}, absent={"read": ("Bash", "Edit"), "edit": ("Bash",)}
 )

@@ -32,7 +32,7 @@ DIALECT = Dialect(
     lost=("Resource not found: Session",),
     counts="process",
     failed="Error: ",
-    files_as_text=True,  # of a resource it tells its model only the path
+    files_as_text=True,  # it gives its model only the path of a resource
     denied=("Permission to run this tool was denied",),
 )
 FACE = structs.replace(ANY, tokens=True, denials=True, access=tuple(ACCESS), outbox=("full",))

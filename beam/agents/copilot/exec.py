@@ -15,7 +15,7 @@ from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-RETRIES = 3  # its own end after 17 s and more
+RETRIES = 3  # copilot itself gives up after 17 s or more
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--deny-tool=write", "--deny-tool=shell", "--disallow-temp-dir"),

@@ -36,7 +36,7 @@ _UNTRUSTED = (
     "count from then on), or trust it in gemini itself"
 )
 _AT_RISK = (
-    "gemini itself made this session: its cleaning up may remove it when another session is started in this folder, "
+    "gemini itself made this session: its clean-up may remove it when another session is started in this folder, "
     "unless its settings say `general.sessionRetention.enabled: false`"
 )
 _BLOCKED = "blocked due to safety"

@@ -25,11 +25,11 @@ DIALECT = Dialect(
     counts="turn",
     noise=("[MODE_UPDATE]",),  # a piece of its answer, as gemini says it
     plan="plan",
-    files_as_text=True,  # beside a resource or a link it drops images
+    files_as_text=True,  # it drops images if there is a resource or a link, too
 )
 ACCESS: dict[Access, tuple[str, ...]] = {**headless.ACCESS, "ask": headless.ACCESS["read"]}
-# The person's own settings and policies may allow more; rules of this tier win over them. Whatever is asked for with
-# `read` beam denies.
+# The person's own settings and policies may allow more; rules of this tier win over them. With `read`,
+# beam denies every request.
 ASK_FIRST = f"""\
 [[rule]]
 toolName = "*"

@@ -16,7 +16,7 @@ from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
-RETRIES = 3  # the CLI's own are nine, 218 seconds of silence; it takes another number from its settings only
+RETRIES = 3  # gemini itself retries nine times, 218 seconds of silence; only its settings can change that
 POLICY = "policy.toml"
 _ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z_-]{0,63}\Z")
 _SPECIAL = re.compile(r"""([\s,;!?()\[\]{}"'`$&|<>*#~\\])""")

@@ -90,7 +90,7 @@ class Lines:
         name, data = string(error, "name"), obj(error, "data")
         text = string(data, "message") or name or "it gave no reason"
         if name == "UnknownError" and text.startswith("Unexpected server error"):
-            text += " (a model that there is none of does this, and its session keeps it: name a good one with --model)"
+            text += " (an unknown model causes this, and the session keeps it: name a valid one with --model)"
         return self._summary.on_failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:

@@ -19,8 +19,8 @@ from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
-RETRIES = 3  # its own are five and more, over a minute
-_LOGS = ("--print-logs", "--log-level", "ERROR")  # it says only there that it tries again
+RETRIES = 3  # opencode itself retries five times or more, for over a minute
+_LOGS = ("--print-logs", "--log-level", "ERROR")  # only its log reports retries
 _SESSION = re.compile(r"ses_[A-Za-z0-9]+\Z")
 _LIBRARIES = ("@opencode-ai/plugin", "@kilocode/plugin")
 _PLUGINS = ("plugin", "plugins")
@@ -121,7 +121,7 @@ def rights(turn: Turn, prefix: str) -> tuple[str, dict[str, str], dict[str, byte
 def _no_install() -> dict[str, bytes]:
     """Return files that make the turn's own directory look as if the plugin library was installed there.
 
-    No plugins are there, and it would otherwise download that library in every turn.
+    No plugins are there, but the CLI would otherwise download that library in every turn.
     """
     lock = {"packages": {"": {"dependencies": dict.fromkeys(_LIBRARIES, "*")}}}
     return {"config/node_modules/.keep": b"", "config/package-lock.json": json.dumps(lock).encode()}

@@ -11,7 +11,7 @@ from beam.model.events import Event
 from beam.model.outcome import Usage
 
 _DAY_MS = 86_400_000
-# Sessions have an index of their parts, and parts none of their times: so those of sessions of the last day are asked.
+# There is an index of a session's parts and none of their times, so the parts of the last day's sessions are read.
 _ROWS = """
 SELECT p.time_updated, json_object('id', p.id, 'at', p.time_updated, 'session', s.id, 'parent', s.parent_id,
  'cwd', s.directory, 'role', json_extract(m.data, '$.role'), 'model', json_extract(m.data, '$.modelID'),

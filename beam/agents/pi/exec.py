@@ -15,7 +15,7 @@ from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
-RETRIES = 3  # as many as its own
+RETRIES = 3  # pi itself retries as often
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--tools", "read,grep,find,ls", "--no-extensions"),

@@ -90,9 +90,9 @@ class Lines:
         return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
 
     def _retry(self, data: Object) -> list[Event]:
-        """Return one more try after an answer that broke off or was empty; the log reports other failures.
+        """Return a retry after an answer that broke off or was empty; the log reports other failures.
 
-        It comes twice.
+        The CLI writes this line twice.
         """
         if not self._answered:
             return []

@@ -20,7 +20,7 @@ RETRIES = 3
 LOGS = {"OPENAI_LOG": "info"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
-    # Where nobody can be asked, `default` has no tool that changes anything but those of worktrees. They ask nobody:
+    # Where nobody can be asked, only the tools of `default` for worktrees can change anything. They ask nobody:
     # they write, and git runs its hooks. Extensions and the servers of MCP settings would run code of their own.
     "read": (
         "--approval-mode",

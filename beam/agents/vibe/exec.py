@@ -15,7 +15,7 @@ from beam.base.errors import UnsupportedError
 from beam.model.autoloaded import AutoloadedFile
 from beam.model.message import Access
 
-RETRY_S = 20  # its own end after five minutes of silence; it counts seconds, not tries
+RETRY_S = 20  # vibe itself gives up after five minutes of silence; it counts seconds, not tries
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": ("--enabled-tools", "read_file", "--enabled-tools", "grep"),

@@ -92,7 +92,7 @@ class AgentVerbs(OpenedRoot):
     def mcp_servers(self, agent: str) -> Steps[object]:
         """Return what the agent's process says of its MCP servers: a list of name, status, tools and error.
 
-        Raises NotFoundError where no process is kept or in a turn, UnsupportedError where it tells nothing of them.
+        Raises NotFoundError if no process is kept or runs a turn, UnsupportedError if it reports nothing about them.
         """
         self.check_person("asks an agent's process")
         from beam.api import live
@@ -103,7 +103,7 @@ class AgentVerbs(OpenedRoot):
     def act_live(self, agent: str, name: str, given: Mapping[str, object]) -> Steps[object]:
         """Have the agent's process do something that is no turn, such as `mcp.reconnect`; return what it answered.
 
-        Raises NotFoundError where no process is kept or in a turn, UnsupportedError where it can't.
+        Raises NotFoundError if no process is kept or runs a turn, UnsupportedError if it can't do this.
         """
         self.check_person("controls an agent's process")
         from beam.api import live

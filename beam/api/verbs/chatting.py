@@ -1,5 +1,5 @@
-"""What a program needs in which a person talks with agents: how to run their turns there, what was said before, and a
-conversation of several."""
+"""Methods for a program in which a person talks with agents: the mode of their turns, signals, earlier texts, and a
+conversation of several agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sending one text to several agents at once, and having another agent compare their answers."""
+"""Methods to send one text to several agents at the same time, and to have another agent compare their answers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class CompareVerbs(SendVerbs):
         ended: Callable[[Message, Outcome | BeamError], None] | None = None,
         on_ask: OnAsk | None = None,
     ) -> list[Outcome | BeamError]:
-        """Send messages that `message` made, to different agents, at the same time; return in their order what each
-        came to: its outcome, or the error with which it was not sent.
+        """Send messages that `message` made, to different agents, at the same time. Return the result of each in the
+        same order: its outcome, or the error with which it was not sent.
 
         `ended` gets each message with its result, in the order of `messages`: as soon as it and all before it are over.
         `on_ask` decides what the agents ask for, as in `send`: of each agent one ask after the other, so it may run for
@@ -91,7 +91,7 @@ class CompareVerbs(SendVerbs):
             if each.reply is not None and each.reply.strip() and each.status in ANSWERS
         ]  # fmt: skip
         if len(answers) < 2:
-            raise UsageError("there are no two answers to compare", "a judge compares those that came")
+            raise UsageError("there are fewer than two answers to compare", "a judge compares those that came")
         settings = self.context.config.resolve(judge).settings
         can = registry.adapter(settings.adapter)
         face = can.card.faces[face_of(can, None)]

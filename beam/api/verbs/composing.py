@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from beam.store.segment import Fold
 
 
-class Read(Struct, frozen=True, kw_only=True):
+class ReceiverLog(Struct, frozen=True, kw_only=True):
     """What `notes` read for a message: its receiver's paths and journal."""
 
     message_id: str
@@ -37,7 +37,7 @@ class Read(Struct, frozen=True, kw_only=True):
 class ComposeVerbs(OpenedRoot):
     """Make messages, and check them."""
 
-    _read: Read  # by `notes`, for the `deliver` that follows
+    _read: ReceiverLog  # by `notes`, for the `deliver` that follows
 
     def message(
         self,
@@ -166,11 +166,11 @@ class ComposeVerbs(OpenedRoot):
 
         paths = self._paths(message)
         fold = Fold(paths.journal)
-        self._read = Read(message_id=message.id, paths=paths, fold=fold)
+        self._read = ReceiverLog(message_id=message.id, paths=paths, fold=fold)
         if fold.state().paused:
             return f"the queue of {message.to} is paused; beam queue resume {message.to}"
         why = standing.waiting_reason(self.context, paths)
-        return None if why is None else f"what waits for {message.to} stays waiting: {why}"
+        return None if why is None else f"what waits for {message.to} keeps waiting: {why}"
 
     @staticmethod
     def _check_keep(receiver: Receiver, wanted: Options, *, attaches: bool) -> None:
@@ -194,8 +194,8 @@ class ComposeVerbs(OpenedRoot):
             )
 
     def _check_access(self, access: Access | None, where: Path | None) -> None:
-        """Raise UsageError if agents may write in this root, `where` it lies, because the requested access would then
-        be lowered silently."""
+        """Raise UsageError if agents may write in this root (in the folder `where`), because the requested access would
+        then be lowered silently."""
         if access not in (None, "read") and where is not None:
             raise UsageError(
                 f"--access {access} is refused in the root {self.home.root}: it is in {where}, where agents may "

@@ -43,7 +43,7 @@ class LookVerbs(OpenedRoot):
         return [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
 
     def status_all(self) -> list[tuple[Path, list[AgentStatus]]]:
-        """Return (project folder, where each of its agents stands) of every root with agents that this user has."""
+        """Return (project folder, the state of each of its agents) for every root of this user that has agents."""
         from beam.api import status
 
         roots = discovery.known(self.environ)

@@ -68,8 +68,8 @@ class OpenedRoot:
         )
 
     def _context_now(self) -> RootContext:
-        """Return the context for one decision: with a look now at where the root lies."""
-        return self.context.at_once() if "context" in self.__dict__ else self.context
+        """Return the context for one decision, after checking again whether agents may write in the root."""
+        return self.context.rechecked() if "context" in self.__dict__ else self.context
 
     def _exposed(self) -> Path | None:
         """Return the folder in which agents may write this root, as it is now or was a moment ago; None if none."""

@@ -38,11 +38,11 @@ class ProxyVerbs(SendVerbs):
     ) -> ProxyProcess:
         """Start a proxy in a process of its own and return it; it has a `url` and ends with `with`, or `stop()`.
 
-        `record` and `replay` are directories, `upstream` is the URL of the model's API. `fill`: what was not recorded
-        goes there, and is recorded. From the model call `fork_at` on all go there, to `fork_model`. `agent` is the
-        adapter whose requests come ("": any). `token` is the key that the agent must give; the real key is read from
-        the descriptor `key_fd`. `places` are folders that requests may name, by any names; a replay knows the same
-        names. `seen` gets what became of each request, from a thread.
+        `record` and `replay` are directories, `upstream` is the URL of the model's API. `fill`: calls that were not
+        recorded go there, and are recorded. From the model call `fork_at` on, all calls go there, to `fork_model`.
+        `agent` is the adapter whose requests come ("": any). `token` is the key that the agent must give; the real key
+        is read from the descriptor `key_fd`. `places` are folders that requests may name, by any names; a replay knows
+        the same names. `seen` is called with the result of each request, from a thread.
 
         Raises UsageError, NotFoundError (no recording there), CorruptError, DiskError.
         """
@@ -84,7 +84,7 @@ class ProxyVerbs(SendVerbs):
 
     def keep_secret(self, name: str, key: str) -> None:
         """Keep an API key under this name in the system's keyring. Raises UsageError for what is no key,
-        UnsupportedError where there is no keyring."""
+        UnsupportedError if there is no keyring."""
         self.check_person("keeps a key")
         from beam.secrets import keyring
 

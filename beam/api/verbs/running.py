@@ -1,4 +1,4 @@
-"""Running a scenario: the file checked, its trust, its agents held until it is over, and what it came to."""
+"""Runs a scenario: checks its file and the trust in it, holds its agents until it is over, and returns the result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RunVerbs(OpenedRoot):
         return plan(scenario, self.context)
 
     def scenario_wants(self, scenario: Scenario) -> list[str]:
-        """Return what of the scenario counts only once a person trusts the file, a sentence each."""
+        """Return the parts of the scenario that take effect only after a person trusts the file, one sentence each."""
         from beam.conversations.trusted import wants
 
         return [each.name if each.says else f"it runs {each.name}" for each in wants(scenario, self.context)]
@@ -91,11 +91,11 @@ class RunVerbs(OpenedRoot):
         model_calls: RunModelCalls | None = None,
         seen: Callable[[RunProgress], None] | None = None,
     ) -> RunResult:
-        """Run a scenario, or the one in a file, and return what it came to. A failed check is a result, not an error.
+        """Run a scenario, or the one in a file, and return its result. A failed check is a result, not an error.
 
-        `variables` are for a file. `ci`: count what nobody may miss where nobody watches (None: as `$CI` says).
-        `record` and `replay` are folders of recorded turns, `model_calls` says what happens with the calls of the
-        agents' models. `seen` gets each step when it begins and when it is over.
+        `variables` are for a file. `ci`: apply the stricter checks for CI, such as that no answer is missing (None: as
+        `$CI` says). `record` and `replay` are folders of recorded turns, `model_calls` says what happens with the calls
+        of the agents' models. `seen` gets each step when it begins and when it is over.
 
         Raises ConfigError with line and column, NotFoundError (no such agent; its CLI is missing), UntrustedError,
         UsageError; SignalledError after a signal, whose `outcome` is the result so far.
@@ -131,8 +131,8 @@ class RunVerbs(OpenedRoot):
             replay_mode=replay_mode,
             model_calls=calls,
         )
-        return await play(scenario, self.context, options, seen or _nobody)
+        return await play(scenario, self.context, options, seen or _ignore)
 
 
-def _nobody(progress: RunProgress) -> None:
-    """Do nothing with the progress of a run: nobody looks at it."""
+def _ignore(progress: RunProgress) -> None:
+    """Ignore the progress of a run, because nobody looks at it."""

@@ -83,8 +83,8 @@ class SendVerbs(ComposeVerbs):
     ) -> Stream[Outcome]:
         """Send a text and return its events as they come, for a `for` loop or `async for`; `result` is the outcome.
 
-        Who leaves the loop early ends the turn. Takes the parameters of `send`, and raises what it raises: what keeps
-        the message from being sent at once, the rest in the loop.
+        Leaving the loop early ends the turn. Takes the parameters of `send` and raises the same errors: those that keep
+        the message from being sent immediately, the others in the loop.
         """
         from beam.api.stream import Stream
 
@@ -101,7 +101,7 @@ class SendVerbs(ComposeVerbs):
         """End the turn of a message, or withdraw it."""
         from beam.broker.requests import request
 
-        with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended by itself
+        with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended on its own
             paths, whole = self._find(message_id)
             await sleeping(request(self.context, paths, "interrupt", whole, by=self.me))
 

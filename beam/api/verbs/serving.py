@@ -25,12 +25,12 @@ class BrokerVerbs(OpenedRoot):
         grace: float = 30.0,
         write: Callable[[str], object] | None = None,
     ) -> None:
-        """Serve all agents of this root in this process, until a signal asks to stop, or nothing was to do for `idle`
-        seconds.
+        """Serve all agents of this root in this process, until a signal asks to stop, or there was nothing to do for
+        `idle` seconds.
 
-        `cap` is how many turns may run at once (None: a default for this machine). `poll` and `grace` are seconds.
-        `write` gets the lines of the broker's log (None: stderr). Raises UsageError if a broker serves the root
-        already.
+        `cap` is how many turns may run at the same time (None: a default for this machine). `poll` and `grace` are
+        seconds. `write` gets the lines of the broker's log (None: stderr). Raises UsageError if a broker serves the
+        root already.
         """
         self.check_person("serves a root")
         from beam.api import broker
@@ -48,7 +48,7 @@ class BrokerVerbs(OpenedRoot):
     def start_broker(
         self, *, cap: int | None = None, poll: float = 1.0, poll_only: bool = False, idle: float | None = None
     ) -> int:
-        """Start a detached broker and return its pid. It ends when nothing was to do for `idle` seconds."""
+        """Start a detached broker and return its pid. It ends after `idle` seconds without anything to do."""
         self.check_person("starts a broker")
         from beam.api import broker
 

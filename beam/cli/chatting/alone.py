@@ -16,7 +16,7 @@ from beam.cli.chatting import completing
 from beam.cli.chatting.composer import Composer
 from beam.cli.chatting.transcript import Style, cost_of, money
 from beam.cli.chatting.turns import Turns, Unread, typed
-from beam.cli.chatting.words import ALONE, Command, Said, Slash, Wrong, help_lines, meant
+from beam.cli.chatting.words import ALONE, Command, Slash, Text, Wrong, help_lines, meant
 from beam.cli.render.text import collapse_to_line, escape_controls, one_line
 from beam.cli.streams import is_colourful
 
@@ -94,7 +94,7 @@ class AloneChat:
         if not line.strip():
             return
         match meant(line, ALONE, passes_on=True):
-            case Said(text):
+            case Text(text):
                 self._said(text)
             case Slash(text):
                 self._queue(Waiting(text, is_slash=True))
@@ -168,7 +168,7 @@ class AloneChat:
 
     def _steer(self, text: str) -> None:
         if self._turns.message is None or not self._turns.has_begun:
-            self._note("no turn runs that could be told anything")
+            self._note("no turn runs that could take a text")
             self._composer.put_back(text)
             return
 

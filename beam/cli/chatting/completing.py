@@ -1,4 +1,4 @@
-"""Completion in a chat: its commands, agents' names, and files. Reads the one folder that a path names, and no more."""
+"""Completion in a chat: its commands, agents' names, and files. Reads only the folder that a path names."""
 
 from __future__ import annotations
 

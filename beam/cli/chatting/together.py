@@ -15,7 +15,7 @@ from beam import BeamError, Options, SignalledError, Status
 from beam.cli.chatting import completing
 from beam.cli.chatting.transcript import Style, money
 from beam.cli.chatting.turns import Turns, Unread, typed
-from beam.cli.chatting.words import SEVERAL, Command, Said, Slash, Wrong, help_lines, meant
+from beam.cli.chatting.words import SEVERAL, Command, Slash, Text, Wrong, help_lines, meant
 from beam.cli.render.text import collapse_to_line, one_line, write
 from beam.cli.streams import is_colourful
 
@@ -155,7 +155,7 @@ class TogetherChat:
             self._go()
             return
         match meant(line, SEVERAL, passes_on=False):
-            case Said(text) | Slash(text):
+            case Text(text) | Slash(text):
                 self._hear(StepIn(text))
             case Wrong(why):
                 self._note(why)
@@ -181,7 +181,7 @@ class TogetherChat:
                 if text.strip():
                     self._hear(StepIn(text.strip(), name))
                 else:
-                    self._note(f"/as {name} needs a text behind it")
+                    self._note(f"/as {name} needs a text after it")
             case "next" if self._knows(name):
                 self._chat.give_floor(name)
                 self._note(f"{name} speaks next")
@@ -206,7 +206,7 @@ class TogetherChat:
 
     def _steer(self, text: str) -> None:
         if self._turns.message is None or not self._turns.has_begun:
-            self._note("no turn runs that could be told anything; without /steer everybody hears it")
+            self._note("no turn runs that could take a text; without /steer everybody hears it")
             return
 
         def otherwise(unread: Unread) -> None:

@@ -227,7 +227,7 @@ def money(cost: float | None) -> str:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """Return the rows that a terminal of so many columns makes of one line."""
+    """Return the rows that a terminal of that many columns makes of one line."""
     rows, row, used = [], "", 0
     for char in text:
         width = display_width(char)

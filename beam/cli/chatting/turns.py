@@ -21,7 +21,7 @@ from beam.cli.render.text import collapse_to_line, one_line, truncate
 if TYPE_CHECKING:
     from beam import Beam, Message, Outcome, Progress
 
-_SOON_S = 1.0  # a turn that begins so soon did not wait
+_SOON_S = 1.0  # a turn that begins this soon did not wait
 
 
 class Unread(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Turns:
         self.message: Message | None = None  # of the turn that runs or waits
         self.has_begun = False
         self._interrupted: set[str] = set()  # messages whose turns a person here ended
-        self.takes_steering = True  # until it said that it takes none
+        self.takes_steering = True  # until the agent said that it takes no text
         self.unread: list[str] = []  # texts for the running turn that it did not read yet
 
     # -- one turn ------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Turns:
             try:
                 await self._beam.interrupt.aio(message_id)
             except (NotFoundError, UnfinishedError):
-                return  # it has just ended by itself
+                return  # it has just ended on its own
 
         self.later(stop())
         return True

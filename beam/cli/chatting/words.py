@@ -34,7 +34,7 @@ SEVERAL = {
 _BARE = frozenset({"/help", "/new", "/drop", "/usage", "/quit", "/pause", "/go"})
 
 
-class Said(Struct, frozen=True):
+class Text(Struct, frozen=True):
     """A text for the agent or the conversation."""
 
     text: str
@@ -59,7 +59,7 @@ class Wrong(Struct, frozen=True):
     why: str
 
 
-Meant = Said | Slash | Command | Wrong
+Meant = Text | Slash | Command | Wrong
 
 
 def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
@@ -68,10 +68,10 @@ def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
     """
     text = line.strip()
     if text.startswith("//"):
-        return Said(text[1:])
+        return Text(text[1:])
     word, argument = [*text.split(maxsplit=1), "", ""][:2]
     if not word.startswith("/") or "/" in word[1:] or len(word) == 1:
-        return Said(text)
+        return Text(text)
     known = {each.partition(" ")[0]: each for each in table}
     if word not in known:
         if passes_on:
@@ -82,7 +82,7 @@ def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
     if needed and not needed.startswith("[") and not argument:
         return Wrong(f"{word} needs more: {known[word]}")
     if word in _BARE and argument:
-        return Wrong(f"{word} takes nothing behind it")
+        return Wrong(f"{word} takes no text after it")
     return Command(word[1:], argument)
 
 

@@ -98,7 +98,7 @@ def question(asked: events.PermissionAsked) -> str:
 def rest(asked: events.PermissionAsked) -> list[str]:
     """Return all that would run, in lines, where `question` shows only its beginning; nothing where that is all.
 
-    A person allows what they saw: what an agent puts behind the first words may be what matters.
+    A person allows what they saw, and the important part may come after the first words.
     """
     return _rest(asked.description, bytes(asked.input))
 

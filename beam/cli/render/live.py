@@ -21,7 +21,7 @@ from beam.cli.render.text import ascii_only, collapse_to_line, truncate, write
 if TYPE_CHECKING:
     from beam import Progress
 
-SILENT_S = 3.0  # so long nothing is shown: most turns that are over by then need no line
+SILENT_S = 3.0  # how long nothing is shown: most turns are over before that
 _FIRST_S = 0.3
 _TICK_S = 0.5
 _PATIENCE_S = 1.0

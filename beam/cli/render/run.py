@@ -1,4 +1,4 @@
-"""A run of a scenario as lines for people: its plan, each step, and what it came to."""
+"""A run of a scenario as lines for people: its plan, each step, and its result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def step_lines(step: StepResult) -> Iterator[str]:
 
 
 def result_lines(result: RunResult) -> Iterator[str]:
-    """Yield what a run came to, for people."""
+    """Yield the result of a run, for people."""
     spent = result.spent
     cost = f"${spent.cost_usd:.4f}" if spent.turns > spent.unpriced else ""
     figures = [

@@ -314,7 +314,7 @@ class Stream:
             case events.MessageQueued() if event.thread and event.sender != "human":
                 mark, text = sign_and_text(event) or ("", "")
                 return RenderedLine(mark + self._thread(event.thread), text)
-            case events.ToolCalled() if team.is_told_otherwise(event):
+            case events.ToolCalled() if team.has_own_event(event):
                 self._silent.add(event.call_id)
                 return None
             case events.ToolReturned():

@@ -124,7 +124,7 @@ def letter(line: MailLine) -> str:
 
 _TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason", "error")
 _SILENT = frozenset({"type", "from", "timestamp", "requestId", "request_id", "paneId", "backendType", "permissionMode"})
-_FRAMES = frozenset(  # what these say is told by an event of its own
+_FRAMES = frozenset(  # another event reports what these say
     {
         "idle_notification",
         "permission_request",
@@ -207,7 +207,7 @@ def used(event: events.MemberUsed) -> str:
     return f"{tokens / size:.1f}{unit} tokens, {cost}" if size else f"{tokens} tokens, {cost}"
 
 
-def is_told_otherwise(event: events.ToolCalled) -> bool:
+def has_own_event(event: events.ToolCalled) -> bool:
     """Return whether a member's call is also shown by a mail or task event."""
     return "@" in event.agent and event.name in _TOLD_OTHERWISE
 

@@ -97,7 +97,7 @@ def ascii_only(text: str) -> str:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write any text; of characters that the stream's encoding doesn't have, signs become the nearest ones."""
+    """Write any text. Characters that the stream's encoding lacks are replaced: as in `ascii_only`, or by `?`."""
     if is_ascii(stream):
         text = ascii_only(text)
     try:
@@ -134,8 +134,8 @@ def write_json(value: object) -> None:
 def safe_json(text: str, stream: TextIO) -> str:
     """Return JSON as it may be written to that stream.
 
-    For a terminal it escapes what JSON leaves bare (DEL, C1), and where only ASCII is shown all else; the value stays
-    the same.
+    For a terminal, control characters that JSON does not escape (DEL, C1) are escaped, too. If the stream takes only
+    ASCII, all other characters are escaped. The value stays the same.
     """
     if is_ascii(stream) and not text.isascii():
         text = _BEYOND_ASCII.sub(_json_escape, text)

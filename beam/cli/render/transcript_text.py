@@ -67,7 +67,7 @@ def summary(item: transcripts.Item) -> str:
 
 
 def details(item: transcripts.Item) -> list[str]:
-    """Return the texts behind a tool's line or a request's: what it was called with, and what it returned."""
+    """Return the texts that belong to the line of a tool or a request: its input, and what it returned."""
     asked = "" if item.input in ("", "null") else item.input
     return [escape_controls(text).strip("\n") for text in (asked, item.text if item.kind == "tool" else "") if text]
 

@@ -15,7 +15,7 @@ from beam.proxy.wire.values import ModelRequest, Reply
 _ASIDE = re.compile(  # blocks that CLIs put before and after what a person said
     r"<(system-reminder|environment_context|user_instructions|session_context|environment_details|INSTRUCTIONS)>"
 )
-_OF_THE_CLI = (  # whole messages that a CLI sends in a person's place
+_OF_THE_CLI = (  # whole messages that a CLI sends in the role of a person
     "[Request interrupted by user",
     "Output token limit hit. Resume directly",
     "The connection dropped mid-response. Resume directly",
@@ -96,7 +96,7 @@ def join_texts(content: object) -> str:
 
 
 def number(given: dict[str, Any], name: str) -> int | None:
-    """Return the count of that name; None where there is none."""
+    """Return the count of that name; None if there is none."""
     value = given.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 

@@ -215,7 +215,7 @@ def processes_with(text: str) -> list[int]:
 def placed(name: str, base: Path) -> Iterator[Subject]:
     """Yield the adapter's CLI as a subject in this folder; at the end, end its processes.
 
-    Raises NotFoundError where there is no such adapter or its CLI is not installed, UnsupportedError where it has no
+    Raises NotFoundError if there is no such adapter or its CLI is not installed, UnsupportedError if it has no
     headless face, or can't be pointed at the scripted model.
     """
     card = registry.adapter(name).card

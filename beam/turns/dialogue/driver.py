@@ -41,7 +41,7 @@ from beam.turns.ruled import ruling_on
 from beam.turns.scratch import write_scratch
 
 TICK_S = 0.05
-_NOT_READY = "it took no message any more"
+_NOT_READY = "it accepted no more messages"
 
 
 async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
@@ -284,7 +284,7 @@ class LinkTurn:
         was_killed = self._ended_itself and ended is not None and ended.signal is not None
         if self.over is not None and not was_killed:  # else its commands were ended, whatever its other processes say
             verdict = self.over.verdict
-            if stop.reason is not None and verdict.status is Status.CANCELLED:  # that was the stop and not a denial
+            if stop.reason is not None and verdict.status is Status.CANCELLED:  # the stop caused this, not a denial
                 return structs.replace(verdict, denials=(*verdict.denials, *denials))
             return judged(verdict, denials)
         session_id = self.input.turn.session_id

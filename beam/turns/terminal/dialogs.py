@@ -24,18 +24,18 @@ from beam.turns.stop import Stop
 from beam.turns.terminal.question import Question, agrees, detail_of, question_of, suggestions
 from beam.turns.terminal.verdict import shown, stalled
 
-STILL_S = 0.5  # so long a dialog must stand: at its start an agent may draw it anew, with another choice
-DRAWN_S = 5.0  # so long may a request say nothing: a busy machine draws its frame first, and what it is about later
-LISTENS_S = 1.0  # an agent may draw a request before it takes keys, and would lose one that comes at once
+STILL_S = 0.5  # how long a dialog must stay unchanged: a starting agent may redraw it with another choice selected
+DRAWN_S = 5.0  # how long a request may have no text: on a busy machine its frame is drawn first
+LISTENS_S = 1.0  # an agent may draw a request before it takes keys, and would lose an early one
 KEY_S = 0.15  # between two keys of an answer
-GONE_S = 1.0  # so long must a dialog be gone before its ask is: a screen is drawn anew piece by piece
+GONE_S = 1.0  # how long a dialog must be gone before its ask is cancelled: a screen is redrawn in pieces
 _SIGNALLED_S = 2.0  # a signal may come before the dialog is drawn
-_CHANGES_S = 10.0  # a busy machine draws late, and a key that is pressed again lands in what follows
-_GOES_S = 30.0  # the same, until it shows what came of the last key
+_CHANGES_S = 10.0  # a busy machine draws late, and a repeated key would reach the next dialog
+_GOES_S = 30.0  # the same, until the effect of the last key is visible
 _TOLD_S = 5.0  # the transcript is written a moment after the dialog is drawn
 _SAME_DIALOG = 3
 _SHOWN = 400  # characters of what was approved, and of what was done
-_SOON_S = 3.0  # after a yes of beam's own: what ends then ended over it
+_SOON_S = 3.0  # an agent that ends this soon after beam confirmed a dialog ended because of that
 _FOR_EVER_S = 1e9
 _UNKNOWN = "it asks something that beam does not know (to describe it: docs/terminals.md)"
 
@@ -55,7 +55,7 @@ class Dialogs:
         has_history: bool,
     ) -> None:
         self.failed: Verdict | None = None  # why the turn can't go on
-        self._agreed = ("", -_FOR_EVER_S)  # the last dialog that beam said yes to by itself, and when
+        self._agreed = ("", -_FOR_EVER_S)  # the last dialog that beam confirmed automatically, and when
         self._turn = turn
         self._record = record
         self._port = port

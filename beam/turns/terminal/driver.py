@@ -184,7 +184,7 @@ class TerminalTurn:
     async def talk(self) -> None:
         self._talking = asyncio.current_task()
         if self.is_kept and not await self.conversation.is_ready_again():
-            self.not_ready = "" if self.session.is_stopped else "it took no message any more"
+            self.not_ready = "" if self.session.is_stopped else "it accepted no more messages"
             return
         await self.conversation.run()
 

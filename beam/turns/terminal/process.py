@@ -84,7 +84,7 @@ class TerminalProcess(AgentProcess):
         read_keys = self.window.reads_keys()
         for key in keys:
             if hard() or self.gone or (read_keys and not self.window.reads_keys()):
-                break  # one that leaves already would be ended by another ^C, before its last words
+                break  # another ^C would end a program that is quitting already, before its last output
             await self.press(key)
             await asyncio.wait({self.ended}, timeout=KEY_S)
         until = asyncio.get_running_loop().time() + QUIT_S
@@ -93,7 +93,7 @@ class TerminalProcess(AgentProcess):
         return await super().quit(hard=hard)
 
     async def press(self, keys: str) -> bool:
-        """Type the keys; return whether they were written: a program that does not read accepts only so many."""
+        """Type the keys; return whether they were written: a program that does not read accepts only that many."""
         try:
             async with asyncio.timeout(_TYPED_S):
                 await self.window.press(keys)

@@ -42,7 +42,7 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
         return seen.failed
     if state in (State.DONE, State.ERROR):
         verdict = structs.replace(_answered(seen), evidence=evidence(seen.end))
-        if seen.stopped and verdict.status is Status.CANCELLED:  # that was the stop and not the denial
+        if seen.stopped and verdict.status is Status.CANCELLED:  # the stop caused this, not the denial
             return structs.replace(verdict, denials=(*verdict.denials, *seen.denials))
         return judged(verdict, seen.denials)
     if seen.stopped:
@@ -76,7 +76,7 @@ def _answered(seen: TurnEvidence) -> Verdict:
 
 
 def _class(reason: str) -> Class:
-    """Return the class of a failure that only the screen tells. Its words may be the model's, so none is returned for
+    """Return the class of a failure that only the screen shows. Its words may be the model's, so none is returned for
     which `retry` would run the message again."""
     found = class_of(None, reason)
     return found if found is Class.AUTH else Class.UNKNOWN

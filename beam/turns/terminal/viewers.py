@@ -24,7 +24,7 @@ from beam.pty_adapter.terminal import Terminal
 from beam.turns.terminal.nearby import near
 
 FRAME_S = 1 / 30
-DRAWING_S = 0.1  # an unfinished frame is waited for so long
+DRAWING_S = 0.1  # how long an unfinished frame is waited for
 KEYS_BYTES = 64 * 1024  # of one line of keys
 _LOOK_AGAIN_S = 0.01
 
@@ -182,7 +182,7 @@ class Viewers:
         return self._picture[1]
 
     async def _hear(self, reader: asyncio.StreamReader, pid: int) -> None:
-        with contextlib.suppress(OSError, ValueError, RecursionError):  # one that talks nonsense may go
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # invalid data disconnects the viewer
             while line := await reader.readline():
                 data = typed_values.decode(line, Keys).data
                 if not data:

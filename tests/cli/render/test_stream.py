@@ -160,7 +160,9 @@ def test_a_once_session_is_named_by_the_end_of_its_id() -> None:
 
 
 def test_that_a_cli_does_not_tell_something_is_no_line_and_any_other_refusal_is_one() -> None:
-    lack = events.ControlDone(control_id="c", verb="query", ok=False, code="unsupported", message="a does not tell 'x'")
+    lack = events.ControlDone(
+        control_id="c", verb="query", ok=False, code="unsupported", message="a does not report 'x'"
+    )
     assert lines(lack) == []
     (failed,) = lines(events.ControlDone(control_id="c", verb="query", ok=False, code="failed", message="it is gone"))
     assert "! query refused: it is gone" in failed

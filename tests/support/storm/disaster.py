@@ -51,7 +51,7 @@ class Disaster(threading.Thread):
                     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
 
     def call_off(self) -> None:
-        """No more of it."""
+        """Stop striking, and let stopped processes continue."""
         self._over.set()
         self.join()
         self._go_on(float("inf"))

@@ -77,13 +77,13 @@ class People:
         thread.start()
 
     def wait_for_senders(self) -> None:
-        """Until the budget is used up, and nobody begins anything any more."""
+        """Wait until the budget is used up and nobody starts anything new."""
         for thread in self._threads:
             if thread.name.startswith("person"):
                 thread.join()
 
     def wait_for_waiters(self, seconds: float) -> None:
-        """Who sent and waits has an outcome."""
+        """Wait until every waiting sender has an outcome."""
         until = time.monotonic() + seconds
         for thread in self._waiters:
             thread.join(max(0.0, until - time.monotonic()))
@@ -91,7 +91,7 @@ class People:
                 self.said.wrong.append(f"{thread.name} still waits")
 
     def end(self) -> None:
-        """Nobody does anything any more."""
+        """Wait until all threads have ended."""
         self.done.set()
         for thread in self._threads:
             thread.join()

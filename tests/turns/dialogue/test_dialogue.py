@@ -15,7 +15,7 @@ from beam.agents.base import Capabilities, Card, Decoder, Exit, Host, Launch, Tu
 from beam.agents.link import Link, Over, Query, Set
 from beam.base.clock import SystemClock
 from beam.base.errors import DiskError, NotFoundError, UnsupportedError
-from beam.broker.build_request import order_of
+from beam.broker.build_request import request_of
 from beam.model import events
 from beam.model.events import Event
 from beam.model.limits import Limits
@@ -633,7 +633,7 @@ def test_an_adapter_with_this_face_runs_its_turns_on_it(tmp_path: Path) -> None:
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(order_of(lease.log, claimed[1]), adapter=Agent(), adapter_name="lines")
+    order = structs.replace(request_of(lease.log, claimed[1]), adapter=Agent(), adapter_name="lines")
 
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)
@@ -689,7 +689,7 @@ def both(root: Root, face: Lines, text: str) -> events.TurnFinished:
     (entry,) = lease.waiting.scan()
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
-    order = structs.replace(order_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
+    order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=True)
 
     def record(body: events.Event, *, sync: bool = False) -> events.Event:
         return lease.log.record(body, turn=order.turn, message_id=order.message.id, sync=sync)

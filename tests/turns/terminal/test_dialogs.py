@@ -58,8 +58,8 @@ SHELL = (
 DONE = ("● done", RULE, "❯ ", RULE)
 
 
-class Desk:
-    """An agent's screen and whoever types there; `on_key` says which screen follows a key, after `late` looks."""
+class FakeScreen:
+    """A stand-in for an agent's screen; `on_key` returns the screen that follows a key, after `late` polls."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Desk:
 
 
 def test_a_dialog_that_moves_after_its_key_and_goes_late_is_over_only_when_it_is_gone() -> None:
-    desk = Desk(TRUST, late=20)
+    desk = FakeScreen(TRUST, late=20)
     looks: list[int] = []
 
     def blinks() -> None:
@@ -167,13 +167,13 @@ def test_a_dialog_that_moves_after_its_key_and_goes_late_is_over_only_when_it_is
 )
 @pytest.mark.parametrize("has_history", [False, True])  # which may tell of the tool call, and does not
 def test_a_decision_is_the_keys_of_that_answer(decision: dict[str, Any], keys: list[str], has_history: bool) -> None:
-    desk = Desk(YES_OR_NO, has_history=has_history)
+    desk = FakeScreen(YES_OR_NO, has_history=has_history)
     desk.decide(**decision)
     assert desk.answer() and desk.keys == keys
 
 
 def test_a_yes_of_beams_own_is_remembered_for_a_moment_and_until_something_else_is_asked() -> None:
-    desk = Desk(TRUST)
+    desk = FakeScreen(TRUST)
     assert desk.dialogs.agreed_just_now() == ""
     assert desk.answer() and desk.dialogs.agreed_just_now() == "trust"
     desk.clock.sleep(4)
@@ -183,11 +183,11 @@ def test_a_yes_of_beams_own_is_remembered_for_a_moment_and_until_something_else_
     desk.show(YES_OR_NO)
     desk.decide(decision="deny")
     assert desk.answer() and desk.dialogs.agreed_just_now() == ""
-    assert not Desk(TRUST, trusted=False).answer()
+    assert not FakeScreen(TRUST, trusted=False).answer()
 
 
 def test_a_decision_that_comes_at_once_is_not_lost_on_an_agent_that_draws_before_it_takes_keys() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     drawn = desk.now()
     desk.on_key = lambda key: DONE if desk.now() - drawn >= 0.8 else None
     desk.decide(decision="allow")
@@ -213,8 +213,8 @@ def test_a_decision_that_comes_at_once_is_not_lost_on_an_agent_that_draws_before
 def test_a_request_that_says_nothing_yet_is_asked_for_once_it_does(
     profile: Profile, frame: tuple[str, ...], whole: tuple[str, ...], key: str
 ) -> None:
-    """Nothing but the rows of its box is nothing."""
-    desk = Desk(frame, profile=profile)
+    """A box with empty rows has no text yet."""
+    desk = FakeScreen(frame, profile=profile)
     assert desk.end.reading.dialog is not None
     drawn = desk.now()
 
@@ -234,7 +234,7 @@ def test_a_request_that_says_nothing_yet_is_asked_for_once_it_does(
 
 @pytest.mark.slow
 def test_without_a_decision_nothing_is_pressed() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     looks = 0
 
     def stop_later() -> None:
@@ -249,7 +249,7 @@ def test_without_a_decision_nothing_is_pressed() -> None:
 
 
 def test_the_next_key_waits_until_the_screen_shows_the_last_one_however_late() -> None:
-    desk = Desk(KEY, late=100)
+    desk = FakeScreen(KEY, late=100)
     on_screen: list[tuple[str, ...]] = []
 
     def follow(key: str) -> tuple[str, ...]:
@@ -266,7 +266,7 @@ def test_a_dialog_that_is_drawn_anew_with_its_first_choice_gets_no_enter(
     rows: tuple[str, ...], chosen: tuple[str, ...], key: str
 ) -> None:
     """Claude draws it anew once it knows the terminal, with No again: an Enter then would mean that."""
-    desk = Desk(rows)
+    desk = FakeScreen(rows)
     desk.on_key = {key: chosen, "\r": DONE}.get  # type: ignore[assignment]
     assert desk.answer() and desk.keys == [key]
     desk.on_look = lambda: desk.show(rows)
@@ -276,7 +276,7 @@ def test_a_dialog_that_is_drawn_anew_with_its_first_choice_gets_no_enter(
 
 
 def test_after_a_key_that_changed_nothing_no_other_is_pressed() -> None:
-    desk = Desk(KEY)
+    desk = FakeScreen(KEY)
     desk.on_key = lambda key: None
     assert not desk.answer() and desk.keys == ["\x1b[A"] * 2
     assert desk.dialogs.failed is not None and "still asks" in (desk.dialogs.failed.reason or "")
@@ -287,7 +287,7 @@ def test_a_message_is_entered_only_where_the_screen_shows_that_it_belongs_to_a_n
         (" ❯ 3. No, and tell Claude what to do differently", ["\x1b[A", "\t", "use the other", "\r"]),
         (" ❯ 2. Yes, and tell Claude what to do next", ["\x1b[A", "\t", "\x1b"]),
     ):
-        desk = Desk(YES_OR_NO)
+        desk = FakeScreen(YES_OR_NO)
         after = {"\x1b[A": (*REQUEST, " ❯ 3. No"), "\t": (*REQUEST, row), "use the other": (*REQUEST, row, "typed")}
         desk.on_key = lambda key, after=after: after.get(key, DONE)  # type: ignore[misc]
         desk.decide(decision="deny", message="use\x1b the\nother")
@@ -298,7 +298,7 @@ def test_a_message_is_entered_only_where_the_screen_shows_that_it_belongs_to_a_n
 
 def test_a_busy_machine_may_draw_the_place_for_a_reason_after_something_else_moved() -> None:
     row = " ❯ 3. No, and tell Claude what to do differently"
-    desk = Desk(YES_OR_NO, late=2)
+    desk = FakeScreen(YES_OR_NO, late=2)
 
     def press(key: str) -> tuple[str, ...] | None:
         if key == "\t":
@@ -312,7 +312,7 @@ def test_a_busy_machine_may_draw_the_place_for_a_reason_after_something_else_mov
 
 
 def test_a_decision_is_not_pressed_into_another_dialog() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
 
     def swap() -> None:
         desk.on_look = lambda: None
@@ -325,7 +325,7 @@ def test_a_decision_is_not_pressed_into_another_dialog() -> None:
 
 
 def test_a_dialog_that_is_gone_for_a_moment_is_the_same_one() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     looks = 0
 
     def flicker() -> None:
@@ -343,7 +343,7 @@ def test_a_dialog_that_is_gone_for_a_moment_is_the_same_one() -> None:
 
 
 def test_a_dialog_that_is_gone_cancels_its_ask() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.on_look = lambda: desk.show(DONE)
     assert desk.answer() and desk.keys == []
     cancelled = desk.written[-1]
@@ -351,7 +351,7 @@ def test_a_dialog_that_is_gone_cancels_its_ask() -> None:
 
 
 def test_a_denial_that_stops_is_pressed_first() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.decide(decision="deny", stop=True)
     assert desk.answer()
     assert (desk.keys, desk.stop.reason, desk.stop.by) == (["\x1b"], "cancelled", "ann")
@@ -359,7 +359,7 @@ def test_a_denial_that_stops_is_pressed_first() -> None:
 
 @pytest.mark.parametrize("access", ["read", "edit", "full"])
 def test_with_another_access_the_request_is_denied_at_once(access: Access) -> None:
-    desk = Desk(YES_OR_NO, access)
+    desk = FakeScreen(YES_OR_NO, access)
     assert desk.answer() and desk.keys == ["\x1b"]
     decided = desk.written[-1]
     assert isinstance(decided, events.PermissionDecided)
@@ -367,7 +367,7 @@ def test_with_another_access_the_request_is_denied_at_once(access: Access) -> No
 
 
 def test_what_the_transcript_says_is_about_to_run_is_what_is_asked_for() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.dialogs.record(events.ToolCalled(call_id="c0", name="Bash", input=Raw(b'{"command":"touch zz"}')))
     desk.dialogs.record(events.ToolReturned(call_id="c0"))
     desk.dialogs.record(events.ToolCalled(call_id="c1", name="Bash", input=Raw(b'{"command":"touch zz"}')))
@@ -377,7 +377,7 @@ def test_what_the_transcript_says_is_about_to_run_is_what_is_asked_for() -> None
     assert (asked.tool, asked.call_id, bytes(asked.input)) == ("Bash", "c1", b'{"command":"touch zz"}')
 
 
-def ran(desk: Desk, command: str) -> list[str]:
+def ran(desk: FakeScreen, command: str) -> list[str]:
     """The warnings after the dialog was approved and the transcript told of this call."""
     desk.decide(decision="allow")
     assert desk.answer()
@@ -390,13 +390,13 @@ def ran(desk: Desk, command: str) -> list[str]:
 
 
 def test_it_is_told_when_something_else_ran_than_what_was_approved() -> None:
-    assert ran(Desk(YES_OR_NO), "touch zz") == []
-    (told,) = ran(Desk(YES_OR_NO), "rm -rf precious")
+    assert ran(FakeScreen(YES_OR_NO), "touch zz") == []
+    (told,) = ran(FakeScreen(YES_OR_NO), "rm -rf precious")
     assert "touch zz" in told and "rm -rf precious" in told
 
 
 def test_a_call_beside_the_approved_one_is_no_difference() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.dialogs.record(events.ToolCalled(call_id="c1", name="Read", input=Raw(b'{"file_path":"/p/a"}')))
     desk.dialogs.record(events.ToolCalled(call_id="c2", name="Bash", input=Raw(b'{"command":"touch zz"}')))
     desk.decide(decision="allow")
@@ -409,7 +409,7 @@ def test_a_call_beside_the_approved_one_is_no_difference() -> None:
 
 @pytest.mark.slow
 def test_the_same_dialog_is_answered_once_and_one_that_stays_is_said() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.on_key = lambda key: (*YES_OR_NO, "") if len(desk.keys) % 2 else YES_OR_NO
     desk.decide(decision="allow")
     assert not desk.answer() and desk.keys == ["1"]
@@ -417,7 +417,7 @@ def test_the_same_dialog_is_answered_once_and_one_that_stays_is_said() -> None:
 
 
 def test_a_second_request_that_looks_like_the_first_is_asked_for_anew() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.dialogs.record(events.ToolCalled(call_id="c1", name="Bash", input=Raw(b'{"command":"touch zz"}')))
 
     def run(key: str) -> tuple[str, ...]:
@@ -431,7 +431,7 @@ def test_a_second_request_that_looks_like_the_first_is_asked_for_anew() -> None:
 
 @pytest.mark.slow
 def test_an_always_that_came_to_nothing_renews_no_trust() -> None:
-    desk = Desk(YES_OR_NO)
+    desk = FakeScreen(YES_OR_NO)
     desk.on_key = lambda key: None
     desk.decide(decision="allow", always=True)
     assert not desk.answer() and desk.keys == ["2"] and desk.asks.always == []
@@ -439,7 +439,7 @@ def test_an_always_that_came_to_nothing_renews_no_trust() -> None:
 
 def test_a_question_of_the_start_is_none_once_a_message_was_sent() -> None:
     for rows in (TRUST, FULL):
-        desk = Desk(DONE)
+        desk = FakeScreen(DONE)
         desk.clock.sleep(1)
         desk.show(DONE)
         desk.end.sending("hi")
@@ -454,7 +454,7 @@ def test_full_access_is_confirmed_where_it_was_given_and_nowhere_else() -> None:
     accesses: dict[Access, list[str]] = {"full": ["\x1b[B", "\r"], "ask": ["\r"], "edit": ["\r"], "read": ["\r"]}
     for access, keys in accesses.items():
         for rows, then in ((FULL, chosen), plain):
-            desk = Desk(rows, access)
+            desk = FakeScreen(rows, access)
             desk.on_key = lambda key, then=then: then if key == "\x1b[B" else DONE  # type: ignore[misc]
             while desk.end.reading.dialog is not None:
                 assert desk.answer()
@@ -462,9 +462,9 @@ def test_full_access_is_confirmed_where_it_was_given_and_nowhere_else() -> None:
 
 
 def test_a_folder_that_nobody_trusted_is_no_request_whatever_the_access() -> None:
-    desk = Desk(TRUST, trusted=False)
+    desk = FakeScreen(TRUST, trusted=False)
     assert not desk.answer() and desk.keys == []
     assert desk.dialogs.failed is not None and "beam trust" in (desk.dialogs.failed.reason or "")
     assert (desk.dialogs.failed.status, desk.dialogs.failed.class_) == (Status.FAILED, Class.BAD_REQUEST)
-    trusted = Desk(TRUST)
+    trusted = FakeScreen(TRUST)
     assert trusted.answer() and trusted.keys == ["1"]

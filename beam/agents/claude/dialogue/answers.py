@@ -11,7 +11,7 @@ from beam.agents.link import Answered, Step
 
 
 def passed_on(call_id: str, reply: Reply, show: Callable[[Object], object] = lambda result: None) -> list[Step]:
-    """Return the process's own answer as that to the call; `show` picks what is shown of its result."""
+    """Return the process's own answer as the answer to the call; `show` selects what is shown of its result."""
     if reply.error:
         return [failed(call_id, reply.error, is_late=reply.is_late)]
     shown = show(reply.result)
@@ -21,7 +21,7 @@ def passed_on(call_id: str, reply: Reply, show: Callable[[Object], object] = lam
 
 
 def failed(call_id: str, why: str, *, is_late: bool = False) -> Answered:
-    """Return the answer for what was tried in vain; `is_late`: nobody knows whether it was done."""
+    """Return the answer for an attempt that failed; `is_late`: nobody knows whether it succeeded later."""
     return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
 
 

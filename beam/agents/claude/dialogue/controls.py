@@ -42,7 +42,7 @@ class Controls:
     def steer(self, steer: Steer, *, runs: bool) -> list[Step]:
         """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
         if not runs:
-            return [failed(steer.id, "no turn runs that could be told")]
+            return [failed(steer.id, "no turn runs that could take a text")]
         key = key_of("steer", steer.id)
         self._steers[key] = steer.id
         return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
@@ -81,7 +81,8 @@ class Controls:
         return [refused(intent.id, f"claude can't change {intent.name!r} in a running process")]
 
     def _set_effort(self, intent: Set, now: float) -> list[Step]:
-        """Return the step that asks for an effort. Claude takes any word, so what it made of it is looked up."""
+        """Return the step that asks for an effort. Claude accepts any word, so beam then reads which effort is in
+        effect."""
 
         def looked(reply: Reply) -> list[Step]:
             applied = string(obj(reply.result, "applied"), "effort")

@@ -16,7 +16,7 @@ from beam.agents.link import Asked, Decide, Say, Step, Withdrawn
 from beam.model import events
 from beam.rules.call import ToolCall
 
-_MOST = 100  # that wait at once; claude asks for one call after the other
+_MOST = 100  # requests that wait at the same time; claude asks for one call after the other
 _DENIED = "This was denied."
 _ENDS = "The turn ends."
 _OURS = "flagSettings"  # the settings that beam starts it with
@@ -85,7 +85,7 @@ class Requests:
         """Return the step for a request that claude has cancelled."""
         if self._open.pop(key, None) is None:
             return []
-        return [Withdrawn(key=key, why="claude does not wait for it any more")]
+        return [Withdrawn(key=key, why="claude no longer waits for it")]
 
 
 def _call(tool: str, arguments: Object, request: Object) -> ToolCall | None:
@@ -129,5 +129,5 @@ def _json(value: Object) -> str:
 def _unanswerable(subtype: str, request: Object) -> list[Step]:
     """Return the notice about a request that nobody can decide here."""
     question = " ".join(part for part in (string(request, "message"), string(request, "url")) if part)
-    text = f"claude asked what nobody can decide here: {question or subtype[:80]}"
+    text = f"claude asked something that nobody can decide here: {question or subtype[:80]}"
     return [Say(events.Notice(text=text, code="not_asked"))]

@@ -39,7 +39,7 @@ class TurnReader:
 
     @property
     def is_late(self) -> bool:
-        """Return whether claude has no reason left to delay its report that the turn is over."""
+        """Return whether claude should have reported by now that the turn is over."""
         return self.is_begun and self.has_result and not self._frames.has_tasks
 
     def on_begun(self) -> list[Event]:

@@ -33,7 +33,7 @@ class Controls:
     def steer(self, steer: Steer, turn_id: str, now: float) -> list[Step]:
         """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
         if not turn_id:
-            return [_failed(steer.id, "no turn runs that could be told")]
+            return [_failed(steer.id, "no turn runs that could take a text")]
         self._steers.add(steer.id)
 
         def then(reply: Reply) -> list[Step]:

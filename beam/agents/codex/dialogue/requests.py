@@ -67,7 +67,7 @@ class Requests:
         key = key_of(number) if isinstance(number, int | str) else ""
         if self._open.pop(key, None) is None:
             return []
-        return [Withdrawn(key=key, why="codex does not wait for it any more")]
+        return [Withdrawn(key=key, why="codex no longer waits for it")]
 
 
 def _refused(number: Id, method: str) -> Step:
@@ -95,7 +95,7 @@ def _unanswerable(method: str, params: Object) -> list[Step]:
     text = string(params, "message") or "; ".join(string(each, "question") for each in objects(params, "questions"))
     url = string(params, "url")
     what = " ".join(part for part in (text, url) if part) or method
-    return [Say(events.Notice(text=f"codex asked what nobody can decide here: {what}", code="not_asked"))]
+    return [Say(events.Notice(text=f"codex asked something that nobody can decide here: {what}", code="not_asked"))]
 
 
 # -- what is asked -----------------------------------------------------------------------------------------------------

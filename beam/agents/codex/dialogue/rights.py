@@ -17,7 +17,7 @@ from beam.base.errors import UnsupportedError
 from beam.model.message import Access
 
 PROFILE = "beam-read"
-_CLOSED = "/.beam-closed/*"  # a pattern: for a path Codex would want to make a place to mount on
+_CLOSED = "/.beam-closed/*"  # a pattern, because for a path Codex would create a mount point
 _FILES = f'{{":root"="read","{_CLOSED}"="deny"}}'
 
 APPROVAL: dict[Access, str] = {"read": "never", "ask": "on-request", "edit": "never", "full": "never"}

@@ -10,7 +10,7 @@ from tests.conversations.test_read import read
 
 
 @pytest.mark.parametrize(
-    ("steps", "returning"),
+    ("steps", "multi_turn"),
     [
         ("- {send: a, prompt: x}", set()),
         ("- {send: a, prompt: x}\n- {send: [a, b], prompt: y}", {"a"}),
@@ -20,8 +20,8 @@ from tests.conversations.test_read import read
         ("- {send: a, id: one, prompt: x}\n- {judge: a, of: one, rubric: good}", {"a"}),
     ],
 )
-def test_an_agent_that_speaks_in_several_steps_or_in_a_chat_comes_back(steps: str, returning: set[str]) -> None:
-    assert read(f"beam: 1\nsteps:\n{steps}\n").returning() == returning
+def test_an_agent_that_speaks_in_several_steps_or_in_a_chat_comes_back(steps: str, multi_turn: set[str]) -> None:
+    assert read(f"beam: 1\nsteps:\n{steps}\n").multi_turn() == multi_turn
 
 
 @pytest.mark.parametrize(
