@@ -25,14 +25,14 @@ def answer(*blocks: dict[str, Any]) -> dict[str, Any]:
 PROMPT = {"role": "user", "content": [{"type": "text", "text": "Why?"}]}
 
 
-def test_a_thought_of_an_answer_is_told() -> None:
+def test_a_thought_of_an_answer_is_reported() -> None:
     found = read(PROMPT, answer({"type": "thinking", "thinking": "hmm"}, {"type": "text", "text": "So."}))
     assert [event.text for event in found if isinstance(event, events.Thinking)] == ["hmm"]
     assert [event.text for event in found if isinstance(event, events.Text)] == ["So."]
 
 
 @pytest.mark.parametrize(("content", "output"), [("done", "done"), ([{"a": "é"}], '[{"a": "é"}]')])
-def test_a_result_is_told_as_text_whatever_its_form(content: object, output: str) -> None:
+def test_a_result_is_reported_as_text_whatever_its_form(content: object, output: str) -> None:
     call = {"type": "tool_use", "id": "c", "name": "read", "input": {"path": "x"}}
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": content}]}
     found = read(PROMPT, answer(call), result)

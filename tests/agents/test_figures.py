@@ -41,7 +41,7 @@ def total_of(bodies: list[events.Event]) -> Total:
     return last
 
 
-def test_what_is_left_is_null_where_nobody_knows_what_it_began_with_or_it_began_anew() -> None:
+def test_the_difference_is_null_if_the_total_before_is_unknown_or_was_reset() -> None:
     assert since(None, tokens(5, 5)) == Usage()
     assert since(tokens(6, 1), tokens(5, 5)) == Usage()
     assert since(tokens(1, 1), tokens(5, 5)) == Usage(input_tokens=4, output_tokens=4)
@@ -149,7 +149,7 @@ def test_an_older_claude_counts_each_process_by_itself() -> None:
     assert (verdict.usage.input_tokens, verdict.usage.cached_tokens, verdict.cost_usd) == (104, 10, 0.001025)
 
 
-def test_claude_s_number_of_calls_is_null_where_a_subagent_s_are_not_told() -> None:
+def test_claude_s_number_of_calls_is_null_where_a_subagent_s_are_not_reported() -> None:
     _, verdict = played("claude", "2.1.197/80-agents.out")
     assert (verdict.usage.input_tokens, verdict.usage.output_tokens, verdict.usage.cached_tokens) == (308, 60, 30)
     assert verdict.usage.calls is None
@@ -243,7 +243,7 @@ def test_each_figure_is_counted_by_its_own_name(name: str) -> None:
     assert figures.covers(five, two) and figures.covers(two, five) is (name in ("calls", "reasoning_tokens"))
 
 
-def test_what_came_since_nothing_is_the_difference_from_nought() -> None:
+def test_the_difference_from_nothing_is_the_difference_from_zeros() -> None:
     nought = Total(**{name: getattr(NOTHING_YET, name) for name in Total.__struct_fields__})
     for used in (Usage(), Usage(input_tokens=3, output_tokens=0), Usage(input_tokens=3, cached_tokens=-1), NOTHING_YET):
         assert since(NOTHING_YET, used) == since(nought, used)

@@ -100,7 +100,7 @@ def test_the_complaint_of_a_cli_that_never_began_is_the_reason() -> None:
     assert (found.class_, found.reason) == (Class.AUTH, "Error: No authentication found.")
 
 
-def test_another_session_than_the_asked_one_is_said_and_is_not_run_again() -> None:
+def test_another_session_than_the_asked_one_is_reported_and_is_not_run_again() -> None:
     of, summary = turn(session_id="asked"), OutputSummary(name="x")
     started, notice = summary.opened(of, "other")
     assert isinstance(started, events.SessionStarted)
@@ -143,7 +143,7 @@ def test_what_was_said_before_a_call_is_no_part_of_the_reply() -> None:
     assert verdict(summary).reply == "It says text"
 
 
-def test_figures_add_up_and_stay_null_where_nobody_said_any() -> None:
+def test_figures_add_up_and_stay_null_if_none_were_reported() -> None:
     summary = OutputSummary(name="x", ended="stop")
     assert verdict(summary).usage == Usage()
     summary.counted(Usage(input_tokens=1, output_tokens=2), 0.5)

@@ -67,7 +67,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "agents/test_headless_launch.py": ("test_the_face_takes_what_it_claims_and_refuses_other_access",),
     },
     "a new session in silence": {
-        "agents/test_oneshot.py": ("test_another_session_than_the_asked_one_is_said_and_is_not_run_again",),
+        "agents/test_oneshot.py": ("test_another_session_than_the_asked_one_is_reported_and_is_not_run_again",),
         "agents/test_codex_decode.py": ("test_a_silently_new_session_is_said_to_be_lost_and_its_id_is_the_new_one",),
         "agents/test_codex_exec.py": (
             "test_a_name_is_no_session_because_an_unknown_one_would_silently_be_a_new_session",
@@ -80,7 +80,7 @@ PITFALLS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_an_aider_session_whose_history_file_is_gone_is_not_begun_anew_in_silence",
         ),
         "turns/test_exec_session_file.py": (
-            "test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_said",
+            "test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_reported",
         ),
         "agents/test_headless_decode.py": (
             "test_an_aider_session_without_its_history_is_said_to_be_lost_and_is_not_run_again",

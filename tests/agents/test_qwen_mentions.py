@@ -18,13 +18,13 @@ from beam.agents.qwen.mentions import changed, sent
         ("a @b\\ c d", "a @b c d"),
     ],
 )
-def test_a_prompt_whose_blanks_qwen_changes_is_said_with_the_words(text: str, arrives: str) -> None:
+def test_a_prompt_whose_blanks_qwen_changes_is_reported_with_the_words(text: str, arrives: str) -> None:
     assert sent(text) == arrives
     assert changed(text).startswith("qwen takes words with @ for files")
 
 
 @pytest.mark.parametrize("text", ["", "no such word\n\n  here", "see @README.md. It is", "@", "a \\@b", " @a, @b"])
-def test_of_a_prompt_that_arrives_as_it_is_nothing_is_said(text: str) -> None:
+def test_of_a_prompt_that_arrives_as_it_is_nothing_is_reported(text: str) -> None:
     assert changed(text) == ""
 
 

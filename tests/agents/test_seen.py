@@ -156,7 +156,7 @@ def test_an_image_that_a_tool_returned_is_named_by_its_type_its_size_and_its_cal
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_compaction_is_said_when_it_begins_and_when_it_is_done(link: Any) -> None:
+def test_compaction_is_reported_when_it_begins_and_when_it_is_done(link: Any) -> None:
     states = [event.state for event in of(link().compaction(), events.StatusChanged)]
     assert states == ["compacting", "compacted"]
 
@@ -168,13 +168,13 @@ def test_how_full_the_context_is_is_said_in_tokens(link: Any) -> None:
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_a_mode_that_the_agent_goes_into_is_said(link: Any) -> None:
+def test_a_mode_that_the_agent_goes_into_is_reported(link: Any) -> None:
     (mode,) = of(link().mode(), events.StatusChanged)
     assert (mode.state, mode.detail) == ("mode", "plan")
 
 
 @pytest.mark.parametrize("link", [Claude, Codex])
-def test_a_retry_of_the_cli_is_said_with_its_number(link: Any) -> None:
+def test_a_retry_of_the_cli_is_reported_with_its_number(link: Any) -> None:
     (retry,) = of(link().retry(), events.StatusChanged)
     assert (retry.state, retry.attempt, retry.of, retry.class_) == ("retrying", 2, 3, "overloaded")
 
@@ -190,7 +190,7 @@ def test_what_a_subagent_says_and_calls_has_its_parent_and_is_no_part_of_the_ans
     assert text.parent.endswith(PARENT)
 
 
-def test_an_unchanged_context_is_said_once() -> None:
+def test_an_unchanged_context_is_reported_once() -> None:
     acp = Acp()
     assert len(of([*acp.context(), *acp.context()], events.ContextUsed)) == 1
 
@@ -250,7 +250,7 @@ def test_a_subagent_that_is_cut_off_has_said_what_it_said() -> None:
     [path for path in ACP if path.stem == "first" and "usage_update" in path.read_text()],
     ids=lambda path: path.parent.name,
 )
-def test_a_recorded_context_is_said(path: Path) -> None:
+def test_a_recorded_context_is_reported(path: Path) -> None:
     used = [event for event in PlayedAcp(path, whole).talk.events if isinstance(event, events.ContextUsed)]
     assert used and all(event.used is not None and event.size for event in used)
     assert all(before != after for before, after in itertools.pairwise(used))

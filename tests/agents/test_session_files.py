@@ -52,7 +52,7 @@ def cli_of(recording: Path) -> str:
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=cli_of)
-def test_prompt_call_result_and_answer_are_told_once_with_what_the_turn_used(recording: Path) -> None:
+def test_prompt_call_result_and_answer_are_reported_once_with_what_the_turn_used(recording: Path) -> None:
     cli = cli_of(recording)
     reader = opened(cli)
     found = read(reader, recording)
@@ -129,7 +129,7 @@ def test_a_request_for_a_permission_is_told_once_with_its_answer(recording: str,
     assert decided is None or (decided.decision, decided.by) == ("allow", "its person")
 
 
-def test_an_answer_to_a_request_that_was_not_told_is_not_told(
+def test_an_answer_to_an_unreported_request_is_not_reported(
     recording: Path = PLACE / "copilot-1.0.102/approved.jsonl",
 ) -> None:
     lines = [line for line in recording.read_bytes().splitlines() if b"permission.requested" not in line]
@@ -137,7 +137,7 @@ def test_an_answer_to_a_request_that_was_not_told_is_not_told(
     assert not [tag for tag in tags([event for line in lines for event in reader.read(line)]) if "permission" in tag]
 
 
-def test_aiders_history_is_told_by_prompt_answer_and_tokens() -> None:
+def test_aiders_history_is_reported_by_prompt_answer_and_tokens() -> None:
     lines = [
         "# aider chat started at 2026-11-24 10:48:19",
         "> Aider v0.86.2  ",

@@ -106,7 +106,7 @@ def test_a_package_can_not_replace_a_built_in_adapter(install: Install) -> None:
     assert list(registry.ignored()) == [("claude", "oracle-beam 1.0 may not replace the built-in adapter claude")]
 
 
-def test_a_name_that_no_agent_can_have_is_left_out_and_said(install: Install) -> None:
+def test_a_name_that_no_agent_can_have_is_left_out_and_reported(install: Install) -> None:
     install({"mine": HEAD}, {"../x": "mine"})
     assert list(registry.NAMES) == list(registry.ADAPTERS)
     assert "../x" not in registry.NAMES

@@ -21,7 +21,7 @@ BROKEN = (BrokenVersion(first="2.1.9", what="it hangs"), BrokenVersion(first="3.
         ("1.0", (), ""),
     ],
 )
-def test_a_version_that_was_not_tested_is_said(version: str, tested: tuple[str, ...], said: str) -> None:
+def test_a_version_that_was_not_tested_is_reported(version: str, tested: tuple[str, ...], said: str) -> None:
     assert untested(version, tested) == said
 
 

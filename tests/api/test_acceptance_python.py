@@ -240,7 +240,7 @@ def test_a_turn_that_uses_up_the_budget_is_ended_in_the_middle(python: Beam) -> 
         assert [outcome.status for outcome in result.outcomes] == [Status.CANCELLED]
 
 
-def test_a_failure_ends_it_and_what_can_not_be_is_said_before_anyone_speaks(place: Cli, python: Beam) -> None:
+def test_a_failure_ends_it_and_what_can_not_be_is_reported_before_anyone_speaks(place: Cli, python: Beam) -> None:
     result = Conversation(python, ["fails", "writer"], "Write a draft.").run()
     assert (result.why, result.exit_code) == ("fails failed (failed)", 1)
     with pytest.raises(NotFoundError):

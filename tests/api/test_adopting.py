@@ -89,7 +89,7 @@ def test_a_person_sees_all_that_adopting_would_run(root: Root) -> None:
     )
 
 
-def test_a_session_that_can_not_be_read_and_one_that_begins_in_a_copy_are_told(root: Root) -> None:
+def test_a_session_that_can_not_be_read_and_one_that_begins_in_a_copy_are_reported(root: Root) -> None:
     record(root, "box", events.SessionForked(session_id="s0", of="x", adapter="codex"))
     record(root, "worker", *turn(1, "s1"))
     (segment,) = root.place("worker").journal.glob("*.jsonl")

@@ -199,7 +199,7 @@ def test_values_can_be_written_as_json(beam: Beam) -> None:
         ("careful", "terminal", None),
     ],
 )
-def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_said(
+def test_a_person_is_asked_where_the_face_can_ask_and_nothing_else_is_reported(
     beam: Beam, environ: dict[str, str], agent: str, via: str | None, access: str | None
 ) -> None:
     declared = beam.home.project / "beam.yaml"

@@ -105,7 +105,7 @@ def test_a_broker_is_started_with_what_was_asked_for(root: Root, machine: Machin
     assert len(machine.claimed) == 1
 
 
-def test_a_broker_that_ends_at_once_is_said_with_its_last_words(root: Root, machine: Machine) -> None:
+def test_a_broker_that_ends_at_once_is_reported_with_its_last_words(root: Root, machine: Machine) -> None:
     machine.comes = lambda now: served(owner=SimpleNamespace(pid=78)) if now > 0 else None
     machine.ends = lambda now: 1 if now > 0.1 else None
     log = registry.log_path(root.context.home)
@@ -179,7 +179,7 @@ def test_a_broker_is_asked_to_stop_and_again_once_its_time_is_over(
     assert machine.now == pytest.approx(ends_at, abs=0.03)
 
 
-def test_a_broker_that_does_not_end_is_said_with_what_ends_it(root: Root, machine: Machine) -> None:
+def test_a_broker_that_does_not_end_is_reported_with_what_ends_it(root: Root, machine: Machine) -> None:
     machine.file, machine.lives = served(), lambda now: True
     with pytest.raises(UnfinishedError) as error:
         broker.stop(root.context, grace=1)
@@ -212,7 +212,7 @@ def test_a_broker_is_described(
     assert broker.skew(root.context) is None
 
 
-def test_a_broker_of_another_version_is_told(root: Root, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_of_another_version_is_reported(root: Root, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.file, machine.lives = served(version="0.0.1"), lambda now: True
     monkeypatch.setattr(broker, "rss_bytes", lambda pid: None)
     found = broker.status(root.context)

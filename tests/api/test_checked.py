@@ -44,7 +44,7 @@ def agent(root: Root, name: str, **options: bool) -> Check:
     return found
 
 
-def test_an_agent_whose_cli_is_here_is_told_with_its_version_and_mode(root: Root) -> None:
+def test_an_agent_whose_cli_is_here_is_reported_with_its_version_and_mode(root: Root) -> None:
     where = f"{root.environ['PATH']}/claude {newest('claude')}"
     assert agent(root, "coder") == Check(what="agent coder", result="ok", detail=f"{where}; {MODE}")
 
@@ -60,7 +60,7 @@ MODE = "exec mode"
         (None, "Landlock", "ok", False),
     ],
 )
-def test_what_is_odd_about_a_cli_is_a_note(
+def test_an_oddity_of_a_cli_is_a_note(
     version: str | None, held: str, result: str, more: bool, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = newest("claude") if version is None else version
@@ -76,7 +76,7 @@ def test_what_is_odd_about_a_cli_is_a_note(
 
 
 @pytest.mark.slow
-def test_agents_without_a_cli_are_told_by_what_they_are(root: Root) -> None:
+def test_agents_without_a_cli_are_reported_by_what_they_are(root: Root) -> None:
     assert agent(root, "box") == Check(what="agent box", result="ok", detail=registry.adapter("mailbox").card.summary)
     missing = agent(root, "gone")
     assert missing.result == "bad" and "codex" in missing.detail and "npm install" in missing.detail
@@ -98,7 +98,7 @@ def test_unverified_clis_are_one_line_or_one_each(root: Root) -> None:
 
 
 @pytest.mark.slow
-def test_a_root_its_journals_and_its_last_errors_are_told(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_its_journals_and_its_last_errors_are_reported(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     where = root.context.home.root
     first = next(checks(root.context))
     assert first == Check(what="root", result="note", detail=f"{where} does not exist yet; the first message makes it")
@@ -149,7 +149,7 @@ def test_an_untrusted_agent_and_one_that_is_switched_off_are_notes(root: Root) -
         ("mailbox", (), "mailbox mode"),
     ],
 )
-def test_why_no_better_mode_is_used_is_said(
+def test_why_no_better_mode_is_used_is_reported(
     face: str, by_name: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "face_of", lambda adapter, via: face)

@@ -170,7 +170,7 @@ def test_in_a_turn_the_message_is_the_turns(beam: Beam) -> None:
 
 
 @pytest.mark.slow
-def test_who_is_told_nothing_has_nothing_to_know(root: Root, beam: Beam) -> None:
+def test_in_a_trusted_folder_a_message_has_no_notes(root: Root, beam: Beam) -> None:
     root.environ.pop("BEAM_TRUST")
     trusting = opened(root)
     trusting.trust()
@@ -192,7 +192,7 @@ def test_what_a_person_should_know_is_a_sentence_each(root: Root, beam: Beam) ->
     assert beam.notes(mail) == [is_mailbox] and beam.notes(mail, waits=False) == []
 
 
-def test_why_messages_do_not_run_now_is_told(root: Root, beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_messages_do_not_run_now_is_reported(root: Root, beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     message = beam.message("worker", "hi")
     assert len(beam.notes(message)) == 1
     assert beam._read.message_id == message.id and beam._read.paths == root.context.agent_paths("worker")

@@ -143,7 +143,9 @@ def test_a_program_steps_in_gives_the_floor_and_ends_it(talk: Talk) -> None:
     made.stop("enough")
 
 
-def test_what_keeps_one_from_speaking_is_said_before_anyone_does(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_keeps_one_from_speaking_is_reported_before_anyone_does(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[str] = []
     message = type(talk.beam).message
 
@@ -288,7 +290,7 @@ def test_a_signal_ends_what_a_program_says(talk: Talk) -> None:
 # -- several at once, and a judge --------------------------------------------------------------------------------------
 
 
-def test_several_agents_answer_and_each_is_told_in_the_order_of_its_message(talk: Talk) -> None:
+def test_several_agents_answer_and_each_is_reported_in_the_order_of_its_message(talk: Talk) -> None:
     messages = [talk.beam.message(name, "x") for name in ("ann", "bob", "mod")]
     failure = LimitError("full")
     talk.answers = [said("one"), failure, said("three")]

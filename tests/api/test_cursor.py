@@ -102,7 +102,7 @@ def test_of_a_write_into_a_file_that_was_killed_only_what_arrived_is_known(tmp_p
         assert output.read_text() == "before\n" + arrived + ("\n" if arrived.endswith("thr") else "")
 
 
-def test_of_a_write_into_a_pipe_that_was_killed_nothing_is_known_and_it_comes_again(tmp_path: Path) -> None:
+def test_a_write_into_a_pipe_that_a_kill_interrupted_is_repeated(tmp_path: Path) -> None:
     cursor = again(tmp_path / "c.json")
     put(cursor, started(NOW))
     cursor.before([started(NOW, "2")], io.StringIO(), lines=True)
@@ -122,7 +122,7 @@ def test_half_a_line_of_a_cursor_is_no_damage(tmp_path: Path) -> None:
     assert [cursor.passes(started(NOW, task)) for task in "12"] == [False, False]
 
 
-def test_a_damaged_cursor_and_a_bad_name_are_said(tmp_path: Path) -> None:
+def test_a_damaged_cursor_and_a_bad_name_are_reported(tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text("{")
     with pytest.raises(CorruptError, match="is not a cursor"):
         again(tmp_path / "c.json")
@@ -215,7 +215,7 @@ def test_nothing_printed_makes_a_cursor_once(tmp_path: Path) -> None:
     assert not (tmp_path / "c.json").exists()
 
 
-def test_what_is_wrong_with_a_cursor_is_said(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_cursor_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text("{")
     with pytest.raises(CorruptError) as damaged:

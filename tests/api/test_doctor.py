@@ -13,7 +13,7 @@ from beam.broker import standing
 from tests.support.context import Root
 
 
-def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_told_line_by_line(root: Root) -> None:
+def test_a_whole_journal_has_no_damage_and_a_damaged_one_is_reported_line_by_line(root: Root) -> None:
     for number in range(3):
         root.put("box", str(number))
     lease = root.hold("box")

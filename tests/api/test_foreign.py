@@ -120,7 +120,7 @@ def happened(at: str = DURING, session: Session = SESSION, event: Any = None, pa
     return ForeignEvent(event or Text(ts=at, agent="?", text="hi"), "claude", session, path)
 
 
-def test_events_of_foreign_sessions_are_told_with_their_session(watched: Watched) -> None:
+def test_events_of_foreign_sessions_are_reported_with_their_session(watched: Watched) -> None:
     stream = ForeignSessions({"HOME": "/h"}, watched)  # type: ignore[arg-type]
     assert watched.given == {"environ": {"HOME": "/h"}, "wake": "wake", "since_ns": None, "running": programs.folders}
     child = Session(id="s-9", root_id="s-1")
@@ -216,7 +216,7 @@ def test_a_turn_that_runs_when_a_journal_is_opened_is_known(root: Root) -> None:
 # -- as they stand -----------------------------------------------------------------------------------------------------
 
 
-def test_living_sessions_are_told_but_those_of_beams_own_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_living_sessions_are_reported_but_those_of_beams_own_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = {
         "pid": 7,
         "folder": "/p",

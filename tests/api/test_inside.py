@@ -181,7 +181,7 @@ def test_a_message_is_put_into_the_outbox_with_what_is_left_of_its_deadline(outb
     assert done.value.value == "other-1"
 
 
-def test_a_message_whose_id_is_not_told_has_its_own(outbox: Folder) -> None:
+def test_a_message_whose_id_is_not_reported_has_its_own(outbox: Folder) -> None:
     made = message()
     putting = TurnAround("writer", outbox.path).put(made, FakeClock())
     next(putting)
@@ -215,7 +215,7 @@ def test_a_reply_and_an_interrupt_are_requests(outbox: Folder) -> None:
     assert asked(outbox) == Request(verb="deny", target="ask-1")
 
 
-def test_a_reply_without_an_outcome_is_said(outbox: Folder) -> None:
+def test_a_reply_without_an_outcome_is_reported(outbox: Folder) -> None:
     replying = TurnAround("writer", outbox.path).reply("box-1", "yes", FakeClock(), failed=False)
     next(replying)
     outbox.answer(outbox.names()[0], Answer(said="taken"))
@@ -223,7 +223,7 @@ def test_a_reply_without_an_outcome_is_said(outbox: Folder) -> None:
         next(replying)
 
 
-def test_what_keeps_a_request_from_being_made_is_said(outbox: Folder, tmp_path: Path) -> None:
+def test_what_keeps_a_request_from_being_made_is_reported(outbox: Folder, tmp_path: Path) -> None:
     around = TurnAround("writer", outbox.path)
     asking = around.interrupt("box-1", FakeClock())
     next(asking)

@@ -433,7 +433,7 @@ def test_a_session_beside_an_agent_has_that_agents_settings_and_variables(
         (2, "5 events of it are in the journal, without 2 earlier ones: beam log a"),
     ],
 )
-def test_how_much_of_a_session_came_along_is_said(left_out: int | None, said: str) -> None:
+def test_how_much_of_a_session_came_along_is_reported(left_out: int | None, said: str) -> None:
     imported = events.SessionImported(session_id="s", adapter="claude", events=5, left_out=left_out)
     assert manage._history_of(imported, "a") == said
 

@@ -84,7 +84,7 @@ def test_a_work_tree_is_compared_with_what_it_was(
     assert compared == [("snapshots", Path("/")), "worker", (" abcd"[turn], "now")]
 
 
-def test_what_can_not_be_compared_is_said(root: Root, compared: list[Any]) -> None:
+def test_what_can_not_be_compared_is_reported(root: Root, compared: list[Any]) -> None:
     hint = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
     with refused(NotFoundError, "no snapshot of the work tree was made for this agent", hint, subject="worker"):
         differs(root)
@@ -329,7 +329,7 @@ def test_without_a_target_none_is_tried(root: Root) -> None:
         ("adapter: amp", True, "", NextMode(face="unverified")),
     ],
 )
-def test_the_mode_of_the_next_message_is_told_with_the_reason(
+def test_the_mode_of_the_next_message_is_reported_with_the_reason(
     settings: str, runs: bool, unfit: str, expected: NextMode, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root.base / "beam.yaml").write_text(f"agents:\n  one: {{{settings}}}\n")
@@ -635,7 +635,7 @@ def test_models_are_those_of_settings_and_of_turns(root: Root) -> None:
     assert Beam(root.context.home.root, cwd=root.base, environ=root.environ).models() == ["a", "b", "c"]
 
 
-def test_ids_of_messages_are_told_the_newest_first(root: Root) -> None:
+def test_ids_of_messages_are_reported_the_newest_first(root: Root) -> None:
     for name in ("1aaa", "3aaa", "2aaa"):
         root.put("box", id=f"box-{name}")
     root.put("asker", id="asker-4aaa")
@@ -643,7 +643,7 @@ def test_ids_of_messages_are_told_the_newest_first(root: Root) -> None:
     assert beam.message_ids(3) == ["asker-4aaa", "box-3aaa", "box-2aaa"]
 
 
-def test_events_after_a_number_are_told(root: Root) -> None:
+def test_events_after_a_number_are_reported(root: Root) -> None:
     record(root, "box", *(events.Notice(text=text) for text in "abc"))
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
     assert [getattr(event, "text", "") for event in beam.events("box")] == ["a", "b", "c"]
@@ -667,7 +667,7 @@ def test_states_of_all_roots_have_this_one_first_where_it_is_not_listed(root: Ro
     assert [line.error is None for _, lines in beam.status_all() for line in lines] == [True, False]
 
 
-def test_what_can_not_be_compared_inside_a_turn_or_of_nobody_is_said(root: Root) -> None:
+def test_what_can_not_be_compared_inside_a_turn_or_of_nobody_is_reported(root: Root) -> None:
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
     with refused(UsageError, "an agent or a message_id is needed"):
         beam.diff()

@@ -11,7 +11,7 @@ from beam.process import tree
 from tests.support.context import Root
 
 
-def test_the_turn_that_runs_is_told_with_its_time_its_call_and_its_tokens(root: Root) -> None:
+def test_the_turn_that_runs_is_reported_with_its_time_its_call_and_its_tokens(root: Root) -> None:
     place = root.place("worker")
     watched = Watched(lambda: place, root.clock)
     assert watched.look() is None
@@ -44,7 +44,7 @@ def test_the_turn_that_runs_is_told_with_its_time_its_call_and_its_tokens(root: 
     lease.close()
 
 
-def test_an_agent_whose_journal_is_damaged_is_not_told_of(root: Root) -> None:
+def test_an_agent_whose_journal_is_damaged_is_not_reported(root: Root) -> None:
     place = root.place("worker")
     root.hold("worker").close()
     (path,) = place.journal.glob("*.jsonl")

@@ -110,7 +110,7 @@ def test_where_no_turn_is_dropped_no_file_goes_back(root: Root, asked: Asked) ->
     assert back(root, "4", "files").files == () and asked.calls == []
 
 
-def test_what_can_not_be_taken_back_is_said(root: Root, asked: Asked) -> None:
+def test_what_can_not_be_taken_back_is_reported(root: Root, asked: Asked) -> None:
     with refused(UsageError, "'all' can't be taken back", "one of: conversation, files, both", subject="all"):
         back(root, None, "all")
     with refused(NotFoundError, "'9' is no turn of worker's session", "its last turns are: 1, 2, 3, 4", subject="9"):

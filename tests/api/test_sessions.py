@@ -77,7 +77,7 @@ def test_sessions_of_a_journal_whose_beginning_is_gone_are_listed_by_their_ids(
     assert found == [line("s2", state="current"), line("s1", adapter="")]
 
 
-def test_a_damaged_journal_and_an_archived_agent_are_told_in_each_line(root: Root) -> None:
+def test_a_damaged_journal_and_an_archived_agent_are_reported_in_each_line(root: Root) -> None:
     record(root, "worker", *turn(1, "s1"))
     place = root.place("worker")
     place.archived.touch()

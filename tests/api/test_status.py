@@ -21,7 +21,7 @@ def test_a_status_counts_and_names_the_oldest(root: Root) -> None:
     assert (status.adapter, status.running, status.last, status.error) == ("mailbox", None, None, None)
 
 
-def test_a_damaged_journal_is_said_not_raised(root: Root) -> None:
+def test_a_damaged_journal_is_reported_not_raised(root: Root) -> None:
     root.put("box")
     root.hold("box").close()
     (segment,) = root.place("box").journal.glob("*.jsonl")

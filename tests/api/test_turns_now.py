@@ -84,7 +84,9 @@ def test_a_turn_that_has_just_begun_has_nothing_to_tell(root: Root) -> None:
     assert running(root) == Running(message_id="m-1", turn=1, since=TS, pid=ME.pid, host=ME.host, alive=True)
 
 
-def test_a_running_turn_is_told_with_its_open_call_its_asks_and_what_it_used(root: Root, loads: dict[str, Any]) -> None:
+def test_a_running_turn_is_reported_with_its_open_call_its_asks_and_what_it_used(
+    root: Root, loads: dict[str, Any]
+) -> None:
     asked = events.PermissionAsked(ask_id="worker-aaaa", tool="Bash", expires="2030-01-01T00:00:00Z", **NAMED)
     record(
         root,
@@ -148,7 +150,7 @@ def test_a_turn_whose_holder_died_or_is_elsewhere_is_told_so(
 
 
 @pytest.mark.parametrize(("via", "mode"), [("dialogue", "dialogue"), ("", "terminal")])
-def test_a_kept_process_is_told_with_its_holder(via: str, mode: str, root: Root, loads: dict[str, Any]) -> None:
+def test_a_kept_process_is_reported_with_its_holder(via: str, mode: str, root: Root, loads: dict[str, Any]) -> None:
     assert turns_now.kept(State()) is None
     until = "2030-01-01T00:00:00Z"
     record(root, "worker", started(via=via), events.AgentKept(pid=5, until=until, **NAMED), finished(), closed())
@@ -329,7 +331,7 @@ def test_the_oldest_waiting_message_may_be_in_a_lane(root: Root) -> None:
     assert of(root).oldest == "2026-01-01T00:00:02.000000Z"
 
 
-def test_what_waits_for_trust_is_said_with_the_reason(root: Root) -> None:
+def test_what_waits_for_trust_is_reported_with_the_reason(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     root.reload()
     assert of(root).untrusted is None

@@ -60,7 +60,7 @@ def test_the_lines_are_of_every_agent_and_lane_and_the_last_is_the_sum(tmp_path:
     ]
 
 
-def test_a_journal_that_cannot_be_read_is_said_and_not_counted(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_read_is_reported_and_not_counted(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.hold("worker").close()
     (segment,) = root.place("worker").journal.glob("*.jsonl")

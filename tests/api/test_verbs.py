@@ -107,7 +107,7 @@ def test_a_renamed_agent_keeps_its_messages(beam: Beam) -> None:
             beam.rename_agent("yours", taken)
 
 
-def test_the_sessions_of_a_mailbox_are_none(beam: Beam) -> None:
+def test_a_mailbox_has_no_sessions(beam: Beam) -> None:
     answered(beam)
     (line,) = beam.sessions(["box"])
     assert (line.agent, line.state, line.session_id, line.turns) == ("box", "none", None, 0)

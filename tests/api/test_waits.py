@@ -159,7 +159,7 @@ def test_an_agent_that_was_never_used_is_waited_for(root: Root) -> None:
     assert result(steps).message_id == "m-1"
 
 
-def test_what_waiting_came_to_is_said(root: Root) -> None:
+def test_what_waiting_came_to_is_reported(root: Root) -> None:
     root.put("worker")
     steps = waiting_for(root, "idle", timeout=5.0)
     root.clock.sleep(4.9)

@@ -48,7 +48,7 @@ def test_only_those_who_are_named(root: Root) -> None:
     assert {event.agent for event in batch} == {"asker"}
 
 
-def test_a_damaged_journal_is_raised_after_the_others_are_told(root: Root) -> None:
+def test_a_damaged_journal_is_raised_after_the_events_of_the_others(root: Root) -> None:
     (segment,) = root.place("box").journal.glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b'{"type":"message.queued"', b"junk", 1))
     batches = stream(root)

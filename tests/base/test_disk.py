@@ -30,7 +30,7 @@ from tests.support.refused import refused
         (errno.ENOENT, ""),
     ],
 )
-def test_a_disk_that_fails_is_said_with_the_next_step(number: int, hint: str) -> None:
+def test_a_disk_that_fails_is_reported_with_the_next_step(number: int, hint: str) -> None:
     path = Path("/x")
     with refused(DiskError, f"can't write /x: {os.strerror(number)}", hint, subject="/x"), files.disk("write", path):
         raise OSError(number, os.strerror(number))
@@ -128,7 +128,7 @@ def test_a_file_is_allocated_with_and_without_the_systems_help(tmp_path: Path, m
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
 
 
-def test_moving_into_no_directory_is_an_error_and_of_nothing_is_none(tmp_path: Path) -> None:
+def test_moving_into_a_missing_directory_is_an_error_and_moving_nothing_is_not(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     target = tmp_path / "none/b"
     said = f"can't move {tmp_path / 'a'} to {target}: no such directory"

@@ -79,7 +79,7 @@ def test_several_new_files_are_each_whole_and_private(count: int, tmp_path: Path
 
 
 @pytest.mark.parametrize("count", [3, 100])
-def test_one_of_several_that_cannot_be_written_is_told(count: int, tmp_path: Path) -> None:
+def test_one_of_several_that_cannot_be_written_is_reported(count: int, tmp_path: Path) -> None:
     contents = {tmp_path / str(number): b"" for number in range(count)} | {tmp_path / "no" / "where": b""}
     with pytest.raises(DiskError, match="no/where"):
         files.write_many(contents)
@@ -161,7 +161,7 @@ def test_directories_are_made_private_with_their_parents(tmp_path: Path) -> None
         files.make_directory(tmp_path / "file" / "c")
 
 
-def test_files_that_can_not_be_opened_later_are_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_can_not_be_opened_later_are_reported_before(monkeypatch: pytest.MonkeyPatch) -> None:
     files.check_descriptors(3)
     monkeypatch.setattr(files.os, "open", Failing(os.open, errno.EMFILE, after=2))
     with pytest.raises(DiskError, match="Too many open files") as caught:

@@ -79,7 +79,7 @@ def test_a_duration_is_the_sum_of_its_units(text: str, seconds: float) -> None:
     assert durations.parse(text) == pytest.approx(seconds)
 
 
-def test_a_duration_that_is_none_or_too_long_is_said_with_an_example() -> None:
+def test_a_duration_that_is_none_or_too_long_is_reported_with_an_example() -> None:
     hint = "write it like 90s, 5m, 1h30m or 500ms; a number alone is seconds"
     for text in ("", " ", "s", "1x", "-1s", "٣s", "1s1h", "1_0", "x" * 81):
         with refused(UsageError, f"{text[:80]!r} is not a duration", hint, subject=text[:80]):
@@ -292,7 +292,7 @@ def test_a_pattern_is_tried_on_hard_rows_of_growing_length(monkeypatch: pytest.M
     assert {len(row) for row in tried[17].removesuffix("\0").split("\n")} == {240, 8000 % 240}
 
 
-def test_what_is_wrong_with_a_pattern_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_a_pattern_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert patterns.problem("x" * 1001, whole_screen=False) == "longer than 1000 characters"
     assert patterns.problem("(", whole_screen=False).startswith("not a regular expression: ")
     monkeypatch.setattr(patterns, "_takes_long", lambda compiled, text: len(text) == 13)

@@ -71,7 +71,7 @@ def test_each_action_is_one_call_of_the_public_api() -> None:
     ]
 
 
-def test_a_session_that_beam_did_not_start_is_not_changed_and_the_reason_is_said() -> None:
+def test_a_session_that_beam_did_not_start_is_not_changed_and_the_reason_is_reported() -> None:
     beam, does = fake()
     for action in (does.send, does.steer, does.interrupt):
         is_done, text = attempt(lambda action=action: action(SESSION, "x"))  # type: ignore[misc]
@@ -124,7 +124,7 @@ def test_another_folder_has_a_root_of_its_own_whatever_beam_root_says(tmp_path: 
     assert "BEAM_ROOT" not in other.environ and other is does.beam_of(tmp_path)
 
 
-def test_what_went_wrong_is_said_with_what_to_do() -> None:
+def test_what_went_wrong_is_reported_with_what_to_do() -> None:
     def fails() -> str:
         raise UsageError("no such agent", "beam status")
 

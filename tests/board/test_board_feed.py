@@ -82,7 +82,7 @@ def test_teams_are_looked_at_as_soon_as_they_are_known(monkeypatch: pytest.Monke
         (ImportError("half imported"), "ImportError: half imported"),
     ],
 )
-def test_what_goes_wrong_in_a_thread_is_told_and_it_begins_again(
+def test_an_error_in_a_thread_is_reported_and_the_thread_begins_again(
     monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
     monkeypatch.setattr("beam.board.feed._POLL_S", 0.0)

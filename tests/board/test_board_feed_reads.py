@@ -149,7 +149,9 @@ def test_everything_is_returned_once() -> None:
         (ValueError("a bug"), "ValueError: a bug"),
     ],
 )
-def test_an_error_is_told_and_the_reading_goes_on(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
+def test_an_error_is_reported_and_the_reading_goes_on(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
     feed, slept, calls = fed(), list[float](), list[int]()
     monkeypatch.setattr(feeds.time, "sleep", slept.append)
 

@@ -103,7 +103,7 @@ def test_nothing_is_drawn_while_there_are_no_widgets() -> None:
     assert (it.text("title"), len(it.feed_.events)) == ([], 6)
 
 
-def test_what_went_wrong_is_said_once_and_for_fifteen_seconds() -> None:
+def test_what_went_wrong_is_reported_once_and_for_fifteen_seconds() -> None:
     it = Drawn(FakeFeed())
     it.feed_.looks = [snapshot(asks=[])]
     it.feed_.trouble = "no such\ndisk"

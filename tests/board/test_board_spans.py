@@ -65,5 +65,5 @@ def test_costs_are_summed_by_row_and_over_time() -> None:
     assert costs.by_key(50)["a"] == (0.75, 1_000_000, False)
 
 
-def test_nothing_is_no_bar() -> None:
+def test_zero_has_no_bar() -> None:
     assert sparkline_of([0.0, 0.0]) == "  " and Costs().sparkline(0, 1, 3) == ("   ", 0.0)

@@ -196,7 +196,7 @@ def test_a_reset_of_a_fork_that_has_not_begun_lets_it_begin_with_an_empty_sessio
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff"])
-def test_a_damaged_request_is_said_and_removed_and_the_rest_is_carried_out(root: Root, data: bytes) -> None:
+def test_a_damaged_request_is_reported_and_removed_and_the_rest_is_carried_out(root: Root, data: bytes) -> None:
     message = root.put("worker")
     (root.place("worker").control / "new" / "0.json").write_bytes(data)
     ask(root, "worker", "drop", message.id)

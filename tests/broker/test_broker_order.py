@@ -117,7 +117,7 @@ def test_the_least_of_several_bounds_counts_and_none_bounds_nothing() -> None:
         (None, "full", None, "full"),
     ],
 )
-def test_nothing_is_over_what_the_order_allows_at_most(
+def test_no_access_exceeds_the_limit_of_the_request(
     root: Root, at_most: Access, asked: Access, configured: Access, granted: Access
 ) -> None:
     settings = f"{{adapter: claude, access: {configured}}}" if configured else "{adapter: claude}"

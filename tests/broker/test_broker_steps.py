@@ -166,7 +166,7 @@ def test_an_agent_that_another_process_holds_is_tried_soon_five_times_and_then_m
     assert play(root, story, poll=0.5).said == []
 
 
-def test_an_agent_that_is_blocked_is_said_once_and_tried_again_after_five_seconds(root: Root) -> None:
+def test_an_agent_that_is_blocked_is_reported_once_and_tried_again_after_five_seconds(root: Root) -> None:
     root.put("worker")
     lease = root.hold("worker")
     elsewhere = events.Owner(pid=1, start_ticks=1, boot_id="b", pid_namespace="n", host="another.host")
@@ -301,7 +301,7 @@ def test_a_lane_that_has_no_room_is_put_off_until_another_is_let_go(root: Root) 
     play(root, story, cap=1)
 
 
-def test_what_is_wrong_with_a_lane_is_said_with_its_name(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_a_lane_is_reported_with_its_name(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lane(root, "l1")
 
     def fails(*_: object, **__: object) -> None:
@@ -316,7 +316,7 @@ def test_what_is_wrong_with_a_lane_is_said_with_its_name(root: Root, monkeypatch
     assert sorted(play(root, story).said) == ["worker (once l1): can't read it", "worker: can't read it"]
 
 
-def test_a_bug_in_the_step_of_one_agent_is_said_whole_and_the_others_go_on(
+def test_a_bug_in_the_step_of_one_agent_is_reported_whole_and_the_others_go_on(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root.put("worker")
@@ -433,7 +433,7 @@ def test_a_kept_process_whose_time_is_over_is_ended(root: Root) -> None:
 
 
 @pytest.mark.parametrize(("error", "lines"), [(DiskError("no space"), 1), (OSError("no"), 1), (ValueError("bug"), 2)])
-def test_a_kept_process_that_can_not_be_ended_is_said(root: Root, error: Exception, lines: int) -> None:
+def test_a_kept_process_that_can_not_be_ended_is_reported(root: Root, error: Exception, lines: int) -> None:
     root.place("worker")
 
     async def story(it: Story) -> None:
@@ -483,7 +483,9 @@ def test_a_changed_configuration_is_read_again_and_every_agent_looked_at(root: R
     assert play(root, story).said == ["read the configuration again"]
 
 
-def test_a_root_that_is_lost_is_said_and_nothing_more_is_claimed(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_that_is_lost_is_reported_and_nothing_more_is_claimed(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root.put("worker")
     ensured: list[object] = []
     monkeypatch.setattr(launch, "ensure", lambda *args: ensured.append(args))

@@ -166,7 +166,7 @@ def test_what_a_message_can_not_say_is_refused(options: dict[str, object], said:
     assert (kind, message if said is not None else None) == ("usage", said)
 
 
-def test_limits_are_said_with_a_way_out() -> None:
+def test_limits_are_reported_with_a_way_out() -> None:
     assert refused(text="") == ("usage", "the prompt is empty", "give a text, -f FILE, or something on stdin", "")
     assert refused(to="a", caller=AGENT) == (
         "limit",

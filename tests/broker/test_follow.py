@@ -138,7 +138,7 @@ def over(root: Root, *finished: Event) -> Message:
     return message
 
 
-def test_an_outcome_that_was_removed_with_its_part_of_the_journal_is_said(
+def test_an_outcome_that_was_removed_with_its_part_of_the_journal_is_reported(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = over(root, events.TurnFinished(status=Status.COMPLETED, reply="x"), events.TurnClosed())

@@ -290,7 +290,7 @@ def key(root: Root, **fields: Any) -> ReuseKey:
         ({}, {"settings": AgentSettings(adapter="claude")}, True),
     ],
 )
-def test_a_turn_that_needs_another_process_than_the_kept_one_is_told_by_its_options(
+def test_a_turn_that_needs_another_process_than_the_kept_one_is_reported_by_its_options(
     root: Root, options: dict[str, Any], fields: dict[str, Any], is_another: bool
 ) -> None:
     (root.base / "beam.yaml").write_text("agents: {bot: {adapter: claude, model: m}}\n")

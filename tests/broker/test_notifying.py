@@ -58,7 +58,7 @@ FINISHED = stamped(events.TurnFinished(status=Status.COMPLETED, reply="yes"))
 DEAD = stamped(events.MessageDead(reason="expired", detail="too late", status=Status.TIMEOUT))
 
 
-def test_an_ask_is_told_with_the_commands_that_decide_it(root: Root, started: list[tuple[Any, ...]]) -> None:
+def test_an_ask_is_reported_with_the_commands_that_decide_it(root: Root, started: list[tuple[Any, ...]]) -> None:
     notifying.ask(told(root).context, ASKED)
     assert spooled(root) == [
         ("ask-worker-a", "ask", "worker asks to use Bash (beam approve worker-a, or beam deny worker-a)")
@@ -67,7 +67,7 @@ def test_an_ask_is_told_with_the_commands_that_decide_it(root: Root, started: li
     assert started == [("beam.notify.deliver", [str(home.root)], home.notify / "log")]
 
 
-def test_an_ask_that_beam_decides_at_once_is_not_told(root: Root, started: list[tuple[Any, ...]]) -> None:
+def test_an_ask_that_beam_decides_at_once_is_not_reported(root: Root, started: list[tuple[Any, ...]]) -> None:
     notifying.ask(told(root).context, stamped(events.PermissionAsked(ask_id="worker-a", tool="Bash")))
     assert (spooled(root), started) == ([], [])
 
@@ -83,7 +83,7 @@ def test_the_last_message_that_is_over_leaves_its_agent_idle(
     assert len(started) == 1
 
 
-def test_a_message_that_was_given_up_is_told(root: Root, started: list[tuple[Any, ...]]) -> None:
+def test_a_message_that_was_given_up_is_reported(root: Root, started: list[tuple[Any, ...]]) -> None:
     notifying.tell_over(told(root).context, "worker-m", DEAD, is_last=lambda: False)
     assert spooled(root) == [("dead-worker-m-1", "failed", "a message to worker was given up: too late")]
 

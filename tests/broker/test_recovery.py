@@ -221,7 +221,7 @@ def test_a_terminal_that_was_kept_elsewhere_blocks_the_agent_until_a_person_says
     assert again.blocked is None and again.log.state.kept is None
 
 
-def test_a_terminal_that_a_dead_holder_kept_is_ended_and_said(root: Root) -> None:
+def test_a_terminal_that_a_dead_holder_kept_is_ended_and_reported(root: Root) -> None:
     lease = root.hold("worker")
     begun = events.AgentStarted(pid=2**22 + 1, start_ticks=1, guard_pid=2**22 + 2, guard_start_ticks=2)
     owner = tree.this_process()

@@ -25,7 +25,7 @@ def test_nothing_is_read_again_while_no_file_changes(root: Root) -> None:
     assert watch.read_again(root.context, retry=True) is None
 
 
-def test_a_mistake_is_said_once_and_tried_again_on_request(root: Root) -> None:
+def test_a_mistake_is_reported_once_and_tried_again_on_request(root: Root) -> None:
     said: list[str] = []
     watch = ConfigWatch(root.context, said.append)
     (root.base / "beam.yaml").write_text("agents: [\n")

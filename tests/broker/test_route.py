@@ -88,7 +88,7 @@ def test_another_attempt_has_another_reply(root: Root) -> None:
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.UNKNOWN, Status.TIMEOUT, Status.CANCELLED, Status.LIMIT])
-def test_a_turn_without_an_answer_is_told_and_ends_the_exchange(root: Root, status: Status) -> None:
+def test_a_turn_without_an_answer_is_reported_and_ends_the_exchange(root: Root, status: Status) -> None:
     message = root.message("worker", sender="asker", reply="queue")
     class_ = Class.AUTH if status is Status.FAILED else None
     finished = TurnFinished(status=status, class_=class_, reason="no key")
@@ -121,7 +121,7 @@ def test_a_reply_to_who_is_no_agent_is_dead_and_makes_no_files(root: Root, sende
     assert root.context.home.agents() == []
 
 
-def test_a_reply_to_a_removed_agent_is_said_in_both_journals(root: Root, other_is_held: Lock) -> None:
+def test_a_reply_to_a_removed_agent_is_reported_in_both_journals(root: Root, other_is_held: Lock) -> None:
     message = root.message("worker", sender="other", reply="queue")
     (root.base / "beam.yaml").write_text("agents:\n  worker: {command: [cat]}\n")
     root.reload()

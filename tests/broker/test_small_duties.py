@@ -317,7 +317,7 @@ def test_a_broker_that_can_not_be_told_of_releases_the_root(root: Root, monkeypa
 
 
 @pytest.mark.parametrize("data", [b"{", b"{}", b"[1]"])
-def test_a_damaged_broker_file_is_said(root: Root, data: bytes) -> None:
+def test_a_damaged_broker_file_is_reported(root: Root, data: bytes) -> None:
     directories.create(root.context.home)
     registry.path(root.context.home).write_bytes(data)
     with pytest.raises(CorruptError) as error:

@@ -101,7 +101,7 @@ def test_what_version_1_trusted_is_to_be_confirmed_once_where_there_is_anything(
     assert stands(root, "a").trusted
 
 
-def test_another_folder_where_the_trusted_one_was_is_said(root: Root) -> None:
+def test_another_folder_where_the_trusted_one_was_is_reported(root: Root) -> None:
     give(root)
     root.base.rename(root.base.with_name("away"))
     root.base.mkdir()
@@ -120,7 +120,7 @@ def test_more_than_can_be_looked_through_is_refused_also_after_trust(root: Root)
         give(root)
 
 
-def test_the_variable_trusts_and_is_told(root: Root) -> None:
+def test_the_variable_trusts_and_is_reported(root: Root) -> None:
     root.environ["BEAM_TRUST"] = "1"
     assert stands(root, "a") == FolderStanding(trusted=True, by_variable=True)
     assert stands(root, "claude") == FolderStanding(trusted=True)

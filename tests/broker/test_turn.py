@@ -311,7 +311,7 @@ def test_a_kept_process_whose_session_another_root_has_by_now_is_ended(root: Roo
     assert keeper.ended == ["command session s-1 is in a turn of another root"]
 
 
-def test_trust_that_can_not_be_renewed_is_said_after_the_turn(root: Root) -> None:
+def test_trust_that_can_not_be_renewed_is_reported_after_the_turn(root: Root) -> None:
     turn, _, _ = keeping(root, session=None, process=None)
     asked: list[Any] = []
 

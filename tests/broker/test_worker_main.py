@@ -47,7 +47,7 @@ def test_a_worker_serves_the_agent_or_lane_that_its_arguments_name(
     assert context.carry_out.__name__ == "carry_out"
 
 
-def test_what_is_wrong_is_said_with_the_arguments_and_its_exit_code(
+def test_what_is_wrong_is_reported_with_the_arguments_and_its_exit_code(
     root: Root, served: list[object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root.place("worker")
@@ -114,7 +114,7 @@ def test_a_worker_that_was_asked_to_stop_drains_no_more_lanes(
     assert lanes.serve() == drained
 
 
-def test_a_lane_that_can_not_be_drained_is_said_and_the_next_one_is(
+def test_a_lane_that_can_not_be_drained_is_reported_and_the_next_one_is(
     root: Root, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lanes = Lanes(root, monkeypatch, "l1", "l2")

@@ -29,5 +29,5 @@ from beam.cli.render.asks import always_words
         ("x", ""),
     ],
 )
-def test_the_scope_is_told_in_words(offered: Any, words: str) -> None:
+def test_the_scope_is_reported_in_words(offered: Any, words: str) -> None:
     assert always_words(json.dumps(offered).encode()) == words

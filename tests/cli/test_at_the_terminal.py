@@ -407,7 +407,7 @@ def test_what_was_typed_before_the_question_is_no_answer_to_it(person: Person) -
     eventually(lambda: person.told == [("deny", "bot-1", {"stop": False})])
 
 
-def test_a_decision_that_is_refused_is_said(person: Person) -> None:
+def test_a_decision_that_is_refused_is_reported(person: Person) -> None:
     person.errors = [NotFoundError("it is over", "beam asks")]
     person.asking.event(ask())
     person.until(QUESTION)

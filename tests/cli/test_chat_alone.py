@@ -97,7 +97,7 @@ def test_what_is_typed_is_the_agents_next_turn(play: Any) -> None:
     play(test, new=True)
 
 
-def test_a_message_that_is_refused_is_said_and_the_chat_goes_on(play: Any) -> None:
+def test_a_message_that_is_refused_is_reported_and_the_chat_goes_on(play: Any) -> None:
     async def test(chat: Chat) -> None:
         chat.beam.refused = [BeamError("no such\nmodel", "beam doctor")]
         chat.beam.deliver.answers = [outcome()]

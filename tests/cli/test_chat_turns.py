@@ -80,7 +80,7 @@ def test_a_turn_is_printed_as_it_goes_and_its_figures_when_it_is_over() -> None:
     play(test)
 
 
-def test_a_turn_that_a_signal_ended_is_told_before_the_chat_ends() -> None:
+def test_a_turn_that_a_signal_ended_is_reported_before_the_chat_ends() -> None:
     async def test(chat: Chat) -> None:
         ended = SignalledError(2)
         ended.outcome = outcome(turn=4)
@@ -181,7 +181,7 @@ def test_where_nobody_can_type_an_ask_is_printed_with_the_commands_that_answer_i
         ("no late", [NotFoundError("no ask")], [{"message": "late", "stop": False}], ["  ! no ask"]),
     ],
 )
-def test_a_denial_is_told_with_its_reason_where_the_agent_takes_one(
+def test_a_denial_is_reported_with_its_reason_where_the_agent_takes_one(
     line: str, errors: list[BeamError], denied: list[dict[str, Any]], said: list[str]
 ) -> None:
     async def test(chat: Chat) -> None:

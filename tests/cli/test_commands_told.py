@@ -177,7 +177,7 @@ def test_sessions_are_a_table(inside: Inside, told: Told, monkeypatch: pytest.Mo
     assert told.calls == [((["a"],), {}), (([],), {})]
 
 
-def test_a_fork_and_a_return_to_a_session_are_said(inside: Inside, told: Told) -> None:
+def test_a_fork_and_a_return_to_a_session_are_reported(inside: Inside, told: Told) -> None:
     told.replace("fork_agent", "s1", "s1")
     told.replace("resume_session", "s0")
     told.replace("remove_agent", "gone", "gone")
@@ -196,7 +196,7 @@ def test_a_fork_and_a_return_to_a_session_are_said(inside: Inside, told: Told) -
     ]
 
 
-def test_what_is_taken_back_is_said_and_the_files_listed(inside: Inside, told: Told) -> None:
+def test_what_is_taken_back_is_reported_and_the_files_listed(inside: Inside, told: Told) -> None:
     given: dict[str, Any] = {"agent": "bot", "session_id": "s"}
     both = Rewound(**given, to=2, turns=(3, 4), conversation=True, files=("a.py", "b\x1b"))
     told.replace(

@@ -36,7 +36,7 @@ def test_json_is_wanted_where_an_option_says_so(argv: list[str], wanted: bool) -
     assert errors.wants_json(argv) is wanted
 
 
-def test_what_is_no_text_is_said_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_text_is_reported_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert errors.handle(UsageError("bad \udcff name", subject="\udcff"), ["--json"]) == 2
     said = capsys.readouterr()
     assert json.loads(said.out)["error"]["subject"] == "\\udcff"
@@ -53,7 +53,7 @@ def test_an_error_of_the_system_names_its_file(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "beam: /x/y: Permission denied\n"
 
 
-def test_a_full_disk_below_stdout_is_said_of_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_under_stdout_is_reported_as_an_error_of_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert errors.handle(OSError(errno.ENOSPC, "No space left on device"), []) == 74
     assert capsys.readouterr().err == "beam: can't write to stdout: No space left on device\n"
     assert errors.handle(OSError(errno.EIO, "Input/output error"), []) == 74
@@ -96,7 +96,7 @@ def test_a_bug_leaves_its_traceback_in_a_file_without_secrets(
     assert "ValueError" in file.read_text()
 
 
-def test_a_bug_on_a_full_disk_is_still_said(
+def test_a_bug_on_a_full_disk_is_still_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))

@@ -158,7 +158,7 @@ def test_of_an_answer_that_is_written_the_last_rows_are_shown_and_asides_are_cut
 
 @pytest.mark.parametrize("code", ["approved_differs", "reason_not_told", "unknown_screen", "untested_version"])
 @pytest.mark.parametrize("as_events", [True, False])
-def test_a_warning_that_matters_is_said_in_every_format(
+def test_a_warning_that_matters_is_reported_in_every_format(
     capsys: pytest.CaptureFixture[str], code: str, as_events: bool
 ) -> None:
     printer = Printer(as_json=not as_events, as_events=as_events, call=Context())

@@ -130,7 +130,7 @@ def test_a_message_has_its_own_events(inside: Inside, journal: Any, monkeypatch:
         (UsageError("it is several", subject="x"), 2, "it is several"),
     ],
 )
-def test_what_is_neither_an_agent_nor_a_message_is_said(
+def test_what_is_neither_an_agent_nor_a_message_is_reported(
     inside: Inside, journal: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str
 ) -> None:
     def find(_: Beam, name: str) -> Any:

@@ -41,7 +41,7 @@ def run(call: Call, action: str, *words: str, as_json: bool = False) -> int:
         (("reconnect",), ("mcp.reconnect", {}), "its MCP servers: connected anew"),
     ],
 )
-def test_a_server_is_named_and_what_was_done_is_said(words: tuple[str, ...], asked: object, said: str) -> None:
+def test_a_server_is_named_and_what_was_done_is_reported(words: tuple[str, ...], asked: object, said: str) -> None:
     call = Call()
     assert run(call, *words) == 0
     assert (call.asked, call.notes) == ([asked], [said])

@@ -86,7 +86,7 @@ def shown(*found: events.Event, **more: Any) -> None:
         ([events.FileChanged(path="a")], "", ""),
     ],
 )
-def test_the_answer_is_written_as_it_comes_and_what_happens_is_said_aside(
+def test_the_answer_is_written_as_it_comes_and_what_happens_is_reported_aside(
     capsys: pytest.CaptureFixture[str], found: list[events.Event], out: str, err: str
 ) -> None:
     shown(*found)
@@ -102,7 +102,7 @@ def test_who_wants_it_quiet_sees_the_answer_alone(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.usefixtures("terminal")
-def test_what_is_said_aside_is_dim_where_there_are_colours(
+def test_what_is_reported_aside_is_dim_where_there_are_colours(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(printing, "is_colourful", lambda stream: stream is sys.stderr)
@@ -166,7 +166,7 @@ class Full(io.StringIO):
 
 
 @pytest.mark.parametrize("as_events", [True, False])
-def test_an_answer_that_can_not_be_written_is_said_when_the_turn_is_over(
+def test_an_answer_that_can_not_be_written_is_reported_when_the_turn_is_over(
     monkeypatch: pytest.MonkeyPatch, as_events: bool
 ) -> None:
     dropped: list[int] = []

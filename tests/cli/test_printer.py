@@ -54,7 +54,7 @@ def test_as_json_it_is_one_object_and_a_failure_has_its_line_too(capsys: pytest.
     assert (code, json.loads(out)["class"], err.count("\n")) == (1, "auth", 1)
 
 
-def test_what_a_rule_or_a_person_denied_is_said_below_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_rule_or_a_person_denied_is_reported_below_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     denials = tuple(Denial(tool="Bash", input=Raw(b'{"command":"make"}'), by=by) for by in ("rule", "ann"))
     code, out, err = printed(outcome(Status.COMPLETED, reply="done", denials=denials), capsys)
     assert (code, out) == (0, "done\n")
@@ -72,7 +72,7 @@ def test_a_lost_session_and_blanked_secrets_are_noted(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("options", [{}, {"as_json": True}, {"quiet": True}])
-def test_what_an_answer_leaves_undone_is_said_on_stderr_whatever_is_printed(
+def test_what_an_answer_leaves_undone_is_reported_on_stderr_whatever_is_printed(
     options: dict[str, bool], capsys: pytest.CaptureFixture[str]
 ) -> None:
     quiet = options.pop("quiet", False)
@@ -113,7 +113,7 @@ def test_events_leave_out_what_follows_the_outcome(capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["type"] == "message.dead"
 
 
-def test_how_to_answer_is_said_only_of_what_a_person_may_decide(capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_to_answer_is_printed_only_for_asks_that_a_person_may_decide(capsys: pytest.CaptureFixture[str]) -> None:
     printer = Printer(as_json=False, as_events=False, call=Context())
     printer.event(events.PermissionAsked(agent="a", ask_id="a-0abc4k2xyz", tool="Bash", description="ls"))
     assert capsys.readouterr().err == ""

@@ -62,7 +62,7 @@ def served(told: Told, monkeypatch: pytest.MonkeyPatch) -> Told:
     return told
 
 
-def test_each_model_call_is_said_and_at_the_end_what_was_exact(inside: Inside, served: Told) -> None:
+def test_each_model_call_is_reported_and_at_the_end_what_was_exact(inside: Inside, served: Told) -> None:
     found = inside("proxy", "--replay", "rec")
     assert (found.code, found.out) == (0, "http://127.0.0.1:1\n")
     counted = "6 model calls: 1 exact, 0 minor, 0 major, 0 unmatched"
@@ -95,7 +95,7 @@ def test_each_model_call_is_said_and_at_the_end_what_was_exact(inside: Inside, s
         ),
     ],
 )
-def test_the_counts_are_said_and_are_the_exit_code(
+def test_the_counts_are_reported_and_are_the_exit_code(
     inside: Inside, served: Told, counts: ProxyCounts, words: tuple[str, ...], said: str, code: int
 ) -> None:
     served.counts = counts  # type: ignore[attr-defined]
@@ -193,7 +193,7 @@ def test_a_signal_that_is_ignored_stays_so_and_nothing_stays_open() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_how_a_replayed_turn_differed_is_said_field_by_field(inside: Inside, told: Told) -> None:
+def test_how_a_replayed_turn_differed_is_reported_field_by_field(inside: Inside, told: Told) -> None:
     differences = (
         RequestDifference(path="tools", recorded="a\n  b", got=None, characters=3),
         RequestDifference(path="system", recorded=None, got="x", characters=1),
@@ -294,7 +294,7 @@ NOTHING: dict[str, Any] = {
         ({"shield": True, "replay": "/r"}, ModelCalls(shield=True, replay="/r")),
     ],
 )
-def test_what_is_said_of_model_calls_goes_with_the_message(given: dict[str, Any], calls: object) -> None:
+def test_the_options_about_model_calls_go_with_the_message(given: dict[str, Any], calls: object) -> None:
     assert asked(Context(), **{**NOTHING, **given}) == calls
 
 

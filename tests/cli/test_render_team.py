@@ -75,7 +75,7 @@ def test_plain_marks_are_ascii(cls: type[Event]) -> None:
     assert said is not None and said[0].translate(ASCII).isascii()
 
 
-def test_mail_of_the_teams_own_protocol_is_said_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mail_of_the_teams_own_protocol_is_reported_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     texts = {
         "task_assignment": '{"taskId": "1", "subject": "Write parser", "type": "task_assignment"}',
         "idle_notification": '{"idleReason": "available", "summary": "[to bob] ready"}',
@@ -119,7 +119,7 @@ def test_an_answer_among_the_mail_says_yes_or_no(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.endswith(f"[answer] {words}\n")
 
 
-def test_lost_mail_is_said_in_words_too() -> None:
+def test_lost_mail_is_reported_in_words_too() -> None:
     frame = '{"type": "task_assignment", "taskId": "1", "subject": "Write parser"}'
     for text, words in ((frame, "[task_assignment] #1 Write parser"), ("hello", "hello"), ('{"x": 1}', '{"x": 1}')):
         lost = events.MailLost(team="t", mail_id="m", sender="a", to="b", why="its inbox was deleted", text=text)
@@ -131,7 +131,7 @@ def test_protocol_mail_and_quick_deliveries_are_not_for_people() -> None:
     assert render(events.MailDelivered(team="t", mail_id="m", sender="a", to="b", waited_s=1.0)) is None
 
 
-def test_a_members_calls_of_the_teams_tools_are_told_by_what_came_of_them() -> None:
+def test_a_members_calls_of_the_teams_tools_are_reported_by_what_came_of_them() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=False)
     stream.event(events.ToolCalled(call_id="1", name="SendMessage", agent="bob@t"))
@@ -260,12 +260,12 @@ FRAMES = [
 
 
 @pytest.mark.parametrize("kind", FRAMES)
-def test_mail_that_an_event_of_its_own_tells_is_not_told_twice(kind: str) -> None:
+def test_mail_that_an_event_of_its_own_tells_is_not_reported_twice(kind: str) -> None:
     assert render(events.MailSent(**MAIL, kind=kind, text="{}")) is None
 
 
 @pytest.mark.parametrize("key", ["subject", "summary", "reason", "planContent", "description", "feedback", "message"])
-def test_a_frame_is_told_by_its_first_text(key: str) -> None:
+def test_a_frame_is_reported_by_its_first_text(key: str) -> None:
     frame = {"type": "new", "idleReason": "later", "error": "last", key: "this"}
     sent = events.MailSent(**MAIL, kind="new", text=msgspec.json.encode(frame).decode())
     assert render(sent) == ("→", "bob: [new] this")
@@ -290,7 +290,7 @@ def test_a_frame_is_told_by_its_first_text(key: str) -> None:
         ),
     ],
 )
-def test_a_frame_of_the_teams_protocol_is_told_without_its_bookkeeping(fields: dict[str, Any], words: str) -> None:
+def test_a_frame_of_the_teams_protocol_is_reported_without_its_bookkeeping(fields: dict[str, Any], words: str) -> None:
     sent = events.MailSent(**MAIL, kind="new", text=msgspec.json.encode({"type": "new", **fields}).decode())
     assert render(sent) == ("→", f"bob: [new] {words}".rstrip())
 
@@ -313,7 +313,7 @@ def test_tokens_are_counted_in_thousands_and_millions(tokens: tuple[int | None, 
 
 
 @pytest.mark.parametrize("name", ["SendMessage", "TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "Bash"])
-def test_calls_that_mail_and_tasks_tell_are_told_by_those(name: str) -> None:
+def test_calls_that_mail_and_tasks_tell_are_reported_by_those(name: str) -> None:
     for agent, of_team in (("bob@t", True), ("bob", False)):
         call = events.ToolCalled(call_id="1", name=name, agent=agent)
         assert has_own_event(call) is (of_team and name != "Bash")
@@ -443,7 +443,7 @@ def test_a_board_says_what_is_ready_and_what_is_blocked(capsys: pytest.CaptureFi
         ({"owner": "bob", "blocked_by": ("1", "2")}, "#3 Write parser: pending, bob's, waits for 1, 2"),
     ],
 )
-def test_a_task_that_changed_is_told_with_its_owner_and_what_it_waits_for(more: dict[str, Any], words: str) -> None:
+def test_a_task_that_changed_is_reported_with_its_owner_and_what_it_waits_for(more: dict[str, Any], words: str) -> None:
     assert changed(Task(id="3", subject="Write parser", status="pending", **more)) == words
 
 

@@ -62,7 +62,7 @@ def seen(*progress: Any, then: Any) -> Any:
 
 
 @pytest.mark.usefixtures("scenario")
-def test_a_run_is_told_step_by_step_and_its_code_is_the_exit_code(inside: Inside, told: Told) -> None:
+def test_a_run_is_reported_step_by_step_and_its_code_is_the_exit_code(inside: Inside, told: Told) -> None:
     bad = result(Verdict.FAILED, 13)
     told.replace("run", *[seen(Warned("careful"), SimpleNamespace(), step(), then=bad)] * 2)
     done = inside("run", "talk.yaml")
@@ -247,7 +247,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("folder", "is a folder"), ("file/out.xml", "is no folder")])
-def test_where_no_report_can_be_that_is_said_before_anything_runs(tmp_path: Path, name: str, wrong: str) -> None:
+def test_where_no_report_can_be_that_is_reported_before_anything_runs(tmp_path: Path, name: str, wrong: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(DiskError) as raised:

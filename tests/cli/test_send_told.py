@@ -98,7 +98,7 @@ def test_what_is_no_option_of_the_turn_goes_with_the_message(inside: Inside, mad
 
 
 @pytest.mark.usefixtures("no_queue")
-def test_where_a_message_works_and_what_is_noted_of_it_is_said(
+def test_where_a_message_works_and_what_is_noted_of_it_is_reported(
     inside: Inside, made: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noted: list[bool] = []
@@ -448,7 +448,7 @@ def test_no_answer_of_several_is_printed_as_it_is_written(
     assert inside("send", "a,b", "hi").out == "==> a <==\nof a\n==> b <==\nof b\n"
 
 
-def test_the_first_failure_is_the_exit_code_and_each_is_said(inside: Inside, side: Told) -> None:
+def test_the_first_failure_is_the_exit_code_and_each_is_reported(inside: Inside, side: Told) -> None:
     side.results = {  # type: ignore[attr-defined]
         "a": outcome(agent="a", reply="one"),
         "b": NotFoundError("no such agent", "beam agent list"),

@@ -44,7 +44,7 @@ def test_one_subagent_has_what_it_was_asked_did_and_said_with_its_own_subagents(
     assert told("toolu_d4") == ["toolu_d4", "d looks for a", "d's answer"]
 
 
-def test_all_subagents_are_told_without_what_the_agent_itself_says_and_does() -> None:
+def test_all_subagents_are_reported_without_what_the_agent_itself_says_and_does() -> None:
     assert {"b writes", "a looks", "d looks for a"} <= {*told("all")}
     assert not {"I begin", "I end", "toolu_e5"} & {*told("all")}
 

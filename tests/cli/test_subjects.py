@@ -63,7 +63,7 @@ def test_an_error_names_what_it_is_about(inside: Inside, words: tuple[str, ...],
 
 
 @pytest.mark.slow
-def test_what_stands_on_stdout_is_there_before_what_is_said_of_it(inside: Inside, told: Told) -> None:
+def test_what_stands_on_stdout_is_there_before_what_is_reported_of_it(inside: Inside, told: Told) -> None:
     from beam.api.rewind import Rewound
 
     inside.sent()

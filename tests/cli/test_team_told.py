@@ -149,7 +149,7 @@ def test_a_team_of_its_lead_alone_has_nobody_to_ask(inside: Inside, acts: Stand)
     assert (done.code, done.out, done.err) == (0, "", "beam: t has no members but its lead\n")
 
 
-def test_an_agent_acts_on_no_team(inside: Inside, acts: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_may_not_change_a_team(inside: Inside, acts: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def refuse(_: Beam, what: str) -> None:
@@ -175,7 +175,7 @@ def test_an_agent_acts_on_no_team(inside: Inside, acts: Stand, monkeypatch: pyte
         (("mail", "t", "--thread"), ("mail", "t", ("by_thread", True)), "t has no mail on record"),
     ],
 )
-def test_where_there_is_nothing_that_is_said(
+def test_where_there_is_nothing_that_is_reported(
     inside: Inside, here: Stand, words: tuple[str, ...], called: tuple[Any, ...], said: str
 ) -> None:
     shown = inside("team", *words, "--claude-home", "/h", "--claude-home", "/i")

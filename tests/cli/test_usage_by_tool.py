@@ -21,7 +21,7 @@ def line(agent: str, **tools: tuple[int, int]) -> AgentStatus:
     )
 
 
-def test_each_agents_tools_are_told_with_their_calls_and_failures(
+def test_each_agents_tools_are_reported_with_their_calls_and_failures(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [line("ann", Bash=(3, 1), Edit=(2, 0)), line("bob"), line("cy", Bash=(1, 0))]

@@ -247,7 +247,7 @@ def test_what_can_not_be_watched_is_refused(inside: Inside, words: tuple[str, ..
     assert (refused.code, refused.err) == (2, f"beam: {said}\n")
 
 
-def test_a_pattern_that_no_event_fits_is_said(inside: Inside) -> None:
+def test_a_pattern_that_no_event_fits_is_reported(inside: Inside) -> None:
     (line,) = see._unfit(["text", "tsk.*", "task.*"])
     assert line.startswith("no event type matches 'tsk.*'; there are agent.*, ") and line.endswith(" (docs/events.md)")
     assert " text, text.*, " in line

@@ -283,7 +283,7 @@ def test_a_folder_is_there_where_it_has_a_commit(tmp_path: Path) -> None:
     assert not found.is_there()
 
 
-def test_a_patch_is_applied_from_stdin_and_what_went_wrong_is_told(tmp_path: Path) -> None:
+def test_a_patch_is_applied_from_stdin_and_what_went_wrong_is_reported(tmp_path: Path) -> None:
     found, git = folder_changes(tmp_path)
     assert (found.apply(b""), git.asked) == ("", [])
     assert found.apply(b"a patch") == ""

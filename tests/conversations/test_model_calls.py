@@ -34,7 +34,7 @@ def test_each_repeat_records_into_a_folder_of_its_own_and_replays_from_it_where_
     assert folders(RunModelCalls(replay=tmp_path), ("s", "a"), number=2, times=3) == [str(tmp_path / "2/s/a-1")]
 
 
-def test_without_a_folder_nothing_is_said_of_the_calls() -> None:
+def test_without_a_folder_nothing_is_reported_of_the_calls() -> None:
     assert ModelFolders(RunModelCalls(), 1, 1).next("s", "a") is UNSET
 
 

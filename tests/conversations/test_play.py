@@ -207,7 +207,7 @@ def test_a_budget_that_is_used_up_ends_the_run_and_skips_the_rest(
     assert told == [("1", "worker", f"s: {why}; it is stopped")]
 
 
-def test_a_budget_that_is_nearly_used_up_is_said_once(
+def test_a_budget_that_is_nearly_used_up_is_reported_once(
     root: Root, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []

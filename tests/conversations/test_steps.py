@@ -654,7 +654,7 @@ def test_a_budget_ends_a_chat_in_the_middle_of_a_turn(place: Root) -> None:
     assert short(result) == ("passed", "ended: it used 50 tokens", 0)
 
 
-def test_the_budget_of_a_run_is_told_as_it_is_used(place: Root) -> None:
+def test_the_budget_of_a_run_is_reported_as_it_is_used(place: Root) -> None:
     run = Run(place, "- {send: a, prompt: x}\n- {send: a, prompt: x}\n", {"a": ["1", "2"]}, limits=Spending(tokens=200))
     run.all()
     assert run.over == ["the run used 200 of 200 tokens, its budget"]

@@ -73,7 +73,9 @@ def texts(found: list[ForeignEvent]) -> list[str]:
     return [one.event.text for one in found if isinstance(one.event, events.SessionPrompted | events.Text)]
 
 
-def test_what_was_there_is_not_told_and_what_comes_is_once(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_what_was_there_is_not_reported_and_what_comes_is_once(
+    transcripts: Path, watching: Callable[..., Foreign]
+) -> None:
     path = transcripts / "one.jsonl"
     path.write_bytes(line("user", "old"))
     foreign = watching()
@@ -129,7 +131,7 @@ def test_half_a_line_waits_for_its_end(transcripts: Path, watching: Callable[...
     assert texts(told(foreign, 1)) == ["halves"]
 
 
-def test_a_file_that_is_written_anew_is_not_told_again(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+def test_a_file_that_is_written_anew_is_not_reported_again(transcripts: Path, watching: Callable[..., Foreign]) -> None:
     foreign = watching()
     path = transcripts / "one.jsonl"
     path.write_bytes(line("user", "first", key="a") + line("user", "second one", key="b"))
@@ -228,7 +230,7 @@ def database(path: Path) -> sqlite3.Connection:
     return made
 
 
-def test_rows_of_a_database_are_told_once(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
+def test_rows_of_a_database_are_reported_once(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
     made = database(tmp_path / ".local/share/opencode/opencode.db")
     foreign = watching(only=["opencode"])
     now = time.time_ns() // 1_000_000 + 100
@@ -278,7 +280,7 @@ def test_a_database_that_never_ends_a_query_is_left(tmp_path: Path, monkeypatch:
     ("ts", "is_told"),
     [("2026-01-01T00:00:00.000000Z", True), ("2025-12-31T23:59:59.999999Z", False), ("", True)],
 )
-def test_events_from_the_very_begin_on_are_told(ts: str, is_told: bool, watching: Callable[..., Foreign]) -> None:
+def test_events_from_the_very_begin_on_are_reported(ts: str, is_told: bool, watching: Callable[..., Foreign]) -> None:
     foreign = watching(since_ns=parse_rfc3339("2026-01-01T00:00:00Z"))
     session = Session(id="s")
     tail: Any = SimpleNamespace(

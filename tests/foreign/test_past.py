@@ -119,7 +119,7 @@ def test_a_long_text_and_a_long_call_are_cut_and_say_so(tmp_path: Path) -> None:
     assert list(json.loads(bytes(called.input))) == ["beam_cut"]
 
 
-def test_a_key_in_the_session_is_not_told(tmp_path: Path) -> None:
+def test_a_key_in_the_session_is_not_reported(tmp_path: Path) -> None:
     key = "sk-ant-" + "api03-" + "A" * 40
     transcript(tmp_path, [line("user", f"my key is {key}", key="1")])
     (text,) = texts(of(tmp_path))
@@ -135,7 +135,7 @@ def test_a_link_in_the_place_of_a_session_is_not_read(tmp_path: Path) -> None:
     assert of(tmp_path) is None
 
 
-def test_a_session_of_a_database_is_told_alone_and_in_order(tmp_path: Path) -> None:
+def test_a_session_of_a_database_is_reported_alone_and_in_order(tmp_path: Path) -> None:
     path = tmp_path / ".local/share/opencode/opencode.db"
     path.parent.mkdir(parents=True)
     made = sqlite3.connect(path)

@@ -81,7 +81,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Table:
     return Table(monkeypatch)
 
 
-def test_processes_of_agent_clis_are_told_but_beams_own_and_nested_ones(processes: Table) -> None:
+def test_processes_of_agent_clis_are_reported_but_beams_own_and_nested_ones(processes: Table) -> None:
     processes.rows = {
         1: (b"/usr/bin/claude\0--resume\0", 0, b"PATH=/bin"),
         2: (b"claude\0", 1, b""),

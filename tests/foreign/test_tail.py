@@ -55,7 +55,7 @@ def told(tail: Tail) -> list[tuple[str, str]]:
     return [(session.id, getattr(event, "text", "")) for session, event in tail.read()]
 
 
-def test_lines_are_told_once_each_when_they_are_whole(path: Path) -> None:
+def test_lines_are_reported_once_each_when_they_are_whole(path: Path) -> None:
     tail = Tail(where(path.parent), str(path))
     assert told(tail) == []
     path.write_bytes(b"a\nb\nha")
@@ -74,7 +74,9 @@ def test_lines_come_through_pieces_of_any_size(path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("piece", [4, 1000])
-def test_a_line_over_the_limit_is_left_out_and_told(piece: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_over_the_limit_is_left_out_and_reported(
+    piece: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LONGEST", 10)
     monkeypatch.setattr(module, "PIECE", piece)
     path.write_bytes(b"a\n" + b"x" * 10 + b"\n" + b"y" * 11 + b"\nb\n")

@@ -187,7 +187,7 @@ def test_a_turns_price_is_that_of_each_kind_of_token(usage: Usage, usd: float | 
     ],
     ids=range(12),
 )
-def test_a_denial_is_told_by_its_tool_and_its_argument(given: bytes, text: str) -> None:
+def test_a_denial_is_reported_by_its_tool_and_its_argument(given: bytes, text: str) -> None:
     assert outcome.denial_text(Denial(tool="Bash", input=Raw(given))) == text
 
 
@@ -196,7 +196,7 @@ def test_the_exit_code_of_each_status_and_class(class_: Class | None) -> None:
     assert {str(status): int(outcome.exit_code(status, class_)) for status in Status} == _CODES[str(class_)]
 
 
-def test_a_proxys_counts_are_told_whole() -> None:
+def test_a_proxys_counts_are_reported_whole() -> None:
     counts = ModelCallCounts(calls=9, live=1, exact=2, minor=3, major=4, unmatched=5)
     told = "9 model calls: 2 exact, 3 minor, 4 major, 5 unmatched, 1 live"
     assert (counts.told, structs.replace(counts, filled=6).told) == (told, f"{told}, 6 filled")

@@ -121,7 +121,7 @@ def test_the_agent_goes_once_while_its_holder_lives_and_wants_no_end(
 
 
 @pytest.mark.parametrize(("report", "line", "went"), [(b"", "running\n", True), (b"2", "failed 2\n", False)])
-def test_what_became_of_the_exec_is_said_once(kernel: Kernel, report: bytes, line: str, went: bool) -> None:
+def test_the_result_of_the_exec_is_reported_once(kernel: Kernel, report: bytes, line: str, went: bool) -> None:
     one = made(kernel)
     one.hear_report()
     assert said(kernel) == []
@@ -144,7 +144,7 @@ def test_an_exec_under_way_is_waited_for_as_long_as_is_said(kernel: Kernel) -> N
 @pytest.mark.parametrize(
     ("status", "line"), [(0, "exited 0 -\n"), (3 << 8, "exited 3 -\n"), (9, "exited - 9\n"), (15, "exited - 15\n")]
 )
-def test_the_agents_end_is_said_once_with_its_code_or_signal(kernel: Kernel, status: int, line: str) -> None:
+def test_the_agents_end_is_reported_once_with_its_code_or_signal(kernel: Kernel, status: int, line: str) -> None:
     one = made(kernel, went=True)
     kernel.dead = [(70, 9), (AGENT, status), (AGENT, 0)]
     assert one.reap() is True
@@ -153,7 +153,7 @@ def test_the_agents_end_is_said_once_with_its_code_or_signal(kernel: Kernel, sta
     assert one.reap() is False
 
 
-def test_an_agent_whose_exec_failed_has_no_end_that_is_said(kernel: Kernel) -> None:
+def test_an_agent_whose_exec_failed_has_no_end_that_is_reported(kernel: Kernel) -> None:
     one = made(kernel)
     one.is_released, kernel.report, kernel.dead = True, b"13", [(AGENT, 127 << 8)]
     one.reap()
@@ -289,13 +289,13 @@ def told(error: BeamError) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("number", "text", "hint"), REASONS)
-def test_each_reason_is_said_with_what_to_do(number: int, text: str, hint: str) -> None:
+def test_each_reason_is_reported_with_what_to_do(number: int, text: str, hint: str) -> None:
     error = program.refusal(OSError(number, "x"), "prog", env={"PATH": "/nowhere"}, cwd="/")
     seen, advice = told(error)
     assert (seen.removesuffix(" shortage"), advice, error.subject) == (text, hint, "prog")
 
 
-def test_other_reasons_are_said_too(tmp_path: Path) -> None:
+def test_other_reasons_are_reported_too(tmp_path: Path) -> None:
     error = program.refusal(OSError(errno.ENOENT, "x"), "prog", env={}, cwd=f"{tmp_path}/none")
     assert told(error)[0].startswith(f"ConfigError the folder {tmp_path}/none does not exist")
     assert (error.hint, error.subject) == ("create it, or set another `cwd:`", f"{tmp_path}/none")

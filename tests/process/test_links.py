@@ -67,7 +67,7 @@ def test_a_look_that_takes_too_long_ends(state: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="left out: root may look everywhere")
-def test_a_folder_that_can_not_be_looked_into_is_said(state: Path, tmp_path: Path) -> None:
+def test_a_folder_that_can_not_be_looked_into_is_reported(state: Path, tmp_path: Path) -> None:
     locked = tmp_path / "project/deep"
     locked.chmod(0)
     try:

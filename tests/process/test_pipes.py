@@ -65,7 +65,7 @@ def output(line_bytes: int = 100) -> tuple[Output, list[object]]:
     )
 
 
-def test_a_long_line_is_told_after_it_was_given() -> None:
+def test_a_long_line_is_reported_after_it_was_given() -> None:
     out, seen = output(4)
     out.feed(b"12345\nab\nc")
     out.end()

@@ -99,7 +99,7 @@ def test_after_its_close_nothing_is_delivered_and_no_descriptor_is_left(tmp_path
     assert asyncio.run(main()) == [b"<end>"]
 
 
-def test_a_file_that_cannot_be_read_any_more_is_told_and_does_not_hang(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_any_more_is_reported_and_does_not_hang(tmp_path: Path) -> None:
     async def main() -> None:
         file = await followed(tmp_path, [])
         os.write(file.sink, b"x")

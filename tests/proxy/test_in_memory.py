@@ -240,7 +240,7 @@ def test_a_recording_has_the_request_without_keys_and_the_answer_in_a_file_of_it
     assert request.at.endswith("Z") and len(request.at) == 20
 
 
-def test_a_model_that_can_not_be_reached_is_said_recorded_and_replayed(memory: Make, tmp_path: Path) -> None:
+def test_an_unreachable_model_is_reported_recorded_and_replayed(memory: Make, tmp_path: Path) -> None:
     it = memory(Model(UnreachableError("model: no route")), upstream="http://model", record=str(tmp_path / "r"))
     got = it.ask()
     assert (got.status, got.error) == (502, "beam: the model can't be reached: model: no route")
@@ -423,7 +423,7 @@ def recorded(memory: Make, folder: Path, *texts: str) -> Path:
     return folder
 
 
-def test_a_call_that_was_not_recorded_is_told_with_its_nearest_and_first_difference(
+def test_a_call_that_was_not_recorded_is_reported_with_its_nearest_and_first_difference(
     memory: Make, tmp_path: Path
 ) -> None:
     it = memory(replay=str(recorded(memory, tmp_path / "r", "one")))
@@ -483,7 +483,7 @@ def test_a_replay_that_forks_asks_another_model_from_that_call_on(memory: Make, 
     assert (path, json.loads(data)["model"], "content-encoding" in headers) == ("/v1/messages", "claude-x", False)
 
 
-def test_a_recording_that_can_not_be_written_ends_the_connection_and_is_told(
+def test_a_recording_that_can_not_be_written_ends_the_connection_and_is_reported(
     memory: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = memory(Model((200, JSON, [WHOLE])), upstream="http://model", record=str(tmp_path / "r"))

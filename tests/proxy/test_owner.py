@@ -129,7 +129,7 @@ def test_a_process_that_can_not_serve_says_why_and_is_ended(
     assert started.did == [("wait", 10.0)]
 
 
-def test_a_process_that_is_gone_at_once_or_can_not_be_started_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_gone_at_once_or_can_not_be_started_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     started = Started(b"")
     started.stdin.is_broken = True
     with pytest.raises(DiskError, match="the proxy did not start"):
@@ -267,6 +267,6 @@ def test_a_port_that_is_taken_and_a_url_that_is_none_are_refused(monkeypatch: py
         Proxy(ProxyOptions(upstream="nonsense"))
 
 
-def test_a_request_served_is_told_without_its_defaults() -> None:
+def test_a_request_served_is_reported_without_its_defaults() -> None:
     assert json.loads(msgspec.json.encode(Report(url="u"))) == {"url": "u"}
     assert cast(Any, Report()).error is None

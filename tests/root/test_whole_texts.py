@@ -77,7 +77,7 @@ def test_every_file_of_an_agent_and_of_a_root_has_its_place(home: RootPaths) -> 
         (errno.EIO, f"look at the disk, or keep beam's state elsewhere: {ELSEWHERE}"),
     ],
 )
-def test_a_place_that_can_not_be_made_is_said_with_what_to_do(number: int, hint: str) -> None:
+def test_a_place_that_can_not_be_made_is_reported_with_what_to_do(number: int, hint: str) -> None:
     found = disk_error(OSError(number, os.strerror(number)), Path("/x"), "create")
     said = f"can't create /x: {os.strerror(number).lower()}"
     assert (found.message, found.hint, found.subject) == (said, hint, "/x")
@@ -99,7 +99,7 @@ def test_a_root_and_an_agent_have_their_directories(home: RootPaths) -> None:
     directories.check_paths(home, lane)
 
 
-def test_what_stands_in_a_directorys_place_is_said(home: RootPaths) -> None:
+def test_what_stands_in_a_directorys_place_is_reported(home: RootPaths) -> None:
     agent = home.agent("box")
     directories.create(home, agent)
     (agent.dir / "asks").rmdir()
@@ -130,7 +130,7 @@ def test_a_half_written_list_for_git_is_removed(home: RootPaths, monkeypatch: py
 
 
 @pytest.mark.parametrize(("name", "verb"), [("lstat", "look at"), ("mkdir", "create"), ("exists", "read")])
-def test_a_disk_that_fails_is_said_with_what_was_tried(
+def test_a_disk_that_fails_is_reported_with_what_was_tried(
     name: str, verb: str, home: RootPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.root.mkdir()
@@ -148,7 +148,7 @@ def test_a_disk_that_fails_is_said_with_what_was_tried(
 # -- owners and file systems -------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_ones_own_is_said_with_the_ways_out(home: RootPaths) -> None:
+def test_what_is_not_ones_own_is_reported_with_the_ways_out(home: RootPaths) -> None:
     directories.create(home)
     me = os.getuid()
     ownership.check(home, uid=me, mountinfo="")
@@ -219,7 +219,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path / "home"), "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
-def test_a_name_that_is_no_root_is_said(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_name_that_is_no_root_is_reported(tmp_path: Path, environ: dict[str, str]) -> None:
     hint = "use the path of a directory for beam's files alone"
     for named in ("", "a\0b"):
         with refused(UsageError, "--root names no directory", hint):
@@ -234,7 +234,7 @@ def test_a_name_that_is_no_root_is_said(tmp_path: Path, environ: dict[str, str])
         discovery.find("code", cwd=tmp_path, environ=environ)
 
 
-def test_a_root_without_its_folder_is_said(home: RootPaths, environ: dict[str, str]) -> None:
+def test_a_root_without_its_folder_is_reported(home: RootPaths, environ: dict[str, str]) -> None:
     root = home.root
     hint = f"cd to the project folder, then: beam --root {root} status"
     with refused(CorruptError, f"{root} does not say which folder it belongs to", hint, subject=str(root)):

@@ -275,7 +275,7 @@ def refused(call: Any) -> tuple[str, str, str, str | None]:
     return type(caught.value).__name__, caught.value.message[:70], caught.value.hint[:80], caught.value.subject
 
 
-def test_each_way_in_which_a_keyring_has_no_key_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_way_in_which_a_keyring_has_no_key_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[object] = []
     played = SimpleNamespace(
         get_keyring=lambda: SimpleNamespace(priority=played.priority),

@@ -313,7 +313,7 @@ def test_what_is_damaged_in_a_segment_is_named(tmp_path: Path) -> None:
     os.utime(path)
 
 
-def test_lines_that_wait_for_their_notice_are_told_when_it_comes(tmp_path: Path) -> None:
+def test_lines_that_wait_for_their_notice_are_reported_when_it_comes(tmp_path: Path) -> None:
     path = filled(tmp_path / "j", *SAID[:2])
     one, two = path.read_bytes().split(b"\n")[1:3]
     lines = Lines(path)

@@ -17,7 +17,7 @@ def test_an_answer_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
         answer_to(tmp_path, "x")
 
 
-def test_what_the_holder_answers_is_read_by_who_asked_and_is_whole_at_once(tmp_path: Path) -> None:
+def test_the_asking_process_reads_the_holders_answer_which_is_never_partial(tmp_path: Path) -> None:
     folder = Folder.make(tmp_path / "box")
     try:
         assert answer_to(tmp_path / "box", "x") is None

@@ -218,7 +218,7 @@ def test_a_journal_that_is_gone_replaced_or_shorter_is_found_no_more(tmp_path: P
     assert index.update({"one": tmp_path / "none"}) == []
 
 
-def test_a_damaged_journal_is_said_each_time_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_damaged_journal_is_reported_each_time_and_the_others_are_read(tmp_path: Path) -> None:
     bad, good = write(tmp_path / "bad", *texts("bad disk")), write(tmp_path / "good", *texts("good disk"))
     (segment,) = bad.iterdir()
     segment.write_bytes(b"{}\n" + segment.read_bytes())

@@ -72,7 +72,7 @@ def test_any_thread_has_a_file_of_its_own_in_the_directory(name: str) -> None:
     assert file_name(name + "a") != made
 
 
-def test_a_file_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+def test_a_file_that_can_not_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     with pytest.raises(DiskError, match="can't write"):
         Thread(tmp_path, "t").begin("a-1", 1)

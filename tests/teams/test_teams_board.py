@@ -68,7 +68,7 @@ def test_what_nobody_knows_of_a_team_is_null_and_never_0() -> None:
     assert (line.state, line.members, line.working) == ("orphan", None, None)
 
 
-def test_mail_is_told_by_conversation() -> None:
+def test_mail_is_reported_by_conversation() -> None:
     lines = board.threads(board.mail_lines(team()))
     assert [(line.thread, line.state) for line in lines] == [
         ("bob · team-lead", "waiting"),

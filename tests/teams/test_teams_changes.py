@@ -22,7 +22,7 @@ def tasks(home: Path, count: int) -> Path:
 
 
 @pytest.mark.slow
-def test_what_changes_during_a_long_look_is_told_before_its_end(tmp_path: Path) -> None:
+def test_what_changes_during_a_long_look_is_reported_before_its_end(tmp_path: Path) -> None:
     tasks(tmp_path, SLICE * 3)
     changes = Changes([str(tmp_path)], wake=threading.Event())
     looked: list[int] = []

@@ -54,7 +54,7 @@ def test_a_program_may_look_at_a_team_again_and_sees_the_same(scratch: Scratch) 
     assert len(here.mail("session")) == len(here.mail("session")) == len(proved("in-process").mails)
 
 
-def test_a_team_that_is_not_there_is_said_with_the_next_step(beam: Cli, tmp_path: Path) -> None:
+def test_a_team_that_is_not_there_is_reported_with_the_next_step(beam: Cli, tmp_path: Path) -> None:
     done = beam("team", "show", "nobody", "--claude-home", str(tmp_path))
     assert done.code == 4 and "beam team list" in done.err
 

@@ -118,7 +118,7 @@ def test_an_idle_notification_makes_a_member_idle_and_its_next_mail_makes_it_wor
     assert tags(diff.inbox(H, T, "bob", [], 5 * S)) == ["mail.delivered", "member.working"]
 
 
-def test_requests_and_their_answers_are_told_and_waited_for() -> None:
+def test_requests_and_their_answers_are_reported_and_waited_for() -> None:
     diff = started(BOB)
     kinds = {
         "plan": ("plan_approval_request", "plan_approval_response", {"approved": True}, True),
@@ -151,7 +151,7 @@ def test_a_host_that_a_sandbox_asks_for_is_named_and_allowed_or_not() -> None:
         assert [event.approved for event in found if isinstance(event, events.MemberAnswered)] == [allow]
 
 
-def test_a_tasks_life_is_told_step_by_step() -> None:
+def test_a_tasks_life_is_reported_step_by_step() -> None:
     diff = started(BOB)
 
     def step(**fields: Any) -> list[str]:
@@ -212,7 +212,7 @@ def test_a_change_that_files_and_a_record_tell_is_told_once_in_either_order() ->
     assert diff.task(H, T, Task(id="1", status="completed"), 5 * S) == []
 
 
-def test_a_change_that_no_file_showed_is_told_by_its_record() -> None:
+def test_a_change_that_no_file_showed_is_reported_by_its_record() -> None:
     diff = started(BOB)
     diff.task(H, T, Task(id="1"), 3 * S)
     assert tags(diff.task(H, T, Task(id="1", status="completed"), 5 * S)) == ["task.completed"]
@@ -348,7 +348,7 @@ def test_a_mail_that_only_a_hook_of_a_pane_saw_is_of_the_team_that_both_are_in()
     assert diff.inbox(H, T, "team-lead", [mail()], 5 * S) == []
 
 
-def test_a_mail_that_was_taken_for_another_teams_is_not_told_again() -> None:
+def test_a_mail_that_was_taken_for_another_teams_is_not_reported_again() -> None:
     diff = Diff()
     (sent,) = diff.hook(H, in_a_pane(), may_guess=True) or []
     assert isinstance(sent, events.MailSent) and sent.team == "session-panes-ow"

@@ -171,7 +171,7 @@ def test_a_file_of_another_shape_is_looked_at_again(home: Home, begin: Begin, na
     assert [retry.file.path for retry in watched.teams._retries.values()] == [f"{home.text}/{name}"]
 
 
-def test_an_inbox_that_is_deleted_is_told_when_it_stays_away(home: Home, begin: Begin) -> None:
+def test_an_inbox_that_is_deleted_is_reported_when_it_stays_away(home: Home, begin: Begin) -> None:
     home.config("bob")
     home.lead()
     path = home.put("teams/session-1/inboxes/team-lead.json", [mail(9)], 9)
@@ -255,7 +255,7 @@ def test_a_team_whose_directory_goes_at_once_ends_at_once(home: Home, begin: Beg
     ]
 
 
-def test_a_task_that_is_deleted_is_told(home: Home, begin: Begin) -> None:
+def test_a_task_that_is_deleted_is_reported(home: Home, begin: Begin) -> None:
     whole(home)
     watched = begin()
     (home.path / "tasks/session-1/1.json").unlink()
@@ -385,7 +385,7 @@ def test_a_team_that_begins_has_its_transcripts_looked_for_once(home: Home, begi
     assert [row[5] for row in watched.look(12)] == [{"text": "nobody told of this"}]
 
 
-def test_a_session_is_told_with_its_team_and_any_other_is_not(home: Home, begin: Begin) -> None:
+def test_a_session_is_reported_with_its_team_and_any_other_is_not(home: Home, begin: Begin) -> None:
     whole(home)
     watched = begin()
     path = str(home.path / "projects/-p/sid.jsonl")

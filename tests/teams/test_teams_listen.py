@@ -174,7 +174,7 @@ def test_a_file_is_read_once_more_if_somebody_asks_and_a_path_can_be_marked(home
     assert (taken(changes), changes._wake.is_set()) == (([], ["/x"]), True)
 
 
-def test_listening_ends_when_nothing_more_is_told_or_something_was_lost_or_after_a_moment(
+def test_listening_ends_when_nothing_more_is_reported_or_something_was_lost_or_after_a_moment(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes = watcher(home)
@@ -338,7 +338,7 @@ def test_where_there_is_nothing_to_watch_the_thread_waits(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("error", [OSError("too many"), RuntimeError("too many")])
-def test_where_the_system_refuses_to_notify_that_is_said(
+def test_where_the_system_refuses_to_notify_that_is_reported(
     home: Home, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     changes = watcher(home)

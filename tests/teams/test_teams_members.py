@@ -11,7 +11,7 @@ from beam.teams.members import Members
 from beam.teams.model import Mail
 
 
-def test_a_member_that_waits_is_told_with_all_that_it_says_of_its_last_task() -> None:
+def test_a_member_that_waits_is_reported_with_all_that_it_says_of_its_last_task() -> None:
     told: list[dict[str, Any]] = []
     members = Members(lambda *_, **fields: told.append(fields), SimpleNamespace())  # type: ignore[arg-type,return-value]
     frame = {

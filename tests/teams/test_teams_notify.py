@@ -13,7 +13,7 @@ if sys.platform == "linux":
     from beam.teams.notify import Notify
 
 
-def test_files_that_are_written_renamed_and_removed_are_told(tmp_path: Path) -> None:
+def test_files_that_are_written_renamed_and_removed_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     notify = Notify([str(tmp_path)])
     one, other = tmp_path / "a" / "b" / "one", tmp_path / "a" / "other"
@@ -28,7 +28,7 @@ def test_files_that_are_written_renamed_and_removed_are_told(tmp_path: Path) -> 
     notify.close()
 
 
-def test_what_is_in_a_directory_that_appears_is_told_and_watched(tmp_path: Path) -> None:
+def test_what_is_in_a_directory_that_appears_is_reported_and_watched(tmp_path: Path) -> None:
     watched, aside = tmp_path / "watched", tmp_path / "aside"
     (aside / "deep").mkdir(parents=True)
     watched.mkdir()
@@ -56,7 +56,7 @@ def test_a_directory_that_is_not_there_is_left_out(tmp_path: Path) -> None:
     Notify([str(tmp_path / "none")]).close()
 
 
-def test_a_file_is_told_when_it_is_closed_and_where_files_grow_while_it_is_written(tmp_path: Path) -> None:
+def test_a_file_is_reported_when_it_is_closed_and_where_files_grow_while_it_is_written(tmp_path: Path) -> None:
     small, grown = tmp_path / "small", tmp_path / "grown"
     small.mkdir()
     grown.mkdir()

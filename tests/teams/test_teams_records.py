@@ -23,7 +23,7 @@ def test_a_change_of_a_task_that_was_not_made_proves_nothing(given: dict[str, An
     assert call("TaskUpdate", given, record) == Proof()
 
 
-def test_a_change_of_a_task_is_told_with_who_made_it_and_what_it_changed() -> None:
+def test_a_change_of_a_task_is_reported_with_who_made_it_and_what_it_changed() -> None:
     record = {"success": True, "updatedFields": ["status", "owner"], "statusChange": {"to": "completed"}}
     change = call("TaskUpdate", {"taskId": "3", "owner": "eve"}, record).change
     assert change is not None

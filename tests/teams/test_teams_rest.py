@@ -50,7 +50,7 @@ class Watchfiles:
         self.is_closed = True
 
 
-def test_where_the_system_has_no_inotify_each_turn_of_watchfiles_is_told_in_order(
+def test_where_the_system_has_no_inotify_each_turn_of_watchfiles_is_reported_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     burst = {(1, f"/a/{number}") for number in range(2001)}
@@ -106,7 +106,7 @@ def test_a_watch_that_the_kernel_refuses_leaves_no_descriptor(tmp_path: Path, mo
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-def test_small_files_are_told_when_they_are_closed_and_those_that_grow_at_once(tmp_path: Path) -> None:
+def test_small_files_are_reported_when_they_are_closed_and_those_that_grow_at_once(tmp_path: Path) -> None:
     home = Home(tmp_path)
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.005)
@@ -414,7 +414,7 @@ def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.Monk
     assert list(turns._replies) == ["r1"]
 
 
-def test_before_a_watch_began_changes_of_tasks_are_known_and_not_told() -> None:
+def test_before_a_watch_began_changes_of_tasks_are_known_and_not_reported() -> None:
     diff = Diff(from_ns=5 * S)
     assert diff.task(H, T, Task(id="1"), 4 * S) == []
     assert [each[0] for each in told(diff.task(H, T, Task(id="2"), 5 * S))] == ["00:05"]

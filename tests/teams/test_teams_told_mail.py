@@ -261,7 +261,7 @@ def test_of_many_messages_the_first_that_ended_are_forgotten(monkeypatch: pytest
     assert "mail.sent" in tags(diff.line(team, "bob", line(9, content=text)))
 
 
-def test_a_frame_in_a_transcript_has_its_own_time_and_is_told_for_what_it_says() -> None:
+def test_a_frame_in_a_transcript_has_its_own_time_and_is_reported_for_what_it_says() -> None:
     diff, team = started(BOB)
     frame_text = '{"type": "idle_notification", "timestamp": "1970-01-01T00:00:03Z"}'
     text = f'<teammate-message teammate_id="bob">\n{frame_text}\n</teammate-message>'

@@ -91,7 +91,7 @@ _FRAMES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", _FRAMES)
-def test_a_message_of_the_teams_own_protocol_is_told_for_what_it_says(name: str) -> None:
+def test_a_message_of_the_teams_own_protocol_is_reported_for_what_it_says(name: str) -> None:
     diff, _ = started(BOB)
     found = diff.inbox(H, T, "team-lead", [frame(1, **_FRAMES[name])], 4 * S)
     assert tags(found[:1]) == ["mail.sent"]
@@ -146,7 +146,7 @@ _CALLS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", _CALLS)
-def test_a_hooks_call_is_told_for_what_it_proves(name: str) -> None:
+def test_a_hooks_call_is_reported_for_what_it_proves(name: str) -> None:
     diff, _ = started(BOB)
     diff.task(H, T, Task(id="1", subject="s", owner="bob"), 3 * S)
     event, given = _CALLS[name]

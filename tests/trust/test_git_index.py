@@ -78,7 +78,7 @@ def test_what_stands_after_the_entries_and_is_no_extension_makes_it_no_index(tai
 
 
 @pytest.mark.parametrize("data", [b"", b"DIRC", b"nothing of the kind", b"DIRC\0\0\0\x09\0\0\0\x01\0\0\xe0\0"])
-def test_what_is_no_index_is_said(data: bytes) -> None:
+def test_what_is_no_index_is_reported(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"it is no index|can't be read"):
         submodules(data)
 
@@ -120,7 +120,7 @@ def test_a_path_of_any_length_is_read_to_its_end(name: bytes, size: int) -> None
     assert submodules(data) == [name.decode(), f"z/{name.decode()}"]
 
 
-def test_only_submodules_are_told_and_names_that_are_no_utf_8_are_kept() -> None:
+def test_only_submodules_are_reported_and_names_that_are_no_utf_8_are_kept() -> None:
     kinds = [entry(b"a", mode=mode) for mode in (0o100644, 0o120000, 0o40000)]
     assert submodules(whole(2, *kinds, entry(b"b\xff"), entry(b"b\xff"))) == ["b\udcff"]
     assert submodules(whole(2, *kinds)) == []

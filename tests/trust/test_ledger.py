@@ -55,7 +55,7 @@ def test_only_what_was_there_is_trusted(folder: Path, environ: dict[str, str]) -
     assert [(change.found.name, change.before) for change in standing.changes] == [(".cli/settings.json", None)]
 
 
-def test_what_was_changed_is_not_trusted_and_its_new_lines_are_told(folder: Path, environ: dict[str, str]) -> None:
+def test_what_was_changed_is_not_trusted_and_its_new_lines_are_reported(folder: Path, environ: dict[str, str]) -> None:
     ledger.trust(folder, [ENV], environ)
     changed = Finding(name=".env", digest="cc", text="B=2\nC=3\n")
     (change,) = ledger.standing_of(folder, [changed], environ).changes

@@ -162,7 +162,7 @@ def test_what_is_shown_says_what_is_left_out() -> None:
     assert scan._links_prefix("a\0") == b"2 a\0"
 
 
-def test_when_a_folder_was_made_is_told_by_the_system_or_not_at_all(
+def test_when_a_folder_was_made_is_reported_by_the_system_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import time
@@ -270,7 +270,7 @@ def test_a_file_that_beam_wrote_is_known_by_its_content(tmp_path: Path, environ:
     assert not ledger.is_remembered(path, "bb", environ)
 
 
-def test_lines_that_are_new_are_told_where_lines_were_kept() -> None:
+def test_lines_that_are_new_are_reported_where_lines_were_kept() -> None:
     before = ledger._kept(ENV)
     change = ledger.Change(found=Finding(name=".env", digest="b", text="B=2\nC=3\nC=3\n"), before=before)
     assert ledger.new_lines(change) == (["C=3", "C=3"], 1)

@@ -225,7 +225,7 @@ def test_without_landlock_it_says_where_it_did_not_look() -> None:
     assert said.endswith("after 5 entries it did not look into /p/a, /p/b, /p/c and 1 more")
 
 
-def test_it_is_said_once_a_session(context: World) -> None:
+def test_it_is_reported_once_a_session(context: World) -> None:
     found = context.held(version=0)
     said = notice(found, context.turn())
     assert said is not None

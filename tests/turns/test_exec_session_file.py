@@ -67,7 +67,7 @@ def run(tmp_path: Path, *, fork: bool = False) -> tuple[list[Event], Verdict]:
     return record.events, verdict
 
 
-def test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_said(tmp_path: Path) -> None:
+def test_the_turn_runs_once_in_a_new_session_with_an_id_of_its_own_and_the_loss_is_reported(tmp_path: Path) -> None:
     found, verdict = run(tmp_path)
     (lost,) = [event for event in found if isinstance(event, events.SessionLost)]
     assert (lost.session_id, "old.md is gone" in lost.reason) == ("old", True)

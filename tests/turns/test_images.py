@@ -97,7 +97,7 @@ def test_too_large_images_and_too_many_of_a_turn_are_not_kept(kept: Kept, monkey
     assert kept.see(PNG + b"2").unkept.startswith("the turn's images") and len(kept.names()) == 2
 
 
-def test_content_that_is_no_base64_is_told(kept: Kept) -> None:
+def test_content_that_is_no_base64_is_reported(kept: Kept) -> None:
     event = kept.record(ImageSeen(path="data:image/png;base64,no base64"))
     assert isinstance(event, ImageSeen) and (event.path, event.unkept) == ("", "its content is damaged")
 

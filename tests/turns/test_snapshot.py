@@ -148,7 +148,7 @@ def test_outside_of_a_work_tree_there_is_none(tmp_path: Path) -> None:
         WorkTree.of(tmp_path / "snapshots", tmp_path, os.environ)
 
 
-def test_without_git_the_reason_is_told(work_tree: Path, tmp_path: Path) -> None:
+def test_without_git_the_reason_is_reported(work_tree: Path, tmp_path: Path) -> None:
     tree = WorkTree.of(tmp_path / "snapshots", work_tree, {"PATH": str(tmp_path)})
     with pytest.raises(GitError, match="git is not installed"):
         take(tree)

@@ -70,7 +70,7 @@ def test_with_a_call_that_nobody_can_count_the_tokens_stay_unknown(tmp_path: Pat
     assert counted(tmp_path, message(), row).usage == Usage()
 
 
-def test_without_calls_without_a_database_or_an_answer_nothing_is_told(tmp_path: Path) -> None:
+def test_without_calls_without_a_database_or_an_answer_nothing_is_reported(tmp_path: Path) -> None:
     assert counted(tmp_path / "a") is VERDICT
     assert with_tokens(VERDICT, "opencode", {"HOME": str(tmp_path / "b")}, since_ns=0) is VERDICT
     assert with_tokens(VERDICT, "claude", {"HOME": str(tmp_path / "b")}, since_ns=0) is VERDICT

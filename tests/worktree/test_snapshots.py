@@ -288,7 +288,7 @@ def called(process: Process, monkeypatch: pytest.MonkeyPatch, **more: Any) -> by
     return found
 
 
-def test_a_call_is_run_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_runs_in_its_directory_with_its_environment_and_input(monkeypatch: pytest.MonkeyPatch) -> None:
     process = Process()
     assert called(process, monkeypatch) == b"out"
     options = {"cwd": Path("/c"), "env": {"A": "1"}, "stdin": -3, "stdout": -1, "stderr": -1, "start_new_session": True}

@@ -133,7 +133,7 @@ def test_another_version_of_the_protocol_is_unsupported() -> None:
     assert broken(talk).class_ is Class.UNSUPPORTED
 
 
-def test_a_login_that_is_missing_is_said_with_the_ways_to_log_in() -> None:
+def test_a_login_that_is_missing_is_reported_with_the_ways_to_log_in() -> None:
     talk = Talk()
     talk.reply("initialize", {"protocolVersion": 1, "authMethods": [{"name": "Log in with X"}]})
     talk.reply("session/new", error=LOGIN)
@@ -272,7 +272,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
-def test_noise_is_no_part_of_the_answer_and_unknown_updates_are_said() -> None:
+def test_noise_is_no_part_of_the_answer_and_unknown_updates_are_reported() -> None:
     talk = talking()
     talk.text("[NOISE] mode")
     talk.say("something_new", x=1)
@@ -282,7 +282,7 @@ def test_noise_is_no_part_of_the_answer_and_unknown_updates_are_said() -> None:
     assert [event.what for event in talk.events if isinstance(event, events.Unknown)] == ["something_new"]
 
 
-def test_changes_of_files_are_said_once_they_are_made() -> None:
+def test_changes_of_files_are_reported_once_they_are_made() -> None:
     talk = talking()
     diff = {"type": "diff", "path": "/p/a", "oldText": None, "newText": "x"}
     talk.say("tool_call", toolCallId="c", title="write", kind="edit", status="in_progress", content=[diff])
@@ -676,7 +676,7 @@ def test_figures_of_single_calls_are_added() -> None:
     assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (120, 14, 80)
 
 
-def test_the_cost_of_a_session_is_told_as_that_of_the_turn() -> None:
+def test_the_cost_of_a_session_is_reported_as_that_of_the_turn() -> None:
     talk = Talk()
     talk.begin()
     for amount in (0.5, 0.75):

@@ -84,7 +84,7 @@ def test_a_turn_is_over_by_the_state_of_its_session_and_not_by_the_answer_to_its
     assert len([step for step in talk.steps if isinstance(step, Over)]) == 1
 
 
-def test_work_without_a_prompt_is_told() -> None:
+def test_work_without_a_prompt_is_reported() -> None:
     talk = Talk()
     assert talk.say("state_update", state="running") == []
     talk.begin()
@@ -198,7 +198,7 @@ CHANGES = [
 DIFF = {"type": "diff", "changes": CHANGES, "patch": {"format": "git_patch", "text": "--- a\n+++ b\n"}}
 
 
-def test_each_file_of_a_diff_is_told_with_what_happened_to_it_and_the_call_has_the_patch() -> None:
+def test_each_file_of_a_diff_is_reported_with_what_happened_to_it_and_the_call_has_the_patch() -> None:
     talk = working()
     talk.say("tool_call_update", toolCallId="c-1", title="edit", kind="edit", status="completed", content=[DIFF])
     assert [(event.kind, event.path) for event in said(talk, events.FileChanged)] == [

@@ -67,7 +67,7 @@ def test_what_claude_says_when_its_agent_is_done_is_the_answer() -> None:
     assert (transcript.state, transcript.verdict().reply, transcript.verdict().unfinished) == ("done", "all done", ())
 
 
-def test_a_command_in_the_background_is_told_as_unfinished_until_it_ends() -> None:
+def test_a_command_in_the_background_is_reported_as_unfinished_until_it_ends() -> None:
     lines = (asked("hi"), *called("Bash", SHELL, backgroundTaskId="b1"), said("started"), ended())
     transcript = read(*lines)
     assert transcript.state == "done"

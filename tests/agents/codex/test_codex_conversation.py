@@ -189,7 +189,7 @@ def test_the_turns_after_the_last_that_counts_are_taken_back_before_a_prompt_can
     assert kinds(talk.reply("thread/revert", {})) == ["Ready"]
 
 
-def test_one_that_ends_there_already_is_left_as_it_is() -> None:
+def test_a_thread_that_ends_there_already_is_left_as_it_is() -> None:
     talk = reverting("t-2")
     assert kinds(talk.reply("thread/turns/list", page("t-2", "t-1"))) == ["Ready"]
 
@@ -362,7 +362,7 @@ def test_what_codex_refuses_by_itself_is_a_denial() -> None:
     assert (verdict.status, [denial.tool for denial in verdict.denials]) == (Status.DENIED, ["apply_patch"])
 
 
-def test_a_run_that_nobody_asked_for_is_said() -> None:
+def test_a_run_that_nobody_asked_for_is_reported() -> None:
     talk = talking()
     talk.complete()
     assert talk.say("turn/started", turn={"id": "goal"}) == [Stirred()]
@@ -499,7 +499,7 @@ def test_no_request_is_answered_before_the_thread_is_there() -> None:
     assert kinds(talk.reply("thread/resume", opened(talk.turn))) == ["Ready", "Asked", "Notice", "Send"]
 
 
-def test_a_request_that_is_said_again_is_asked_once_and_1_is_not_the_text_1() -> None:
+def test_a_repeated_request_is_asked_once_and_1_is_not_the_text_1() -> None:
     talk = talking()
     first = command(talk, 1)
     assert talk.ask(1, COMMAND, itemId="i", command="ls") == []
@@ -564,7 +564,7 @@ def test_a_steer_is_answered_once_it_is_read() -> None:
     assert isinstance(late, Answered) and not late.ok
 
 
-def test_another_model_is_said_from_the_next_turn_on() -> None:
+def test_another_model_is_reported_from_the_next_turn_on() -> None:
     talk = talking()
     talk.do(Set(id="c", name="model", value="gpt-5.2"))
     assert talk.last("thread/settings/update")["params"] == {"threadId": THREAD, "model": "gpt-5.2"}

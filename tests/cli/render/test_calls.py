@@ -46,14 +46,14 @@ def test_a_call_that_returns_soon_is_one_line_with_its_outcome_and_time() -> Non
     assert lines(call("x", 1), back("x", 1.5, unfinished=True)) == ["01 ✗ Bash make x → the turn ended first (500ms)"]
 
 
-def test_calls_at_the_same_time_are_told_in_the_order_of_their_results() -> None:
+def test_calls_at_the_same_time_are_reported_in_the_order_of_their_results() -> None:
     assert lines(call("x", 1), call("y", 1), back("y", 2), back("x", 2.5)) == [
         "02 ✓ Bash make y → ok (1s)",
         "02 ✓ Bash make x → ok (1.5s)",
     ]
 
 
-def test_a_call_that_lasts_is_told_when_time_goes_by_and_when_others_speak() -> None:
+def test_a_call_that_lasts_is_reported_when_time_goes_by_and_when_others_speak() -> None:
     assert lines(call("x", 1), now=at(2.9)) == []
     assert lines(call("x", 1), now=at(3)) == ["01 ⚙ Bash make x"]
     assert lines(call("x", 1), text(4, agent="b"), back("x", 9)) == [
@@ -63,7 +63,7 @@ def test_a_call_that_lasts_is_told_when_time_goes_by_and_when_others_speak() -> 
     ]
 
 
-def test_a_call_whose_agent_goes_on_is_told_first() -> None:
+def test_a_call_whose_agent_goes_on_is_reported_first() -> None:
     assert lines(call("x", 1), text(1.1), back("x", 1.2)) == [
         "01 ⚙ Bash make x",
         "01 │ hm",
@@ -79,7 +79,7 @@ def test_a_subagents_first_word_tells_the_call_that_it_belongs_to_and_is_indente
     ]
 
 
-def test_at_the_end_the_calls_that_did_not_return_are_told() -> None:
+def test_at_the_end_the_calls_that_did_not_return_are_reported() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=False)
     stream.event(call("x", 1))

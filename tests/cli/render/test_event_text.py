@@ -177,7 +177,7 @@ def test_bookkeeping_has_no_words(event: e.AnyEvent) -> None:
         (e.ImageSeen(media_type="application/pdf", unkept="too large"), "image application/pdf (not kept: too large)"),
     ],
 )
-def test_of_an_image_is_said_what_is_known(image: e.ImageSeen, words: str) -> None:
+def test_what_is_known_about_an_image_is_printed(image: e.ImageSeen, words: str) -> None:
     assert image_text(image) == words
 
 

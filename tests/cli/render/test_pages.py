@@ -276,7 +276,7 @@ def test_code_between_fences_is_code(fence: str, shown: str) -> None:
         ([{"rules": [{"toolName": "A"}]}, "B"], "A, as the agent keeps it; B"),
     ],
 )
-def test_what_always_would_allow_is_said_in_words(offered: object, words: str) -> None:
+def test_what_always_would_allow_is_reported_in_words(offered: object, words: str) -> None:
     assert asks.always_words(msgspec.json.encode(offered)) == words
 
 
@@ -343,7 +343,7 @@ def test_asks_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         (b"no json", "no json"),
     ],
 )  # fmt: skip
-def test_of_an_input_the_most_telling_part_is_said(data: bytes, words: str) -> None:
+def test_of_an_input_the_most_telling_part_is_reported(data: bytes, words: str) -> None:
     call = events.ToolCalled(call_id="1", name="T", input=Raw(data))
     assert calls.given(call) == words
     assert calls.what(call) == f"T {words}".rstrip()
@@ -353,7 +353,7 @@ def test_of_an_input_the_most_telling_part_is_said(data: bytes, words: str) -> N
     ("doing", "words"),
     [('Bash {"command":"make"}', "Bash make"), ("Bash {}", "Bash"), ("task 3", "task 3"), ("", ""), ("Bash", "Bash")],
 )
-def test_what_a_member_does_is_said_as_a_call(doing: str, words: str) -> None:
+def test_what_a_member_does_is_reported_as_a_call(doing: str, words: str) -> None:
     assert calls.brief(doing) == words
 
 

@@ -56,7 +56,7 @@ def test_a_program_gets_names_in_full_and_an_empty_cell_where_nothing_was_run(
     ]
 
 
-def test_a_table_of_nothing_is_a_legend(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_table_is_only_a_legend(capsys: pytest.CaptureFixture[str]) -> None:
     matrix.as_table(Matrix(cases=(), adapters=()))
     assert capsys.readouterr().out == f"{matrix.MEANING}\n"
 

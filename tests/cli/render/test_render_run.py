@@ -58,7 +58,7 @@ PASSED = CheckResult(name="fast", verdict=Verdict.PASSED)
         (step(Verdict.PASSED, duration_s=1.0, repeat=1, checks=(PASSED,)), ["ok    ask  send  1s"]),
     ],
 )
-def test_a_step_is_told_with_its_checks_that_did_not_pass(result: StepResult, lines: list[str]) -> None:
+def test_a_step_is_reported_with_its_checks_that_did_not_pass(result: StepResult, lines: list[str]) -> None:
     assert list(step_lines(result)) == lines
 
 

@@ -193,7 +193,7 @@ def test_a_turn_that_runs_for_long_is_told_of_at_one_two_four_minutes_with_what_
     assert out.getvalue() == before
 
 
-def test_a_turn_that_runs_when_the_watching_begins_is_told_of() -> None:
+def test_a_turn_that_runs_when_the_watching_begins_is_reported() -> None:
     out = io.StringIO()
     stream = Stream(out, as_json=False)
     begun = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="codex", via="exec")
@@ -232,7 +232,7 @@ def test_a_turns_end_has_its_time_and_cost_and_a_members_idling_how_long_it_work
     assert row.endswith("■ idle (task 3 blocked) no key")
 
 
-def test_what_a_members_turn_used_is_told_with_its_last_words_or_alone() -> None:
+def test_what_a_members_turn_used_is_reported_with_its_last_words_or_alone() -> None:
     def used(cost: float | None, tokens: int) -> events.AnyEvent:
         usage = Usage(input_tokens=tokens, output_tokens=1)
         unpriced = () if cost is not None else ("claude-next",)

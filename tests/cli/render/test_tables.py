@@ -26,7 +26,7 @@ def test_pairs_line_up(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(0, "0s"), (59, "59s"), (61, "1m"), (7300, "2h"), (200_000, "2d")])
-def test_times_are_said_in_one_unit(seconds: int, shown: str) -> None:
+def test_times_are_printed_in_one_unit(seconds: int, shown: str) -> None:
     import time
 
     assert ago(rfc3339(time.time_ns() - seconds * 1_000_000_000)) == shown

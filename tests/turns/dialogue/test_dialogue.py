@@ -138,7 +138,7 @@ def test_a_request_is_asked_once_and_its_decision_told(tmp_path: Path, decision:
     assert [denial.by for denial in verdict.denials] == (["ann"] if decision == "deny" else [])
 
 
-def test_what_is_allowed_with_another_input_is_told_and_recorded_with_it(tmp_path: Path) -> None:
+def test_what_is_allowed_with_another_input_is_reported_and_recorded_with_it(tmp_path: Path) -> None:
     async def decide(played: Played) -> None:
         (asked,) = await played.until_asked()
         played.handle.asks.decide(asked.ask_id, Decision(decision="allow", by="ann", input=Raw(b'{"a":1}')))

@@ -389,7 +389,7 @@ def ran(desk: FakeScreen, command: str) -> list[str]:
     return [body.text for body in desk.written if isinstance(body, events.Notice)]
 
 
-def test_it_is_told_when_something_else_ran_than_what_was_approved() -> None:
+def test_it_is_reported_when_something_else_ran_than_what_was_approved() -> None:
     assert ran(FakeScreen(YES_OR_NO), "touch zz") == []
     (told,) = ran(FakeScreen(YES_OR_NO), "rm -rf precious")
     assert "touch zz" in told and "rm -rf precious" in told
@@ -408,7 +408,7 @@ def test_a_call_beside_the_approved_one_is_no_difference() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_dialog_is_answered_once_and_one_that_stays_is_said() -> None:
+def test_the_same_dialog_is_answered_once_and_one_that_stays_is_reported() -> None:
     desk = FakeScreen(YES_OR_NO)
     desk.on_key = lambda key: (*YES_OR_NO, "") if len(desk.keys) % 2 else YES_OR_NO
     desk.decide(decision="allow")
