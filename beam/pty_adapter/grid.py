@@ -302,6 +302,11 @@ class Grid:
         """Move to the next tab stop."""
         self.cursor.x = min((stop for stop in self._tab_stops if stop > self.cursor.x), default=self.columns - 1)
 
+    def tab_back(self, count: int) -> None:
+        """Move to a tab stop further left, at most to the first column."""
+        stops = sorted((stop for stop in self._tab_stops if stop < self.cursor.x), reverse=True)
+        self.cursor.x = stops[count - 1] if count <= len(stops) else 0
+
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
         """Set the scroll region, rows counted from 1, and move to its home position."""
         first, last = max(1, top or 1) - 1, min(bottom or self.lines, self.lines) - 1
@@ -365,6 +370,19 @@ class Grid:
             self._tab_stops.discard(self.cursor.x)
         elif how == 3:
             self._tab_stops.clear()
+
+    def soft_reset(self) -> None:
+        """Reset modes, character sets, style and what DECSC saved, but neither rows nor the cursor's place (DECSTR)."""
+        self.margins, self._saved = None, None
+        self.origin, self.wraps, self.inserts = False, True, False
+        self._charset, self._charsets = 0, [None, None]
+        self.cursor.hidden = False
+        self.style("0")
+
+    def take_cursor(self, other: Cursor) -> None:
+        """Put the cursor where that of the other buffer is."""
+        self.cursor.x, self.cursor.y = other.x, other.y
+        self._climb()
 
     # -- modes and character sets --------------------------------------------------------------------------------------
 
@@ -465,9 +483,11 @@ class Grid:
             self.erase_in_line(how)
 
     def alignment_display(self) -> None:
-        """Fill the screen with E (DECALN)."""
+        """Fill the screen with E, without a scroll region (DECALN); the cursor goes home."""
+        self.margins = None
         for row in self.grid:
             row.put(0, "E" * self.columns, PLAIN)
+        self.cursor_position()
 
     # -- attributes ----------------------------------------------------------------------------------------------------
 

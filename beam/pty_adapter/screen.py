@@ -273,6 +273,8 @@ class Screen:
             self._swap(self._main)
             if restore:
                 self._main.restore_cursor()
+            else:
+                self._main.take_cursor(self._alternate.cursor)
 
     def _swap(self, grid: Grid) -> None:
         self._grid = grid
@@ -286,12 +288,8 @@ class Screen:
 
     def soft_reset(self) -> None:
         """Reset the modes and the style, but not the content (DECSTR)."""
-        self._grid.margins = None
-        self._grid.style("0")
-        self._grid.wraps = True
-        self._grid.inserts = False
-        self._grid.cursor.hidden = False
-        self._grid.set_origin(False)
+        self._grid.soft_reset()
+        self.modes -= {1, 6}
 
     def repeat(self, count: int) -> None:
         """Repeat the last character, to the end of the row at most (REP)."""
@@ -346,7 +344,8 @@ class Screen:
     def report_mode(self, number: int) -> None:
         """Answer DECRQM: the mode is set (1), not set (2), unknown (0)."""
         known = number in (1, 6, 7, 25, 47, 1004, 1047, 1048, 1049, 2004, 2026)
-        state = 1 if number in self.modes or number in (7, 25) else 2
+        as_drawn = {7: self._grid.wraps, 25: not self._grid.cursor.hidden}  # on from the beginning
+        state = 1 if as_drawn.get(number, number in self.modes) else 2
         self.reply(f"\x1b[?{number};{state if known else 0}$y")
 
     def report_size(self, kind: int) -> None:
@@ -434,6 +433,7 @@ _CSI: dict[str, Callable[[Screen, list[int]], Action]] = {
     "X": _counted("erase_characters"),
     "S": _counted("scroll_up"),
     "T": _counted("scroll_down"),
+    "Z": _counted("tab_back"),
     "g": _chosen("clear_tab_stop"),
     "r": _placed("set_margins"),
     "b": lambda screen, numbers: partial(screen.repeat, numbers[0] or 1),

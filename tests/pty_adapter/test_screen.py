@@ -177,8 +177,13 @@ def tmux_rows(data: bytes, place: Path, columns: int = 100, lines: int = 40) -> 
         (b"\x1b[2;4r\x1b[?6h\x1b[9;1HO\x1b[?6lT", ["T", "", "", "O", ""]),
         (b"\x1bH\x1b[3g\r\tX", ["         X", "", "", "", ""]),
         (b"abc\r\x1b[4hX\x1b[4lY", ["XYbc", "", "", "", ""]),
+        (b"ab\r\ncd\x1b[!pX", ["ab", "cdX", "", "", ""]),
+        (b"ab\x1b[2;3r\x1b#8\n\n\n\n\nX", ["EEEEEEEEEE"] * 4 + ["X"]),
+        (b"abcdefghi\x1b[ZX\x1b[9ZY", ["YbcdefghX", "", "", "", ""]),
+        (b"ab\x1b[?47h\x1b[3;3Hxy\x1b[?47lZ", ["ab", "", "    Z", "", ""]),
+        (b"ab\x1b[?1047h\x1b[3;3Hxy\x1b[?1047lZ", ["ab", "", "    Z", "", ""]),
     ],
-    ids=["restore", "hidden", "origin", "no tab stops", "insert"],
+    ids=["restore", "hidden", "origin", "no tab stops", "insert", "soft reset", "alignment", "back tab", "47", "1047"],
 )
 def test_the_cursor_and_its_modes_are_those_of_tmux(data: bytes, expected: list[str], tmp_path: Path) -> None:
     screen = Screen(10, 5)
@@ -194,6 +199,19 @@ def test_queries_that_agents_wait_for_are_answered() -> None:
     assert b"\x1b[?62;22c" in replies and b"\x1b[1;3R" in replies and b"\x1b]11;rgb:0000/0000/0000\x1b\\" in replies
     assert b"\x1bP>|beam\x1b\\" in replies and b"\x1b[?2026;2$y" in replies and b"\x1b[8;6;20t" in replies
     assert shown(b"\x1b[?u").take_replies() == b""
+
+
+@pytest.mark.parametrize("mode", [7, 25])
+def test_a_mode_that_is_on_from_the_beginning_is_reported_as_it_is(mode: int) -> None:
+    asked = b"\x1b[?%d$p" % mode
+    assert shown(asked).take_replies() == b"\x1b[?%d;1$y" % mode
+    assert shown(b"\x1b[?%dl" % mode + asked).take_replies() == b"\x1b[?%d;2$y" % mode
+
+
+def test_a_soft_reset_ends_the_modes_that_it_resets() -> None:
+    screen = shown(b"\x1b[?1;6;2004h\x1b(0\x1b7\x1b[31m\x1b[!pq\x1b[?6$p")
+    assert (screen.modes, screen.take_replies()) == ({2004}, b"\x1b[?6;2$y")
+    assert rows(b"\x1b(0\x1b[2;3r\x1b[3;3H\x1b7\x1b[!pq\n\n\x1b8x") == ["x", "", "  q"]
 
 
 def test_the_palette_is_told_a_colour_at_a_time() -> None:
