@@ -135,6 +135,7 @@ def _turn(argv: list[str]) -> Turn:
         message_id="claude-1",
         agent="claude",
         session_id=after("--resume"),
+        fork="--fork-session" in argv,
         schema=after("--json-schema"),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Raw, structs
 
-from beam.agents.base import Exit
+from beam.agents.base import Exit, Turn
 from beam.agents.link import (
     Act,
     Answered,
@@ -26,6 +26,7 @@ from beam.agents.link import (
     Prompt,
     Query,
     Ready,
+    Say,
     Set,
     Steer,
     Stirred,
@@ -62,7 +63,10 @@ QUERIES = {"get_context_usage": "context", "mcp_status": "mcp"}
 
 
 class Played:
-    """A recording, played to the link: what was sent then it is asked to do, and Claude's ids become the link's own."""
+    """A recording, played to the link: what was sent then it is asked to do, and Claude's ids become the link's own.
+
+    Each turn goes on in the session of the one before, from what Claude had counted by then, as beam's turns do.
+    """
 
     def __init__(self, name: str, feed: Feed[Talk]) -> None:
         frames = recorded(name)
@@ -72,6 +76,7 @@ class Played:
         self.talk = Talk(turn(session_id=asked, access=access))
         self._ids: dict[str, str] = {}
         self._count = 0
+        self._turn, self._begun = self.talk.turn, 0
         for way, frame in frames:
             if way == ">":
                 self._sent(frame)
@@ -88,7 +93,8 @@ class Played:
             if talk.link.busy:
                 talk.do(Steer(id=f"s{self._count}", text="x"))
             else:
-                talk.do(Prompt(turn=structs.replace(talk.turn, message_id=f"claude-{self._count}")))
+                self._turn = self._next()
+                talk.do(Prompt(turn=self._turn))
             self._ids[f'"{frame["uuid"]}"'] = f'"{talk.message["uuid"]}"'
         elif frame["type"] == "control_response":
             said = frame["response"]["response"]
@@ -114,6 +120,17 @@ class Played:
             elif subtype not in ("initialize", "get_settings") or not talk.has_asked(subtype):
                 return
             self._ids[f'"{frame["request_id"]}"'] = f'"{talk.request(subtype)["request_id"]}"'
+
+    def _next(self) -> Turn:
+        last, self._begun = self.talk.steps[self._begun :], len(self.talk.steps)
+        seen = [step.event for step in last if isinstance(step, Say) and isinstance(step.event, events.UsageSeen)]
+        sessions = [step.verdict.session_id for step in last if isinstance(step, Over) and step.verdict.session_id]
+        return structs.replace(
+            self._turn,
+            message_id=f"claude-{self._count}",
+            session_id=sessions[-1] if sessions else self._turn.session_id,
+            carried=seen[-1].total if seen else None,
+        )
 
     def _act(self, subtype: str, request: dict[str, Any]) -> None:
         server, tool = request.get("serverName"), request.get("tool", "")
