@@ -202,7 +202,7 @@ VERDICTS = [
     ("40-SIGKILL-slow.out", "failed", "crashed", "ended by SIGKILL"),
     ("40-SIGTERM-slow.out", "failed", "crashed", "ended by SIGTERM"),
     ("40-SIGTERM-tool-res.out", "failed", "bad_request", "No conversation found"),
-    ("42d-at-c.rec", "failed", "unknown", "No message found"),
+    ("42d-at-c.rec", "failed", "bad_request", "No message found"),
     ("45-duplex-SIGINT.rec", "cancelled", None, "interrupted"),
     ("50-err500.out", "failed", "overloaded", "500 Internal server error"),
     ("51-err429.out", "failed", "rate_limit", "429"),
@@ -493,8 +493,54 @@ def test_what_a_subagent_says_has_its_call_as_parent_and_is_not_the_reply() -> N
     assert verdict.reply is None
 
 
+def test_what_a_compacting_kept_is_not_said_again() -> None:
+    kept = {"preserved_messages": {"all_uuids": ["u1", "u2", "u3"]}}
+    boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": kept}
+    earlier = called("a", "Bash", {"command": "ls"}) | {"uuid": "u2"}
+    again = (said("an earlier answer", uuid="u1"), earlier, returned("a", uuid="u3"))
+    found, verdict = decode(init(), boundary, *again, said("the answer", uuid="u4"), stop("max_tokens"), result())
+    assert [event.text for event in found if isinstance(event, events.Text)] == ["the answer"]
+    assert not any(isinstance(event, events.ToolCalled | events.ToolReturned) for event in found)
+    assert verdict.reply == "the answer"
+    assert decode(init(), boundary, *again[:1])[1].point.ends == "u1"  # type: ignore[union-attr]
+
+
+def test_a_request_that_claude_withdrew_was_not_denied() -> None:
+    asked = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "c"}
+    lines = (init(), called("c", "Bash", {}), {"type": "control_request", "request_id": "r", "request": asked})
+    ended = result(is_error=True, terminal_reason="aborted_tools", permission_denials=[{"tool_use_id": "c"}])
+    assert decode(*lines, ended)[1].status is Status.DENIED
+    _, verdict = decode(*lines, {"type": "control_cancel_request", "request_id": "r"}, ended)
+    assert (verdict.status, verdict.denials) == (Status.CANCELLED, ())
+
+
+def test_a_turn_that_was_cut_before_anything_was_counted_has_no_figures() -> None:
+    none = {"input_tokens": 0, "output_tokens": 0}
+    cut = result(is_error=True, terminal_reason="aborted_streaming", duration_api_ms=0, usage=none, total_cost_usd=0)
+    verdict = decode(init(), cut)[1]
+    assert (verdict.usage, verdict.cost_usd, verdict.api_s) == (Usage(), None, None)
+
+
+@pytest.mark.parametrize("called_by", ["claude-x", "claude-x[1m]"])
+def test_the_size_of_the_context_is_that_of_the_model_whatever_its_name_says_of_it(called_by: str) -> None:
+    used = {"input_tokens": 9, "output_tokens": 1}
+    message = {"id": "m", "model": "claude-x", "content": [], "usage": used}
+    sizes = {"claude-y": {"contextWindow": 5}, called_by: {"contextWindow": 1000, "inputTokens": 9, "outputTokens": 1}}
+    found, _ = decode(init(), {"type": "assistant", "message": message}, result(usage=used, modelUsage=sizes))
+    assert found[-1] == events.ContextUsed(used=9, size=1000)
+    assert decode(result(modelUsage={called_by: {}}))[1].model == "claude-x"
+
+
 NAMED = [
     ({"type": "keep_alive"}, []),
+    (
+        {"type": "system", "subtype": "permission_denied", "message": "Not Bash. IMPORTANT: You *may* use another."},
+        [events.Notice(text="Not Bash.", code="permission_denied")],
+    ),
+    (
+        {"type": "system", "subtype": "model_refusal_no_fallback", "original_model": "claude-x"},
+        [events.Notice(text="claude-x refused; no other is asked", code="model_refusal_no_fallback")],
+    ),
     ({"type": "transcript_mirror", "entries": []}, []),
     ({"type": "user", "isReplay": True, "message": {"role": "user", "content": "echo"}}, []),
     ({"type": "stream_event", "event": {"type": "message_start"}}, []),

@@ -21,6 +21,11 @@ _SINCE = "model_usage_since_last_result"
 _SAME_COST_USD = 1e-9  # sums of the same parts may differ by less
 
 
+def plain_name(name: str) -> str:
+    """Return the name of a model without the size of its context (`[1m]`)."""
+    return name.partition("[")[0]
+
+
 def usage_in(usage: Object) -> Usage:
     """Return the figures of an API message or of a result's `usage`."""
     uncached, written = integer(usage, "input_tokens"), integer(usage, "cache_creation_input_tokens")
@@ -62,9 +67,11 @@ class Counted(Struct):
 
     def context(self, *, result: Object, model: str | None) -> ContextUsed | None:
         """Return how full the context was at the conversation's last call; None if that is unknown."""
-        sizes = obj(result, "modelUsage")
-        size = integer(obj(sizes, model or ""), "contextWindow")
-        return None if self.filled is None else ContextUsed(used=self.filled, size=size)
+        if self.filled is None:
+            return None
+        sizes, plain = obj(result, "modelUsage"), plain_name(model or "")
+        name = model if model in sizes else next((each for each in sizes if plain_name(each) == plain), "")
+        return ContextUsed(used=self.filled, size=integer(obj(sizes, name), "contextWindow"))
 
     def so_far(self, delta: Object) -> Usage | None:
         """Return the input and output of the calls seen so far, when this `message_delta` ends a call; None if it does
@@ -153,5 +160,4 @@ def _model(name: str, item: object) -> ModelUsage:
         reasoning_tokens=integer(value, "thinkingTokens"),
         cache_write_tokens=written,
     )
-    plain = name.partition("[")[0]  # `[1m]` names the size of its context
-    return ModelUsage(model=plain, usage=usage, cost_usd=number(value, "costUSD"))
+    return ModelUsage(model=plain_name(name), usage=usage, cost_usd=number(value, "costUSD"))

@@ -41,6 +41,7 @@ class Frames:
         self._decided: dict[str, str] = {}
         self._lost = False
         self._ends = ""  # its last message
+        self._repeated: set[str] = set()  # ids of messages that a compacting left as they are, and that come again
         self._kinds: dict[str, Callable[[Object], list[Event]]] = {
             "stream_event": self._stream,
             "assistant": self._assistant,
@@ -48,6 +49,7 @@ class Frames:
             "system": self._system,
             "result": self._result,
             "control_request": self._request,
+            "control_cancel_request": self._cancel,
             **_KINDS,
         }
 
@@ -114,6 +116,8 @@ class Frames:
     def _system(self, value: Object) -> list[Event]:
         subtype = string(value, "subtype")
         decode = SYSTEM.get(subtype)
+        if subtype == "compact_boundary":
+            self._repeated |= set(strings(obj(obj(value, "compact_metadata"), "preserved_messages"), "all_uuids"))
         if decode is not None:
             return decode(value)
         if subtype == "init":
@@ -184,8 +188,11 @@ class Frames:
         parent = string(value, "parent_tool_use_id") or None
         model, error = string(message, "model"), string(value, "error")
         if parent is None:
-            self._goes_on = self._verdict is not None
             self._ends = string(value, "uuid") or self._ends
+        if string(value, "uuid") in self._repeated:
+            return []
+        if parent is None:
+            self._goes_on = self._verdict is not None
             if model and model != _SYNTHETIC:
                 self._summary.model = model
         if model != _SYNTHETIC:
@@ -225,7 +232,7 @@ class Frames:
         return [events.Unknown(what=f"assistant/{kind}")]
 
     def _user(self, value: Object) -> list[Event]:
-        if value.get("isReplay") is True:
+        if value.get("isReplay") is True or string(value, "uuid") in self._repeated:
             return []
         parent = string(value, "parent_tool_use_id") or None
         message = obj(value, "message")
@@ -264,6 +271,12 @@ class Frames:
         if subtype == "hook_callback":
             return [events.StatusChanged(state="hook", detail=string(obj(request, "input"), "hook_event_name"))]
         return [events.Unknown(what=f"control_request/{subtype}")]
+
+    def _cancel(self, value: Object) -> list[Event]:
+        ask_id = string(value, "request_id")
+        if ask_id in self._asks:
+            self._summary.withdrawn.add(self._asks[ask_id])
+        return [events.PermissionCancelled(ask_id=ask_id, why="the agent withdrew it")]
 
 
 def _joined(message: Object) -> str:
@@ -332,14 +345,9 @@ def _response(value: Object) -> list[Event]:
     ]
 
 
-def _cancel(value: Object) -> list[Event]:
-    return [events.PermissionCancelled(ask_id=string(value, "request_id"), why="the agent withdrew it")]
-
-
 _SILENT = ("keep_alive", "transcript_mirror", "prompt_suggestion", "streamlined_text", "streamlined_tool_use_summary")
 _KINDS: dict[str, Callable[[Object], list[Event]]] = {
     "control_response": _response,
-    "control_cancel_request": _cancel,
     "tool_progress": _progress,
     "rate_limit_event": _rate_limit,
     "auth_status": _auth,

@@ -57,6 +57,16 @@ def _notice(value: Object) -> list[Event]:
     return [Notice(text=text or string(value, "subtype").replace("_", " "), code=string(value, "subtype"))]
 
 
+def _denied(value: Object) -> list[Event]:
+    text = string(value, "message").partition(" IMPORTANT: ")[0]  # the rest is for the model
+    return [Notice(text=text or "permission denied", code="permission_denied")]
+
+
+def _refused(value: Object) -> list[Event]:
+    text = string(value, "content") or f"{string(value, 'original_model') or 'the model'} refused; no other is asked"
+    return [Notice(text=text, code="model_refusal_no_fallback")]
+
+
 def _notices(value: Object) -> list[Event]:
     return [Text(text=string(value, "content"))]
 
@@ -95,12 +105,10 @@ def _nothing(value: Object) -> list[Event]:
 _NOTICES = (
     "model_fallback",
     "model_refusal_fallback",
-    "model_refusal_no_fallback",
     "model_consent_fallback",
     "api_error",
     "informational",
     "notification",
-    "permission_denied",
     "mirror_error",
 )
 _SILENT = (
@@ -120,6 +128,8 @@ SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
     "status": _status,
     "session_state_changed": _state,
     "compact_boundary": _compacted,
+    "permission_denied": _denied,
+    "model_refusal_no_fallback": _refused,
     "local_command_output": _notices,
     "hook_started": _hook,
     "hook_progress": _hook,

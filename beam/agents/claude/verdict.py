@@ -12,10 +12,10 @@ import msgspec
 from msgspec import field
 
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
-from beam.agents.claude.counted import Counted
+from beam.agents.claude.counted import Counted, plain_name
 from beam.agents.failures import is_refusal
 from beam.agents.fields import Object, integer, obj, objects, string, strings
-from beam.model.outcome import Class, Denial, SessionNote, Status
+from beam.model.outcome import Class, Denial, SessionNote, Status, Total
 
 _STOPPED = {
     "timeout": (Status.TIMEOUT, "the turn ran out of time and was stopped"),
@@ -63,6 +63,7 @@ _BY_TEXT = (  # the beginning of a failure's text, or a part of it, where the AP
     ("session limit", Class.RATE_LIMIT),
     ("weekly limit", Class.RATE_LIMIT),
     ("credit balance", Class.BAD_REQUEST),
+    ("no message found with message.uuid", Class.BAD_REQUEST),  # of `--resume-session-at`
 )
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 LOST = "No conversation found with session ID: "
@@ -75,7 +76,8 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     It has the session and the model that the latest lines named, and whether a session was opened. Since the last
     result it has the CLI's word for an API failure, the agent's `texts` after its last call, and whether the answer was
     `cut_off` (claude lets the model continue on its own). It also has who `decided` (call id -> a person's name or
-    `rule`), the `denied` requests in earlier results of this turn, and the `counted` tokens.
+    `rule`), the calls whose requests were `withdrawn` before anybody decided, the `denied` requests in earlier results
+    of this turn, and the `counted` tokens.
     """
 
     session_id: str | None = None
@@ -85,6 +87,7 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     texts: list[str] = []
     cut_off: bool = False
     decided: dict[str, str] = {}
+    withdrawn: set[str] = set()
     denied: tuple[Denial, ...] = ()
     counted: Counted = field(default_factory=Counted)
 
@@ -130,11 +133,11 @@ def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
         reply=reply,
         session_id=None if lost else string(result, "session_id") or summary.session_id,
         session="lost" if lost else "resumed" if turn.session_id and not turn.fork else "new",
-        model=summary.model or next(iter(obj(result, "modelUsage")), None),
+        model=summary.model or next(map(plain_name, obj(result, "modelUsage")), None),
         usage=usage,
         cost_usd=used.cost_usd,
         models=used.models,
-        api_s=summary.counted.api_s_of_turn(turn, result),
+        api_s=None if is_aborted(result) and used == Total() else summary.counted.api_s_of_turn(turn, result),
         denials=denials,
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
@@ -151,7 +154,7 @@ def _judge(
     if summary.error == "max_output_tokens":
         return Status.TRUNCATED, None, _first_line(string(result, "result"))
     if is_aborted(result):
-        if string(result, "terminal_reason") == "aborted_tools" and objects(result, "permission_denials"):
+        if string(result, "terminal_reason") == "aborted_tools" and denials:
             return Status.DENIED, None, "the turn was ended by a denied request"
         return Status.CANCELLED, None, "the turn was interrupted"
     if result.get("is_error") is True:
@@ -183,7 +186,8 @@ def goes_on(result: Object) -> bool:
 
 def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
     """Return the requests of the turn that were denied, with who denied each; `default` if nobody decided."""
-    requested = objects(result, "permission_denials")
+    listed = objects(result, "permission_denials")
+    requested = [item for item in listed if string(item, "tool_use_id") not in summary.withdrawn]
     if not requested:
         return summary.denied
     own = tuple(

@@ -332,6 +332,20 @@ def test_a_run_that_claude_had_begun_by_itself_is_no_answer_to_the_message() -> 
     assert (over(talk).verdict.reply, over(talk).verdict.denials) == ("the answer", ())
 
 
+def test_a_claude_that_names_the_message_only_with_its_answer_began_nothing_by_itself() -> None:
+    talk = Talk()
+    talk.begin()
+    talk.do(Prompt(turn=talk.turn))
+    talk.say("init", model="claude-x")
+    talk.hear({"type": "assistant", "message": {"content": []}, "parent_tool_use_id": "a task of an earlier turn"})
+    talk.hear({"type": "user", "uuid": talk.message["uuid"], "isReplay": True, "timestamp": "now", "message": {}})
+    talk.text("the answer")
+    talk.result("the answer")
+    talk.state("idle")
+    assert [event for event in talk.events if isinstance(event, events.Notice)] == []
+    assert over(talk).verdict.reply == "the answer"
+
+
 def test_what_claude_says_after_its_own_agents_is_the_answer() -> None:
     talk = talking()
     talk.call("c1", "Agent", {"prompt": "p"})

@@ -43,7 +43,7 @@ ENDED = {  # how each turn of a recording ended
     "2.1.197/control.jsonl": [DONE] * 3 + [CUT] + [DONE] * 9 + [Status.UNKNOWN],
     "2.1.197/session.jsonl": [DONE] * 2,
     "2.1.197/steer.jsonl": [DONE] * 2,
-    "2.1.330/asks.jsonl": [DONE, DONE, DONE, DENIED, DONE, DENIED],
+    "2.1.330/asks.jsonl": [DONE, DONE, DONE, DENIED, DONE, CUT],
     "2.1.330/background.jsonl": [DONE] * 2,
     "2.1.330/control.jsonl": [CUT, DONE, CUT, DONE, DONE, DONE, CUT, DONE, DONE, Status.UNKNOWN],
     "2.1.330/live.jsonl": [DONE] * 6,

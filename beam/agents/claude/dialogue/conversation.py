@@ -182,6 +182,8 @@ class ClaudeLink:
                     self._reader.on_asked(read)
                 return self._requests.take(value)
             case "control_cancel_request":
+                if self._reader is not None:
+                    self._reader.on_withdrawn(read)
                 return self._requests.withdrawn(string(value, "request_id"))
             case "command_lifecycle":
                 self._names_messages = True

@@ -52,14 +52,22 @@ class TurnReader:
 
     def frame(self, read: Native) -> Sequence[Event]:
         """Return the events of a line."""
-        if string(read.value, "type") == "result":
+        kind = string(read.value, "type")
+        if kind == "result":
             self.has_result = True
         elif string(read.value, "subtype") == "init":
-            self.has_result, self._is_own = False, not self.is_begun
+            self.has_result = False
+        is_said = kind == "assistant" and not string(read.value, "parent_tool_use_id")
+        if is_said or kind == "result":  # older versions name the message only once its answer comes
+            self._is_own = not self.is_begun
         return self._frames.frame(read)
 
     def on_asked(self, read: Native) -> None:
         """Record a request that a person or a rule will decide."""
+        self._frames.frame(read)
+
+    def on_withdrawn(self, read: Native) -> None:
+        """Record that claude withdrew a request: nobody denied it."""
         self._frames.frame(read)
 
     def on_stopped(self) -> None:
