@@ -29,6 +29,8 @@ def at(name: str, moment: str, profile: Profile) -> Reading:
     ("name", "moment", "profile"),
     [
         ("claude", "done", CLAUDE),
+        ("claude", "pasted", CLAUDE),  # it has not drawn the text yet
+        ("codex", "pasted", CODEX),
         ("claude-perm", "start", CLAUDE),
         ("codex", "done", CODEX),
         ("codex", "start", CODEX),
@@ -90,6 +92,10 @@ def test_words_of_claude_that_look_as_if_it_worked_are_not_taken_for_that_below_
 
 def test_a_codex_that_still_starts_is_not_ready() -> None:
     assert not at("codex", "start", CODEX).ready and at("codex-vt100-noalt", "start", CODEX).ready
+
+
+def test_a_claude_that_has_drawn_nothing_yet_is_not_idle() -> None:
+    assert not at("claude", "start", CLAUDE).idle
 
 
 def test_what_was_pasted_is_what_is_typed() -> None:
