@@ -17,6 +17,7 @@ from beam.pty_adapter.block import Block, lowest, pattern
 from beam.pty_adapter.screen import View
 
 _LOWEST = 3
+_SIGN = re.compile(r"^[^\w\s\[({\"'`]\s+")  # a bullet or a cross
 _QUESTION = re.compile(
     r"^\W*[❯›>●▶→*]\s*(?:1[.)]\s|yes\b)|[(\[]\s*y(?:es)?\s*/\s*n(?:o)?\b|press (?:enter|any key|return) to",
     re.IGNORECASE | re.MULTILINE,
@@ -138,10 +139,10 @@ def unframed(profile: Profile, text: str) -> str:
 
 
 def error_in(profile: Profile, rows: Sequence[str]) -> str | None:
-    """Return why the turn failed, as these rows say; None if they report no error."""
+    """Return why the turn failed, as these rows say, without the sign before it; None if they report no error."""
     if profile.failed and (found := pattern(profile.failed).search("\n".join(rows))):
         return found[1].strip()
-    return next((row.strip() for row in rows if _matches(profile.error_rows, (row,))), None)
+    return next((_SIGN.sub("", row.strip()) for row in rows if _matches(profile.error_rows, (row,))), None)
 
 
 def session_in(profile: Profile, rows: Sequence[str]) -> str | None:

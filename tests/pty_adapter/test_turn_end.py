@@ -15,6 +15,7 @@ from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.gemini.screen import profile as GEMINI
 from beam.model.screen_profile import GENERIC, Profile
+from beam.pty_adapter.profile import error_in
 from beam.pty_adapter.screen import Screen, Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
 from tests.pty_adapter.replayed import Replay
@@ -249,6 +250,21 @@ def test_an_error_row_makes_it_an_error() -> None:
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
     assert after(end, claude("❯ hello", "  ⎿  API Error: 500"), 11.2, 2.0) is State.ERROR
     assert "500" in end.reason
+
+
+@pytest.mark.parametrize(
+    ("profile", "row", "reason"),
+    [
+        (CLAUDE, "  ⎿  API Error: 500 it broke", "API Error: 500 it broke"),
+        (CODEX, "■ stream disconnected", "stream disconnected"),
+        (GEMINI, "✕ [API Error: 401]", "[API Error: 401]"),
+        (AIDER, "litellm.APIError: x - y", "litellm.APIError: x - y"),
+    ],
+)
+def test_the_reason_of_a_failure_is_what_the_row_says_without_the_sign_before_it(
+    profile: Profile, row: str, reason: str
+) -> None:
+    assert error_in(profile, ["● hi", row]) == reason
 
 
 def test_an_error_and_a_done_line_of_an_earlier_turn_say_nothing_of_this_one() -> None:
