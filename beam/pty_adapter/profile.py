@@ -235,6 +235,16 @@ def _until_cursor(view: View) -> str:
     return row
 
 
+def asks_besides(profile: Profile, view: View, answered: Block) -> bool:
+    """Return whether the screen asks something, whatever is left of this dialog where it stood: its rows, and what was
+    typed after them."""
+    rows = list(view.rows)
+    for row, asked in enumerate(answered.text.split("\n"), answered.line - view.scrolled):
+        if 0 <= row < len(rows) and asked.strip() and rows[row].startswith(asked.rstrip()):
+            rows[row] = ""
+    return read(profile, structs.replace(view, rows=tuple(rows))).question
+
+
 def question_row(view: View) -> int:
     """Return the row that looks like a question, for a screen whose `question` is true; without one, the last row."""
     found = next((row for row in range(view.last_row, -1, -1) if _QUESTION.search(view.rows[row])), None)

@@ -106,6 +106,7 @@ class TurnEnd:
         self._by_lines = False
         self._keys = True
         self._spent: Block | None = None  # the dialog that has its answer, while it is left where it was
+        self._answered: Block | None = None  # the last such dialog: what is left of it asks nothing
         self._read_by: Profile | None = None
 
     @property
@@ -176,8 +177,8 @@ class TurnEnd:
         The screen before the answer is no longer evidence. Neither is that dialog (`block`), as long as its rows
         stay in place.
         """
-        self._spent = block
-        self.reading = self._unspent(self.reading)
+        self._spent = self._answered = block
+        self.reading = self._unspent(self.reading, self._view)
         if self.state is State.WAITING:
             self._move(State.STARTING if self._sent_at is None else State.BUSY, now, "")
             self._idle_since = None
@@ -232,7 +233,7 @@ class TurnEnd:
         ):
             self._changed = now
         if view is not before or self._read_by is not self.profile:
-            self.reading, self._read_by = self._unspent(profiles.read(self.profile, view)), self.profile
+            self.reading, self._read_by = self._unspent(profiles.read(self.profile, view), view), self.profile
         self._view = view
         self._keys = reads_keys
         if self.reading.idle and whole:
@@ -246,11 +247,14 @@ class TurnEnd:
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
-    def _unspent(self, reading: Reading) -> Reading:
+    def _unspent(self, reading: Reading, view: View) -> Reading:
         """Return the reading without a dialog that was answered already, or that can't appear now.
 
         Dialogs about trust and access appear only before the first message.
         """
+        if reading.question and self._answered is not None:
+            asks = profiles.asks_besides(self.profile, view, self._answered)
+            reading = structs.replace(reading, question=asks)
         block, spent = reading.block, self._spent
         if spent is not None and not (block and block.line == spent.line and block.found.startswith(spent.found)):
             spent = self._spent = None

@@ -14,7 +14,7 @@ from beam.agents.bash import profile as BASH
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.gemini.screen import profile as GEMINI
-from beam.model.screen_profile import GENERIC, Profile
+from beam.model.screen_profile import GENERIC, Dialog, Profile
 from beam.pty_adapter.profile import error_in
 from beam.pty_adapter.screen import Screen, Signal, View
 from beam.pty_adapter.turn_end import MOVES, IllegalMoveError, State, TurnEnd
@@ -273,6 +273,26 @@ def test_an_error_and_a_done_line_of_an_earlier_turn_say_nothing_of_this_one() -
     assert after(end, claude(*before, "❯ hello", title=""), 10.1, 5.0) is State.ACCEPTED
     after(end, claude(*before, "❯ hello", footer=BUSY[1]), 15.2, 1.0)
     assert after(end, claude(*before, "❯ hello", "● hi"), 16.3, 2.0) is State.DONE
+
+
+def test_what_is_left_of_a_dialog_that_was_answered_is_no_question_and_what_comes_below_it_is() -> None:
+    asks = Dialog(name="permission", match=r"^Go on\? \(y/n\) ?\Z", allow=("y",))
+    shell = structs.replace(BASH, dialogs=(asks,), bracketed=False)
+    end = TurnEnd(shell, now=0.0)
+
+    def shows(now: float, *lines: str) -> State:
+        view = View(rows=(*lines, *[""] * (10 - len(lines))), columns=40, row=len(lines) - 1, column=len(lines[-1]))
+        return after(end, view, now, 4.0)
+
+    shows(0.0, "$")
+    end.sending("make")
+    end.on_entered(4.0)
+    assert shows(4.1, "$ make", "Go on? (y/n)") is State.WAITING
+    end.on_answered(9.0, end.reading.block)
+    assert shows(9.1, "$ make", "Go on? (y/n) y") is State.BUSY
+    assert shows(14.0, "$ make", "Go on? (y/n) y", "working") is State.BUSY
+    assert shows(19.0, "$ make", "Go on? (y/n) y", "working", "Really? [y/N]") is State.WAITING
+    assert end.via == "unknown"
 
 
 def test_a_screen_with_nothing_on_it_is_no_question() -> None:
