@@ -260,7 +260,7 @@ def _system(value: Object) -> list[Event]:
     if subtype == "api_error":
         return [events.Notice(text=string(obj(value, "error"), "message") or "API error", code="api_error")]
     if subtype == "compact_boundary":
-        return [events.StatusChanged(state="compacting", detail="done")]
+        return [events.StatusChanged(state="compacted", detail=string(obj(value, "compactMetadata"), "trigger"))]
     return []
 
 

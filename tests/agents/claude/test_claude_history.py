@@ -87,6 +87,11 @@ def test_an_api_error_is_a_notice_and_uses_no_tokens() -> None:
     assert [type(body) for body in line.bodies] == [events.Notice]
 
 
+def test_a_compacted_conversation_is_compacted_in_its_transcript_too() -> None:
+    line = {"type": "system", "subtype": "compact_boundary", "compactMetadata": {"trigger": "auto", "preTokens": 9}}
+    assert decode(json.dumps(line).encode()) == (events.StatusChanged(state="compacted", detail="auto"),)
+
+
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b"7", b'{"type": "new"}', b'{"message": 3, "type": {}}'])
 def test_what_nobody_understands_is_kept_as_unknown(data: bytes) -> None:
     (body,) = decode(data)
