@@ -547,6 +547,7 @@ NAMED = [
     ({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"thinking": "x"}}}, []),
     ({"type": "system", "subtype": "thinking_tokens"}, []),
     ({"type": "system", "subtype": "commands_changed"}, []),
+    ({"type": "system", "subtype": "status", "status": None, "compact_result": "success"}, []),
     ({"type": "system", "subtype": "status", "status": "compacting"}, [events.StatusChanged(state="compacting")]),
     (
         {"type": "system", "subtype": "status", "status": None, "permissionMode": "plan"},

@@ -34,8 +34,8 @@ def _status(value: Object) -> list[Event]:
     mode, failed = string(value, "permissionMode"), string(value, "compact_error")
     if failed:
         return [Notice(text=f"compacting failed: {failed}", code="compact_failed")]
-    state = string(value, "status") or ("mode" if mode else "idle")
-    return [StatusChanged(state=state, detail=mode)]
+    state = string(value, "status") or ("mode" if mode else "")
+    return [StatusChanged(state=state, detail=mode)] if state else []  # none: what it did is over, and the turn goes on
 
 
 def _state(value: Object) -> list[Event]:
