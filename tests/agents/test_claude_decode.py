@@ -505,6 +505,12 @@ def test_what_a_compacting_kept_is_not_said_again() -> None:
     assert decode(init(), boundary, *again[:1])[1].point.ends == "u1"  # type: ignore[union-attr]
 
 
+def test_a_command_that_prints_nothing_says_nothing() -> None:
+    message = {"model": "<synthetic>", "content": [{"type": "text", "text": "(no content)"}]}
+    assert decode({"type": "assistant", "message": message})[0] == []
+    assert len(decode(said("(no content)"))[0]) == 1
+
+
 def test_a_request_that_claude_withdrew_was_not_denied() -> None:
     asked = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "c"}
     lines = (init(), called("c", "Bash", {}), {"type": "control_request", "request_id": "r", "request": asked})

@@ -23,6 +23,7 @@ from beam.model.outcome import ANSWERS, Point
 
 _INTERRUPTED = "[Request interrupted by user"
 _SYNTHETIC = "<synthetic>"
+_NOTHING = "(no content)"  # of a command that prints nothing
 
 
 class Frames:
@@ -201,6 +202,8 @@ class Frames:
             if parent is None:
                 self._summary.error = error
             return [events.Notice(text=_joined(message), code="api_error")]
+        if model == _SYNTHETIC and _joined(message) == _NOTHING:
+            return []
         emitted: list[Event] = []
         for block in objects(message, "content"):
             emitted += self._block(block, parent)
