@@ -527,6 +527,14 @@ def test_a_turn_that_was_cut_before_anything_was_counted_has_no_figures() -> Non
     assert (verdict.usage, verdict.cost_usd, verdict.api_s) == (Usage(), None, None)
 
 
+@pytest.mark.parametrize(("output_tokens", "api_ms", "api_s"), [(2, 0, None), (0, 0, 0.0), (2, 5, 0.005)])
+def test_calls_that_were_counted_without_a_time_took_a_time_that_nobody_knows(
+    output_tokens: int, api_ms: int, api_s: float | None
+) -> None:
+    used = {"input_tokens": 0, "output_tokens": output_tokens}
+    assert decode(init(), result(duration_api_ms=api_ms, usage=used))[1].api_s == api_s
+
+
 @pytest.mark.parametrize("called_by", ["claude-x", "claude-x[1m]"])
 def test_the_size_of_the_context_is_that_of_the_model_whatever_its_name_says_of_it(called_by: str) -> None:
     used = {"input_tokens": 9, "output_tokens": 1}

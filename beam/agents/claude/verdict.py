@@ -11,6 +11,7 @@ from itertools import takewhile
 import msgspec
 from msgspec import field
 
+from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, died, raw_json
 from beam.agents.claude.counted import Counted, plain_name
 from beam.agents.failures import is_refusal
@@ -125,6 +126,7 @@ def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
     if summary.cut_off or (reply is None and status is not Status.FAILED):
         reply = summary.text() or reply
     usage, used = summary.counted.of_turn(turn, result, aborted=is_aborted(result))
+    api_s = summary.counted.api_s_of_turn(turn, result)
     lost = status is Status.FAILED and lost_id(turn, "\n".join(strings(result, "errors"))) is not None
     return Verdict(
         status=status,
@@ -137,7 +139,7 @@ def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
         usage=usage,
         cost_usd=used.cost_usd,
         models=used.models,
-        api_s=None if is_aborted(result) and used == Total() else summary.counted.api_s_of_turn(turn, result),
+        api_s=api_s if api_s or (figures.is_nothing(usage) and used != Total()) else None,  # no call takes no time
         denials=denials,
         structured=raw_json(result["structured_output"]) if "structured_output" in result else msgspec.UNSET,
     )
