@@ -254,7 +254,10 @@ class Diff:
             if len(team.calls) > _CALLS:
                 del team.calls[next(iter(team.calls))]
         for back in line.returned:
-            name, given = team.calls.pop(back.call_id, ("", {}))
+            called_before = team.calls.pop(back.call_id, None)
+            if called_before is None:  # the call is older than the watch; a hook may still report it
+                continue
+            name, given = called_before
             call = Call(
                 name=name,
                 call_id=back.call_id,

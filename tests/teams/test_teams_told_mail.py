@@ -290,3 +290,13 @@ def test_a_frame_in_a_transcript_has_its_own_time_and_is_reported_for_what_it_sa
         ),
         ("00:03", "member.idle", "bob", "idle/bob/3000", "transcript", {"member": "bob"}),
     ]
+
+
+def test_a_call_that_began_before_the_watch_is_reported_by_its_hook() -> None:
+    diff, team = started(BOB)
+    record = {"success": True, "msg_id": "m1", "target": "@bob"}
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "sent"}
+    assert tags(diff.line(team, "team-lead", line(4, "user", [result], toolUseResult=record))) == ["tool.returned"]
+    given = {"tool": "SendMessage", "call_id": "c1", "input": {"to": "bob", "message": "hi"}, "response": record}
+    assert tags(diff.hook(H, hook("PostToolUse", **given)) or ()) == ["mail.sent"]
+    assert diff.hook(H, hook("PostToolUse", **given)) == []
