@@ -91,9 +91,9 @@ class Diff:
 
     def begin(self, at_ns: int) -> None:
         """End the initial state: from now on the files are the truth about tasks, and records only complete them."""
-        self._began_ns, self._from_ns = at_ns, 0
+        self._began_ns = at_ns
         for team in self.teams.values():
-            team.tasks.baseline_ns, team.tasks.from_ns = at_ns, 0
+            team.tasks.baseline_ns = at_ns
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

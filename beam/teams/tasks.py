@@ -42,8 +42,8 @@ class Change(Struct, frozen=True, kw_only=True):
 class Tasks:
     """The task list of one team.
 
-    `baseline_ns`: when its files were first read, 0 before that. What happened before `from_ns` is known then, and not
-    reported.
+    `baseline_ns`: when its files were first read, 0 before that. Until then, what happened before `from_ns` is known
+    and not reported.
     """
 
     def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
@@ -227,7 +227,7 @@ class Tasks:
             return None
         if change_name == "created":
             self._created.add(task.id)
-        if at_ns < self.from_ns:  # thousands of them, when the watching begins
+        if at_ns < self.from_ns and not self.baseline_ns:  # thousands of them, when the watching begins
             return None
         key = f"task/{task.id}/{change_name}/{at_ns // 1_000_000}"
         return self._tell(

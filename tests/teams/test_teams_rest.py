@@ -419,6 +419,8 @@ def test_before_a_watch_began_changes_of_tasks_are_known_and_not_reported() -> N
     assert diff.task(H, T, Task(id="1"), 4 * S) == []
     assert [each[0] for each in told(diff.task(H, T, Task(id="2"), 5 * S))] == ["00:05"]
     assert list(diff.teams[H, T].tasks.known) == ["1", "2"]
+    diff.begin(6 * S)
+    assert [each[0] for each in told(diff.task(H, T, Task(id="3"), 4 * S))] == ["00:04"]
     assert diff.hook(H, called("TeammateIdle", session_id="x")) is None
 
 
