@@ -1,4 +1,5 @@
-"""Nothing stands in beam that nothing calls. A name counts as called where it stands a second time, in no docstring."""
+"""Nothing stands in beam that nothing calls or reads. A name counts as called where it stands a second time, in no
+docstring, and a constant as read where some code says its name."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import ast
 import functools
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,7 @@ CALLED_FROM_OUTSIDE = {
     "check_action": "textual",
     "render_line": "textual",
 }
+READ_FROM_OUTSIDE = {"POINTS": "the tests of crash points"}
 _BY_NAME = ("__", "step_", "action_", "on_")
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -67,3 +70,37 @@ def test_everything_in_beam_is_called_by_something_in_beam() -> None:
 
 def test_what_is_called_from_outside_is_there() -> None:
     assert set(CALLED_FROM_OUTSIDE) <= unused()
+
+
+def constants(tree: ast.Module) -> Iterator[str]:
+    """The names that the module itself gives a value, but those that Python knows."""
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for name in (each for target in targets for each in ast.walk(target)):
+            if isinstance(name, ast.Name) and not name.id.startswith("__"):
+                yield name.id
+
+
+def read_in(tree: ast.Module) -> Iterator[str]:
+    """The names that the module reads or imports, and the words of its texts: some names are looked up by them."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.alias(name=name):
+                yield name
+            case ast.Constant(value=str(text)):
+                yield from re.findall(r"\w+", text)
+
+
+def test_every_constant_of_beam_is_read_by_something_in_beam() -> None:
+    trees = [ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")]
+    read = [set(read_in(tree)) for tree in trees]
+    anywhere = set().union(*read)
+    unread = {
+        name
+        for tree, here in zip(trees, read, strict=True)
+        for name in constants(tree)
+        if name not in (here if name.startswith("_") else anywhere)
+    }
+    assert unread == READ_FROM_OUTSIDE.keys()

@@ -26,7 +26,6 @@ from beam.proxy.wire.values import Error
 
 MISS_STATUS = 422  # no vendor's library retries after this status
 OVER_STATUS = 403
-_WATCH_S = 0.5
 _BARE = (204, 304)  # statuses without a body
 _LOOK = re.compile(r"/|(?:/v1(?:beta)?)?/models(?:/[\w.:-]+)?")
 _CALL = re.compile(

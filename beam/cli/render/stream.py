@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95)
 _WIDTH_IN_A_PIPE = 200
-_NARROW = 100
 _LONGEST_NAME = 24
 _LANE = 5  # characters of an id
 _SESSION = re.compile(r"@session-([0-9a-f]{4})[0-9a-f]*$")

@@ -50,7 +50,6 @@ _LOST = "no rollout found for thread id"
 _LOCKED = "already has an active writer"
 _CLIENT: Object = {"name": "beam", "title": "beam", "version": "1"}
 _LOGIN = "it is not logged in: run `codex login`, or send --via exec, where CODEX_API_KEY counts"
-_READ_TOKENS = "thread/tokenUsage/updated"
 
 
 class CodexLink:
