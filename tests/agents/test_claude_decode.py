@@ -476,6 +476,14 @@ def test_the_plan_is_told_whole_whichever_tools_keep_it() -> None:
     ]
 
 
+def test_the_list_of_its_tasks_that_an_agent_reads_is_its_plan_where_it_has_one() -> None:
+    listed = [{"id": "1", "subject": "one", "status": "completed"}, {"id": "2", "subject": "two", "status": "pending"}]
+    for tasks, plans in ((listed, [[("one", "completed"), ("two", "pending")]]), ([], [])):
+        found, _ = decode(called("a", "TaskList", {}), returned("a", tool_use_result={"tasks": tasks}))
+        told = [event.steps for event in found if isinstance(event, events.PlanUpdated)]
+        assert [[(step.text, step.status) for step in steps] for steps in told] == plans
+
+
 def test_a_call_that_the_turn_left_open_is_unfinished() -> None:
     found, _ = decode(called("a", "Bash", {"command": "sleep 9"}), ended=Exit(signal="SIGKILL"))
     assert isinstance(found[-1], events.ToolReturned)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from threading import Timer
 
 import pytest
@@ -513,3 +515,39 @@ def test_a_lock_is_asked_of_a_broker_that_serves_the_root(
     assert asked == [((root.context, paths, "release"), {"by": "ann"})]
     result(manage.lock_of(root.context, paths, by="ann")).release()
     assert len(asked) == 1
+
+
+class Moment:
+    """Time that passes only while somebody sleeps; `then` is done when that much has passed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: float = math.inf, then: Callable[[], object] = int) -> None:
+        self.now, self._at, self._then = 100.0, 100.0 + at, then
+        monkeypatch.setattr(manage, "time", self)
+        monkeypatch.setattr(manage, "_LOOK_S", 0.25)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now >= self._at:
+            self._at = math.inf
+            self._then()
+
+
+def test_a_lock_that_others_hold_for_a_moment_is_waited_for(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = root.place("worker")
+    held = try_lock(paths.lock)
+    assert held is not None
+    time = Moment(monkeypatch, 0.5, held.release)
+    result(manage.lock_of(root.context, paths, by="ann")).release()
+    assert time.now == 100.5
+
+
+def test_a_lock_that_stays_held_is_given_up_after_a_second(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths, time = root.place("worker"), Moment(monkeypatch)
+    held = try_lock(paths.lock)
+    assert held is not None
+    with held, refused(UnfinishedError, "worker is in a turn", "wait for it, or interrupt it", subject="worker"):
+        result(manage.lock_of(root.context, paths, by="ann"))
+    assert time.now == 101.0

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from beam.api.search import search
-from beam.base.errors import UsageError
+from beam.base.errors import CorruptError, UsageError
 from beam.model import events
 from beam.model.limits import DEFAULT
 from beam.root import discovery
 from beam.store.journal import Journal
+from beam.store.search_index import SearchIndex
 from tests.support.context import Root
 
 
@@ -53,6 +54,23 @@ def test_a_damaged_index_is_made_anew(root: Root) -> None:
     found(root, "disk")
     root.context.home.search.write_bytes(b"no database" * 1000)
     assert found(root, "disk") == [("worker", "a full disk")]
+
+
+def test_an_index_that_is_damaged_also_when_it_was_made_anew_is_an_error(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(root, "worker", "a full disk")
+    found(root, "disk")
+    there: list[bool] = []
+
+    def update(index: SearchIndex, journals: object) -> list[str]:
+        there.append(root.context.home.search.stat().st_size > 0)
+        raise CorruptError("search.db is damaged")
+
+    monkeypatch.setattr(SearchIndex, "update", update)
+    with pytest.raises(CorruptError, match="is damaged"):
+        found(root, "disk")
+    assert len(there) == 2
 
 
 def test_an_agent_that_was_removed_is_found_no_more(root: Root) -> None:

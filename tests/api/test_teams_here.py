@@ -18,6 +18,7 @@ from beam.base.errors import NotFoundError, UsageError
 from beam.model.events import Text, ToolCalled
 from beam.teams.board import Doing
 from tests.support.refused import refused
+from tests.teams.teams_home import Home
 
 
 @pytest.fixture
@@ -68,6 +69,15 @@ def test_tasks_and_mail_of_a_team_are_lines(environ: dict[str, str], monkeypatch
     threads = [(each.thread, each.text) for each in here.mail("review", by_thread=True)]
     assert [text for _, text in threads] == ["text 1", "text 0", "text 2"]
     assert here.tasks("previews") == here.mail("previews") == []
+
+
+def test_mail_that_was_taken_out_of_its_inbox_is_read_of_the_transcripts(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.config("bob")
+    text = '<teammate-message teammate_id="human">\nhi\n</teammate-message>'
+    home.add({"type": "user", "timestamp": "1970-01-01T00:00:03Z", "message": {"content": text}}, 3)
+    (line,) = TeamsHere({"HOME": str(tmp_path)}).mail("session-1")
+    assert (line.sender, line.to, line.text, line.state) == ("human", "team-lead", "hi", "delivered")
 
 
 def test_a_team_is_found_by_its_name_or_a_part_of_it(here: TeamsHere, tmp_path: Path) -> None:

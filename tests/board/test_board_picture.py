@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -94,6 +96,29 @@ def test_a_tick_draws_everyone_the_stream_and_the_bars() -> None:
     assert it.text("keys")[0] != ""
     assert it.widgets["table"].styles.height is not None and it.widgets["table"].styles.height.value == 8
     assert (it._selected, it.widgets["pane"].cursor) == (agent_key(PROJECT, "asker"), len(it.stream) - 1)
+
+
+@pytest.mark.parametrize(("is_headless", "codes"), [(False, [143]), (True, [])])
+def test_a_signal_ends_a_board_on_a_terminal_as_a_shell_expects(
+    monkeypatch: pytest.MonkeyPatch, is_headless: bool, codes: list[int]
+) -> None:
+    drawn, handlers, ended = Drawn(), dict[int, Any](), list[int]()
+    monkeypatch.setattr(Drawn, "is_headless", is_headless)
+    for name in ("call_after_refresh", "set_interval"):
+        monkeypatch.setattr(drawn, name, lambda *given: None)
+    monkeypatch.setattr(drawn, "exit", lambda return_code: ended.append(return_code))
+    for widget in drawn.widgets.values():
+        monkeypatch.setattr(widget, "focus", lambda: None)
+
+    async def main() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", handlers.__setitem__)
+        drawn.on_mount()
+
+    asyncio.run(main())
+    for number, handle in handlers.items():
+        assert number == signal.SIGTERM
+        handle()
+    assert ended == codes
 
 
 def test_nothing_is_drawn_while_there_are_no_widgets() -> None:

@@ -135,6 +135,28 @@ def test_one_that_is_too_old_is_not_passed_on(root: Root) -> None:
     ended(lease)
 
 
+@pytest.mark.parametrize(
+    ("verb", "target", "passes_s", "waits"),
+    [
+        ("query", None, 29, True),
+        ("query", None, 31, False),
+        ("steer", "worker-1", 599, True),
+        ("steer", "worker-1", 601, False),
+    ],
+)
+def test_an_agent_has_longer_for_a_text_that_it_reads_after_its_tool_than_for_a_question(
+    root: Root, verb: str, target: str | None, passes_s: float, waits: bool
+) -> None:
+    lease, calls = in_turn(root)
+    ask(root, "worker", verb, target, text="context")
+    answer_requests(lease)
+    root.clock.sleep(passes_s)
+    calls.expire()
+    answer_requests(lease)
+    assert answers(root) == ([] if waits else [(False, "unfinished", "the agent did not answer in time")])
+    ended(lease)
+
+
 def test_the_next_holder_answers_what_one_that_died_had_passed_on(root: Root) -> None:
     lease, calls = in_turn(root)
     ask(root, "worker", "steer", "worker-1", text="go left")

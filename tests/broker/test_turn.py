@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from beam.model.message import Message, Options
 from beam.model.outcome import Class, Outcome, Status
 from beam.model.state import QUEUED
 from beam.store.journal import Journal
+from beam.store.outbox import Answer, Request, answer_to
 from beam.turns.replay import RecordedTurn
 from beam.turns.request import TurnRequest
 from beam.turns.stop import Stop
@@ -390,3 +392,18 @@ def test_a_turn_goes_on_in_the_session_that_is_locked_for_its_kept_process(root:
     outcome = run_again(lease, root.put("worker"))
     assert outcome is not None and outcome.status is Status.COMPLETED
     lease.close()
+
+
+def test_what_an_agent_asks_for_in_the_folder_of_its_turn_is_done(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Answer | None] = []
+
+    def asks(order: TurnRequest, services: Any) -> None:
+        folder = Path(order.child_env["BEAM_OUTBOX"])
+        (folder / "x.json").write_bytes(msgspec.json.encode(Request(to="box", text="hello")))
+        services.poll()
+        given.append(answer_to(folder, "x"))
+
+    failing(monkeypatch, ShortageError("no process is to be had"), started, asks)
+    run(root)
+    (answer,) = given
+    assert answer is not None and root.boxes("box") == {"new": [answer.accepted]}

@@ -316,15 +316,16 @@ def test_who_must_trust_a_scenario_first_is_asked_at_a_terminal(
     wrong = UntrustedError("talk.yaml is not trusted", "beam trust talk.yaml", subject="talk.yaml")
     told.replace("run", *[seen(then=wrong)] * 3, seen(then=result()), seen(then=UntrustedError("other", subject="x")))
     told.replace("scenario_wants", *[["run echo\x1b"]] * 9)
-    told.replace("trust_scenario", None)
+    trusted: list[str] = []
+    told.replace("trust_scenario", lambda scenario: trusted.append(scenario.source.name))
     said = "beam: talk.yaml is not trusted; beam trust talk.yaml\n"
     assert inside("run", "talk.yaml", stdin="y\n").err == said, "nobody is there"
     monkeypatch.setattr(running, "is_interactive", lambda *found: found == (sys.stdin, sys.stderr))
     question = f"beam: talk.yaml is not trusted\n  run echo␛\nTrust {scenario} with this? [y/N] "
     refused = inside("run", "talk.yaml", stdin="n\n")
-    assert (refused.code, refused.err) == (UntrustedError("").exit_code, question + said)
+    assert (refused.code, refused.err, trusted) == (UntrustedError("").exit_code, question + said, [])
     agreed = inside("run", "talk.yaml", stdin="Yes\n")
-    assert (agreed.code, agreed.err) == (0, question)
+    assert (agreed.code, agreed.err, trusted) == (0, question, ["talk.yaml"])
     assert inside("run", "talk.yaml", stdin="y\n").err == "beam: other\n", "another file's matter"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,13 @@ def test_a_program_that_is_not_there_is_refused_before_anything_starts(
         asyncio.run(main())
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, *, error: Exception | None = None, number: int = 0) -> spawn.Ended:
+def ended(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    error: Exception | None = None,
+    number: int = 0,
+    before: Callable[[spawn.Child], None] = lambda child: None,
+) -> spawn.Ended:
     """The end of a child whose guard is gone, whose callback raised `error`, and whose start failed with `number`."""
 
     async def main() -> spawn.Ended:
@@ -56,6 +63,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, *, error: Exception | None = None, nu
         made._refuse = lambda refused: BeamError(f"refused: {refused.strerror}")
         made._output.error, made._status.errno = error, number
         made._tail.feed(b"last words\n")
+        before(made)
         try:
             return await made._end()
         finally:
@@ -77,3 +85,15 @@ def test_what_a_callback_raised_is_raised_at_the_end(monkeypatch: pytest.MonkeyP
 def test_a_start_that_the_system_refused_is_raised_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BeamError, match="refused: Permission denied"):
         ended(monkeypatch, number=errno.EACCES)
+
+
+def test_who_ended_in_time_is_neither_ended_again_nor_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    due: list[asyncio.TimerHandle] = []
+
+    def asked_to_end(made: spawn.Child) -> None:
+        made._expect_end(3600.0)
+        assert made._overdue is not None
+        due.append(made._overdue)
+
+    ended(monkeypatch, before=asked_to_end)
+    assert [handle.cancelled() for handle in due] == [True]

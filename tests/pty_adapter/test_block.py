@@ -185,3 +185,11 @@ def test_a_dialog_that_a_person_described_without_its_rows_begins_where_it_match
     composer = replace(DESCRIBED, prompt=r"^❯(?: (.*))?$", above=r"^─{20,}", below=r"^─{20,}")
     assert profiles.read(composer, view_of(text)).block is not None
     assert profiles.read(composer, view_of(f"{text}\n{RULE}\n❯\n{RULE}")).block is None
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_dialog_that_is_known_by_the_form_of_its_rows_begins_with_the_first_of_them(rows: int) -> None:
+    boxed = replace(GENERIC, dialogs=(Dialog(name="run", match=r"1\. Yes", body=r"^\|"),))
+    asked = ("| Run it?", "| ls", "| 1. Yes")[-rows:]
+    block = profiles.read(boxed, view_of("\n".join(("hello", "| quoted", "bye", *asked)))).block
+    assert block is not None and (block.row, block.text) == (3, "\n".join(asked))

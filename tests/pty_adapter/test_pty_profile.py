@@ -115,6 +115,23 @@ def test_a_dialog_that_nobody_described_is_seen_as_a_question() -> None:
     assert at("gemini", "start", GENERIC).question
 
 
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        (("hello", "Go on? [y/n] ", "  (it takes long)", ""), "Go on? [y/n] "),
+        (("Press Enter to go on", "Really? (y/N)", "", ""), "Really? (y/N)"),
+        (("Choose:", "❯", "1. this", "2. that"), "2. that"),
+    ],
+)
+def test_why_a_screen_is_a_question_is_the_lowest_row_that_looks_like_one_else_the_last(
+    rows: tuple[str, ...], named: str
+) -> None:
+    view = View(rows=rows, columns=60)
+    reading = profiles.read(GENERIC, view)
+    assert reading.question
+    assert [each.text for each in explain.because(GENERIC, view, reading)] == [named]
+
+
 def python(*rows: str, row: int, column: int) -> Reading:
     return profiles.read(PYTHON, View(rows=(*rows, "", ""), columns=40, row=row, column=column))
 

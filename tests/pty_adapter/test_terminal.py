@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -30,6 +31,29 @@ def test_the_callers_own_terminal_is_not_described_to_the_agent() -> None:
 )
 def test_no_text_can_end_its_paste_or_press_a_key(text: str, keys: str) -> None:
     assert typable(text) == keys
+
+
+def test_what_is_being_typed_when_the_terminal_is_closed_is_given_up() -> None:
+    written: list[bytes] = []
+
+    class Deaf:
+        async def write(self, data: bytes) -> None:
+            written.append(data)
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        terminal = Terminal(Screen(90, 20), lambda: None)
+        terminal.on_started(cast(spawn.Child, Deaf()))
+        typing = [asyncio.create_task(terminal.press(key)) for key in "ab"]
+        while not written:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5) as limit:
+            await terminal.close()
+            await asyncio.gather(*typing)
+        assert not limit.expired()
+
+    asyncio.run(main())
+    assert written == [b"a"]
 
 
 def on_terminal(

@@ -208,6 +208,13 @@ def test_a_secret_in_several_pieces_is_gone_from_all_of_them(text: str, left: st
         assert third == "; done"
 
 
+def test_a_secret_directly_behind_another_is_blanked_too() -> None:
+    both = f"AKIAIOSFODNN7EXAMPLEsk-{LETTERS[:20]}T3BlbkFJ{LETTERS[:20]}"
+    left = "[redacted:aws-key-id][redacted:openai-key]"
+    assert redact(both) == (left, 2)
+    assert streamed(*both) == left
+
+
 def test_of_a_secret_whose_beginning_is_out_already_the_rest_is_blanked() -> None:
     key = f"sk-ant-api03-{LETTERS}"
     assert redact_pieces([key]) == ["[redacted:anthropic-key]"]

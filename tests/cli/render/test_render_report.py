@@ -53,7 +53,11 @@ def test_a_terminal_has_bars_and_no_empty_columns_and_the_longest_times_where_th
     wide.setenv("COLUMNS", str(columns))
     half = ReportLine(agent="b", model=None, turns=1, estimated_usd=0.375)
     report.table([FULL, half, SUM])
-    first, full, less, total = (line.split() for line in capsys.readouterr().out.splitlines())
+    out = capsys.readouterr().out
+    first, full, less, total = (line.split() for line in out.splitlines())
+    assert (
+        len({line.index(mark) for line, mark in zip(out.splitlines(), ("TURNS", "3 ", "1 ", "3 "), strict=True)}) == 1
+    )
     assert first == ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", "SHARE", *HEAD[5:]]
     assert full[4:6] == ["~$0.7500", "█" * 10] and " ".join(full[6:]).startswith(f"{worked} 3s ")
     assert less == ["b", "1", "~$0.3750", "█" * 5]
