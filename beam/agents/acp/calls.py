@@ -28,9 +28,9 @@ _CHANGES = {"edit": "update", "delete": "delete"}
 
 class Call:
     """One call. `is_recorded`: its event is in the journal; `is_over`: the event of its end is, too; `is_denied`: beam
-    denied it."""
+    denied it. `is_described`: its title is never its tool's name."""
 
-    def __init__(self, call_id: str) -> None:
+    def __init__(self, call_id: str, *, is_described: bool = False) -> None:
         self.id = call_id
         self.kind = ""
         self.title = ""
@@ -42,6 +42,7 @@ class Call:
         self.images: tuple[ImageSeen, ...] = ()
         self.parent: str | None = None  # the call that began the subagent which makes this one
         self.is_recorded = self.is_over = self.is_denied = False
+        self._is_described = is_described
         self._name = ""
         self._described = ""  # what might be its name, or else describes it
         self._output: object = None
@@ -87,7 +88,8 @@ class Call:
         in_id = _IN_ID.match(self.id)
         if in_id is not None:
             return in_id[1]
-        return self._described if _NAME.match(self._described) else self.kind or self._described or "tool"
+        is_name = _NAME.match(self._described) and not (self._is_described and self.kind)
+        return self._described if is_name else self.kind or self._described or "tool"
 
     @property
     def input(self) -> object:

@@ -23,15 +23,16 @@ class Dialect(Struct, frozen=True, kw_only=True):
     of an error's text that prove that the session does not exist. `fork`: it can copy a session. `counts`: what its
     token figures cover; for `calls` they come with each model call, otherwise at the end of a turn. `sets_model`: the
     model is a setting of the session, not an argument of the process. `never` maps options of the session to the value
-    that each must not have below full access. Three fields are beginnings of texts: `noise` of texts that are no part
-    of an answer, `failed` of a text that reports a failed model in place of an answer, `denied` of the result of a call
-    that the agent itself denied. `plan` is its mode that only plans, which a live session may be given; "" if there is
-    none that allows no more than `read`. `left_out` maps an access to the tools that are missing with it. `fails_at` is
-    a path of keys in the `_meta` of the session's status, and the value there that means that the model failed: from
-    then on the agent's text is the error. `files_as_text`: an attached text goes along as a part of the message, and
-    the path of any other file too, because what the protocol has for them keeps images or contents from the model.
-    `starts_with_system`: the system prompt is an argument of the process. `meta` is what the agent wants beside the
-    protocol's own fields when a session is opened.
+    that each must not have below full access. Four fields are beginnings of texts: `noise` of texts that are no part of
+    an answer, `failed` of a text that reports a failed model in place of an answer, `denied` of the result of a call
+    that the agent itself denied, `aside` of a text that names a file of a call that is not over. `describes`: the title
+    of a call describes it, and is never the name of its tool. `plan` is its mode that only plans, which a live session
+    may be given; "" if there is none that allows no more than `read`. `left_out` maps an access to the tools that are
+    missing with it. `fails_at` is a path of keys in the `_meta` of the session's status, and the value there that means
+    that the model failed: from then on the agent's text is the error. `files_as_text`: an attached text goes along as a
+    part of the message, and the path of any other file too, because what the protocol has for them keeps images or
+    contents from the model. `starts_with_system`: the system prompt is an argument of the process. `meta` is what the
+    agent wants beside the protocol's own fields when a session is opened.
     """
 
     name: str
@@ -47,6 +48,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     noise: tuple[str, ...] = ()
     failed: str = ""
     denied: tuple[str, ...] = ()
+    aside: str = ""
+    describes: bool = False
     plan: str = ""
     left_out: Mapping[Access, Collection[str]] = {}
     fails_at: tuple[str, ...] = ()

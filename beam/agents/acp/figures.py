@@ -63,10 +63,15 @@ class Counter:
             return None, None
         usage = _usage(reported) if reported else _quota(quota)
         if self._counts == "turn":
-            return usage, None
+            return _known(usage), None
         total = figures.total(usage, cost_usd=None, models=None)
         before, self._total = self._total, total
-        return figures.since(before, total), total if self._counts == "session" else None
+        return _known(figures.since(before, total)), total if self._counts == "session" else None
+
+
+def _known(usage: Usage) -> Usage:
+    """Return the figures of a turn; none if the agent counted nothing, as for a call that failed."""
+    return Usage() if figures.is_nothing(usage) else usage
 
 
 def _usage(reported: Object) -> Usage:

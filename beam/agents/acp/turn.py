@@ -122,7 +122,7 @@ class TurnReader:
     def on_asked(self, update: Update) -> tuple[Call, list[Event]]:
         """Record a request about a call; return the call, and the events that come before the request."""
         ended = self._end_words()
-        call = self._calls.setdefault(update.tool_call_id, Call(update.tool_call_id))
+        call = self._calls.get(update.tool_call_id) or self._new_call(update.tool_call_id)
         call.ask(update)
         return call, [*ended, *self._tell(call)]
 
@@ -144,7 +144,7 @@ class TurnReader:
         if not text and (shown := image_of(object_of(update.content))) is not None:
             self._is_alive = True
             return [*self._end_words(), shown, *counted]
-        if not text or text.startswith(self._dialect.noise or ("\0",)):
+        if not text or text.startswith(self._dialect.noise or ("\0",)) or self._is_aside(text):
             return counted
         ended = self._end_thoughts()
         self._is_alive = True
@@ -153,6 +153,14 @@ class TurnReader:
             self._message_id = update.message_id
         self._text.append(text)
         return [*ended, events.TextDelta(text=text), *counted]
+
+    def _is_aside(self, text: str) -> bool:
+        """Return whether the agent only names a file of an open call, in the middle of its answer."""
+        begin = self._dialect.aside
+        if not begin or not text.startswith(begin):
+            return False
+        path = text.removeprefix(begin)
+        return any(call.is_recorded and not call.is_over and path in call.paths for call in self._calls.values())
 
     def _end_text(self) -> list[Event]:
         text, self._text = "".join(self._text), []
@@ -173,7 +181,7 @@ class TurnReader:
         is_new = update.session_update == "tool_call"
         call = self._calls.get(update.tool_call_id)
         if call is None:
-            call = self._calls[update.tool_call_id] = Call(update.tool_call_id)
+            call = self._new_call(update.tool_call_id)
         if call.is_over:
             return []
         call.take(update)
@@ -182,6 +190,10 @@ class TurnReader:
         if not call.is_recorded:
             return self._tell(call) if call.is_known or (is_new and call.status == "in_progress") else []
         return self._on_progressed(call, now)
+
+    def _new_call(self, call_id: str) -> Call:
+        call = self._calls[call_id] = Call(call_id, is_described=self._dialect.describes)
+        return call
 
     def _tell(self, call: Call) -> list[Event]:
         if call.is_recorded:

@@ -32,6 +32,8 @@ DIALECT = Dialect(
     lost=("Resource not found: Session",),
     counts="process",
     failed="Error: ",
+    aside="Info: ",
+    describes=True,
     files_as_text=True,  # it gives its model only the path of a resource
     denied=("Permission to run this tool was denied",),
 )

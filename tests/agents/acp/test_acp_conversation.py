@@ -590,6 +590,13 @@ def test_a_turn_that_fails_has_the_class_of_its_error(error: dict[str, Any], cla
     assert (over(talk).verdict.status, over(talk).verdict.class_, over(talk).fit) == (Status.FAILED, class_, fit)
 
 
+def test_the_tokens_of_a_turn_for_which_the_agent_counted_none_are_not_known() -> None:
+    talk = talking()
+    talk.text("well")
+    talk.complete(usage={"inputTokens": 0, "outputTokens": 0})
+    assert over(talk).verdict.usage == Usage()
+
+
 @pytest.mark.parametrize(
     ("text", "tokens", "status"),
     [
@@ -604,6 +611,27 @@ def test_a_failure_in_the_place_of_an_answer_is_one(text: str, tokens: int, stat
     talk.text(text)
     talk.complete(usage={"inputTokens": 10, "outputTokens": tokens})
     assert over(talk).verdict.status is status
+
+
+def test_a_files_name_that_the_agent_says_in_the_middle_of_a_call_is_no_part_of_its_answer() -> None:
+    talk = talking(structs.replace(DIALECT, aside="Info: "))
+    call = {"toolCallId": "c", "title": "Create file", "kind": "edit", "locations": [{"path": "/p/a"}]}
+    talk.say("tool_call", **call, status="in_progress", rawInput={"path": "/p/a"})
+    talk.text("Info: /p/a")
+    talk.text("Info: /p/b")
+    talk.say("tool_call_update", toolCallId="c", status="completed")
+    talk.text("Info: /p/a")
+    talk.complete()
+    assert [event.text for event in talk.events if isinstance(event, events.Text)] == ["Info: /p/b", "Info: /p/a"]
+
+
+@pytest.mark.parametrize(("describes", "name"), [(False, "Build"), (True, "execute")])
+def test_a_title_that_describes_a_call_is_not_its_tools_name(describes: bool, name: str) -> None:
+    talk = talking(structs.replace(DIALECT, describes=describes))
+    talk.say(
+        "tool_call", toolCallId="c", title="Build", kind="execute", status="in_progress", rawInput={"command": "m"}
+    )
+    assert [event.name for event in talk.events if isinstance(event, events.ToolCalled)] == [name]
 
 
 def test_a_process_that_ends_in_a_turn_ends_it() -> None:
