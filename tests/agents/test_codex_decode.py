@@ -95,6 +95,7 @@ VERDICTS = [
     ("resume-archived.rec", "failed", "bad_request", "is archived"),
     ("conc-2resume-1.rec", "failed", "bad_request", "already has an active writer"),
     ("badhome.rec", "failed", "bad_request", "CODEX_HOME"),
+    ("flag-12-empty.rec", "failed", "bad_request", "No prompt provided via stdin."),
     ("flag-01-nogit.rec", "failed", "bad_request", "Not inside a trusted directory"),
     ("flag-05b-badschema.rec", "failed", "bad_request", "not valid JSON"),
     ("flag-06b-askapproval-global.rec", "denied", None, "not permitted: shell"),
@@ -147,6 +148,12 @@ def test_the_usage_of_a_new_session_is_its_total_and_that_of_an_unknown_past_is_
     )
     assert decode(thread(), completed(), of=turn(session_id=ID))[1].usage == Usage()
     assert decode(thread(OTHER), completed(), of=turn(session_id=ID, fork=True))[1].usage == Usage()
+
+
+def test_tokens_that_codex_did_not_count_are_not_known() -> None:
+    found, verdict = decode(thread(), completed(0, 0, 0, 0))
+    assert verdict.usage == Usage()
+    assert not any(isinstance(event, events.UsageSeen) for event in found)
 
 
 def test_totals_that_became_smaller_say_nothing_of_the_turn() -> None:

@@ -17,7 +17,7 @@ from beam.agents.base import Exit, Turn, Verdict, document, raw_json
 from beam.agents.codex import items, wire
 from beam.agents.codex.trouble import Trouble, failure_class
 from beam.agents.codex.wire import Line, Tokens
-from beam.agents.figures import NOTHING_YET, since
+from beam.agents.figures import NOTHING_YET, is_nothing, since
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Total
@@ -25,7 +25,9 @@ from beam.model.outcome import Class, Denial, Status, Total
 _LOST = "no rollout found for thread id {}"
 # What the sandbox forbids is said to the model, and to nobody else but the log on stderr.
 REJECTED = re.compile(r"ERROR codex_core::tools::router: error=((?:patch rejected|approval policy is Never).*)")
-_NOISE = re.compile(r"Reading additional input|WARNING: proceeding|\d{4}-\d\d-\d\dT\S+ +(ERROR|WARN) ")
+_NOISE = re.compile(
+    r"Reading (?:additional input|prompt from stdin)|WARNING: proceeding|\d{4}-\d\d-\d\dT\S+ +(ERROR|WARN) "
+)
 
 
 class Items:
@@ -54,6 +56,8 @@ class Items:
         summary = self._summary
         summary.ended = "stop"
         total = total_of(record.usage)
+        if is_nothing(total):  # it counted nothing, as in a review
+            return []
         is_new = self._turn.session_id is None or summary.lost
         used = summary.usage = since(NOTHING_YET if is_new else self._turn.carried, total)
         return [events.UsageSeen(usage=used, total=total)]

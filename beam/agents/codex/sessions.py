@@ -64,7 +64,11 @@ class _Rollout:
                 return self._item(item, at) if account.is_new(key) else ()
             case "task_complete":
                 failure = obj(payload, "error")
-                why = string(failure, "message") or string(failure, "codex_error_info")
+                why = (
+                    string(failure, "message")
+                    or string(failure, "codex_error_info")
+                    or ("it failed" if failure else "")
+                )
                 notice = [events.Notice(ts=at, text=why, code="api_error")] if why else []
                 return [*notice, *account.idle(at, self.session.model, why=why)]
             case "turn_aborted":
@@ -91,7 +95,7 @@ class _Rollout:
             case "FileChange" if string(item, "status") not in ("failed", "declined"):
                 return [events.FileChanged(ts=at, path=path, kind="update") for path in obj(item, "changes")]
             case "McpToolCall":
-                name = f"{string(item, 'server')}.{string(item, 'tool')}"
+                name = f"mcp__{string(item, 'server')}__{string(item, 'tool')}"
                 return [
                     *account.on_called(item_id, name, item.get("arguments"), at),
                     *account.on_returned(item_id, "", at, is_error=string(item, "status") == "failed"),

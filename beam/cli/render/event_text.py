@@ -81,7 +81,8 @@ def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
         case events.ImageSeen():
             return "·", image_text(event)
         case events.ContextUsed():
-            return "…", f"context {event.used or 0:,}" + (f" of {event.size:,} tokens" if event.size else " tokens")
+            used = "?" if event.used is None else f"{event.used:,}"
+            return "…", f"context {used}" + (f" of {event.size:,} tokens" if event.size else " tokens")
         case events.PlanUpdated():
             done = sum(1 for step in event.steps if step.status == "completed")
             now = next((step.text for step in event.steps if step.status == "in_progress"), "")

@@ -303,6 +303,19 @@ def test_the_next_turn_counts_from_the_one_before_and_resumes() -> None:
     assert (first.session, second.session) == ("new", "resumed")
 
 
+def test_the_tokens_of_a_turn_that_ended_before_its_first_call_did_are_not_known() -> None:
+    talk = talking()
+    for number in range(2):
+        if number:
+            talk.prompt(turn(session_id=THREAD, message_id="codex-2"), "second")
+        usage = {"total": {"inputTokens": 100, "outputTokens": 5}, "last": {"inputTokens": 0, "outputTokens": 0}}
+        params = {"threadId": THREAD, "turnId": ("second" if number else TURN), "tokenUsage": usage}
+        talk.hear({"method": "thread/tokenUsage/updated", "params": params})
+        talk.complete(turn_id="second" if number else TURN)
+    assert [step.verdict.usage.input_tokens for step in talk.steps if isinstance(step, Over)] == [100, None]
+    assert {event.used for event in talk.events if isinstance(event, events.ContextUsed)} == {None}
+
+
 def test_what_a_resumed_thread_had_used_is_taken_from_codex() -> None:
     talk = Talk(turn(session_id=SESSION, carried=Total(input_tokens=1)))
     talk.begin(SESSION)

@@ -61,7 +61,8 @@ BACKGROUND = (Unfinished(tool="Bash", input=Raw(b'{"command":"make"}'), how="kil
         (e.ImageSeen(media_type="image/png", bytes=1200), "·", "image png 1,200 bytes"),
         (e.ContextUsed(used=1200, size=200_000), "…", "context 1,200 of 200,000 tokens"),
         (e.ContextUsed(used=1200), "…", "context 1,200 tokens"),
-        (e.ContextUsed(), "…", "context 0 tokens"),
+        (e.ContextUsed(), "…", "context ? tokens"),
+        (e.ContextUsed(used=0, size=9000), "…", "context 0 of 9,000 tokens"),
         (e.PlanUpdated(steps=STEPS), "☐", "plan 1/3 write"),
         (e.PlanUpdated(steps=STEPS[:1]), "☐", "plan 1/1 "),
         (

@@ -22,7 +22,7 @@ from beam.agents.codex.dialogue.wire import Failure, Frame, Item, Params, Tokens
 from beam.agents.codex.dialogue.wire import Turn as Said
 from beam.agents.codex.trouble import Trouble
 from beam.agents.fields import Object, integer, obj, object_of, objects_of, string, strings_of
-from beam.agents.figures import since
+from beam.agents.figures import is_nothing, since
 from beam.agents.images import image
 from beam.model import events
 from beam.model.events import Event, PlanStep
@@ -181,11 +181,13 @@ class TurnReader:
             return []
         self._is_counted = True
         self.total = total = thread_total(params.token_usage.total)
-        usage = self._summary.usage = since(self._before, total) if self._before is not None else Usage()
+        usage = since(self._before, total) if self._before is not None else Usage()
+        usage = self._summary.usage = Usage() if is_nothing(usage) else usage  # it counts a call when that is over
         last, size = params.token_usage.last, params.token_usage.model_context_window
         found: list[Event] = [events.UsageSeen(usage=usage, total=total)]
         if last.input_tokens is not None:
-            found.append(events.ContextUsed(used=last.input_tokens + (last.output_tokens or 0), size=size))
+            used = last.input_tokens + (last.output_tokens or 0)
+            found.append(events.ContextUsed(used=used or None, size=size))  # after a compaction it does not know
         return found
 
     def _set(self, params: Params) -> list[Event]:
