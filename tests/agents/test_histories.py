@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from beam.agents.aider import history as aider
 from beam.agents.base import History, Host, Transcript, Turn
 from beam.agents.codex import history as codex
@@ -103,6 +105,22 @@ def test_geminis_calls_are_events_once_and_leave_no_answer_before_them() -> None
     assert ([body.name for body in called], [body.is_error for body in returned]) == (["run_shell_command"], [True])
     assert "denied" in returned[0].output
     assert (transcript.verdict().session_id, transcript.verdict().reply) == ("s-1", "")
+
+
+@pytest.mark.parametrize(
+    ("result", "output"),
+    [
+        (
+            [{"functionResponse": {"response": {"output": "a"}}}, {"functionResponse": {"response": {"error": "b"}}}],
+            "a\nb",
+        ),
+        ([{"functionResponse": {"response": {"other": "a"}}}], '[{"functionResponse": {"response": {"other": "a"}}}]'),
+        ([], "[]"),
+        ("é", '"é"'),
+    ],
+)
+def test_what_a_call_of_gemini_returned_is_its_text_without_the_form_around_it(result: object, output: str) -> None:
+    assert gemini.output_of({"result": result}) == output
 
 
 def test_aiders_history_has_the_answer_verbatim_and_not_what_aider_says() -> None:

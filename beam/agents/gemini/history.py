@@ -118,9 +118,16 @@ class _Chat:
             )
         if status in ("success", "error", "cancelled") and f"returned {call_id}" not in self._reported_calls:
             self._reported_calls.add(f"returned {call_id}")
-            output = json.dumps(call.get("result"), ensure_ascii=False)
+            output = output_of(call)
             emitted.append(events.ToolReturned(call_id=call_id, output=output, is_error=status != "success"))
         return emitted
+
+
+def output_of(call: Object) -> str:
+    """Return what a call returned: the text of its result, or the whole result if it has another form."""
+    responses = [obj(obj(part, "functionResponse"), "response") for part in objects(call, "result")]
+    texts = [string(response, "output") or string(response, "error") for response in responses]
+    return "\n".join(texts) if texts and all(texts) else json.dumps(call.get("result"), ensure_ascii=False)
 
 
 def _is_result(value: Object) -> bool:

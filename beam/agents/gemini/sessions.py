@@ -5,11 +5,11 @@ No line says that a turn is over: it counts as over once there is an answer with
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.gemini.history import output_of
 from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -73,8 +73,7 @@ class _Chat:
             call_id, status, done = string(call, "id"), string(call, "status"), when(string(call, "timestamp")) or at
             found += account.on_called(call_id, string(call, "name"), call.get("args"), at)
             if status in ("success", "error", "cancelled"):
-                output = json.dumps(call.get("result"), ensure_ascii=False)
-                found += account.on_returned(call_id, output, done, is_error=status != "success")
+                found += account.on_returned(call_id, output_of(call), done, is_error=status != "success")
         if text.strip() and not calls:
             found += account.idle(at, self.session.model)
         return found
