@@ -177,6 +177,7 @@ class OutputSummary(Struct, kw_only=True):
 
     def on_failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
         """Record that the CLI reports the turn as failed."""
+        text = text or f"{self.name} failed and gave no reason"
         self.failure = Failure(class_ or class_of(http_status, text), text)
         return [events.Notice(text=text, code="api_error")]
 

@@ -31,6 +31,13 @@ def test_a_thought_of_an_answer_is_reported() -> None:
     assert [event.text for event in found if isinstance(event, events.Text)] == ["So."]
 
 
+def test_a_tool_that_did_nothing_of_what_it_should_has_failed() -> None:
+    call = {"type": "tool_use", "id": "c", "name": "read_files", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"query": "x", "success": False}]}
+    found = read(PROMPT, answer(call), {"role": "user", "content": [result]})
+    assert [event.is_error for event in found if isinstance(event, events.ToolReturned)] == [True]
+
+
 @pytest.mark.parametrize(("content", "output"), [("done", "done"), ([{"a": "é"}], '[{"a": "é"}]')])
 def test_a_result_is_reported_as_text_whatever_its_form(content: object, output: str) -> None:
     call = {"type": "tool_use", "id": "c", "name": "read", "input": {"path": "x"}}

@@ -217,6 +217,12 @@ def test_qwens_answer_whose_stream_broke_off_is_a_failure_though_tokens_were_cou
     assert verdict.reason == "terminated (cause: other side closed)"
 
 
+@pytest.mark.parametrize(("given", "seconds"), [(0, None), (1500, 1.5)])
+def test_the_time_of_model_calls_that_qwen_did_not_count_is_not_known(given: int, seconds: float | None) -> None:
+    ended = {"type": "result", "subtype": "error_during_execution", "is_error": True, "duration_api_ms": given}
+    assert decode("qwen", {**ended, "error": {"message": "no"}})[1].api_s == seconds
+
+
 def test_a_model_that_only_talks_of_an_api_error_is_believed() -> None:
     text = "[API Error: 429] means: slow down"
     _, verdict = decode("qwen", said(text, input_tokens=9, output_tokens=9), result(text))
@@ -288,6 +294,19 @@ def test_pis_exit_code_0_on_a_failing_api_is_a_failure() -> None:
     assert (verdict.status, verdict.class_) == (Status.FAILED, Class.AUTH)
 
 
+def test_a_tool_of_pi_that_says_nothing_yet_has_no_progress_and_one_that_says_nothing_at_all_no_text() -> None:
+    call = {"toolCallId": "c", "toolName": "bash", "args": {}}
+    found, _ = decode(
+        "pi",
+        {"type": "tool_execution_start", **call},
+        {"type": "tool_execution_update", **call, "partialResult": {"content": []}},
+        {"type": "tool_execution_update", **call, "partialResult": {"content": [{"type": "text", "text": "on it"}]}},
+        {"type": "tool_execution_end", **call, "result": {"content": [], "details": {}}},
+    )
+    assert [event.text for event in found if isinstance(event, events.ToolProgress)] == ["on it"]
+    assert [event.output for event in found if isinstance(event, events.ToolReturned)] == [""]
+
+
 def test_pis_failure_is_forgotten_when_a_retry_succeeds() -> None:
     end: dict[str, object] = {"type": "agent_end", "messages": []}
     retry = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "errorMessage": "500 no"}
@@ -333,6 +352,54 @@ def test_copilots_result_of_0_without_an_answer_is_no_success() -> None:
         assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
 
 
+def of_copilot(*texts: str, ended: str = "success") -> list[dict[str, object]]:
+    """The records of an answer that ended without its message."""
+    said = [{"type": "assistant.message_delta", "data": {"deltaContent": text}} for text in texts]
+    return [*said, {"type": "model.call_finished", "data": {"outcome": ended}}, {"type": "assistant.turn_end"}]
+
+
+COPILOT_ENDS = {"type": "result", "sessionId": UUID, "exitCode": 0}
+
+
+def test_copilots_answer_after_its_token_limit_has_both_parts() -> None:
+    rest = {"type": "assistant.message", "data": {"content": " and two."}}
+    found, verdict = decode("copilot", *of_copilot("One", ","), rest, {"type": "assistant.turn_end"}, COPILOT_ENDS)
+    assert [event.text for event in found if isinstance(event, events.Text)] == ["One,", " and two."]
+    assert (verdict.status, verdict.reply, verdict.usage.calls) == (Status.COMPLETED, "One, and two.", 1)
+
+
+def test_copilots_answer_that_its_token_limit_cut_off_is_truncated() -> None:
+    _, verdict = decode("copilot", *of_copilot("One,"), *of_copilot(" and"), COPILOT_ENDS)
+    assert (verdict.status, verdict.reply) == (Status.TRUNCATED, "One, and")
+
+
+def test_what_copilot_said_before_its_request_failed_is_no_part_of_the_answer() -> None:
+    whole = {"type": "assistant.message", "data": {"content": "One and two."}}
+    found, verdict = decode("copilot", *of_copilot("One", ended="error"), whole, COPILOT_ENDS)
+    assert [event.text for event in found if isinstance(event, events.Text)] == ["One and two."]
+    assert verdict.reply == "One and two."
+
+
+def test_a_failure_that_names_no_reason_says_so() -> None:
+    failure = {"type": "model.call_failure", "data": {}}
+    found, _ = decode("copilot", failure, {"type": "session.error", "data": {}})
+    assert [event.text for event in found if isinstance(event, events.Notice)] == [
+        "a request to the model failed",
+        "copilot failed and gave no reason",
+    ]
+    _, verdict = decode("cline", {"type": "run_result"})
+    assert verdict.reason == "cline finished with no reason"
+
+
+def test_copilots_own_word_of_what_other_events_tell_is_no_notice() -> None:
+    lines = [
+        {"type": "session.info", "data": {"infoType": word, "message": word}}
+        for word in ("file_created", "model_retry", "other")
+    ]
+    found, _ = decode("copilot", *lines)
+    assert [event.text for event in found if isinstance(event, events.Notice)] == ["other"]
+
+
 # -- Continue ----------------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +422,24 @@ def test_clines_error_of_a_tool_in_the_middle_is_no_failure_of_the_turn() -> Non
     done = {"type": "run_result", "finishReason": "completed", "text": "done", "usage": {}}
     _, verdict = decode("cline", {"type": "agent_event", "event": error}, done)
     assert (verdict.status, verdict.reply, verdict.session) == (Status.COMPLETED, "done", "new")
+
+
+@pytest.mark.parametrize(
+    ("output", "is_error"),
+    [
+        ([{"query": "a", "success": False}], True),
+        ([{"query": "a", "success": False}, {"query": "b", "success": True}], False),
+        ([{"query": "a"}], False),
+        ([], False),
+        (["a"], False),
+        ("done", False),
+    ],
+)
+def test_clines_tool_that_did_nothing_of_what_it_should_has_failed(output: object, is_error: bool) -> None:
+    call = {"contentType": "tool", "toolCallId": "c", "toolName": "read_files"}
+    lines = [{"type": "content_start", **call}, {"type": "content_end", **call, "output": output}]
+    found, _ = decode("cline", *({"type": "agent_event", "event": line} for line in lines))
+    assert [event.is_error for event in found if isinstance(event, events.ToolReturned)] == [is_error]
 
 
 # -- aider -------------------------------------------------------------------------------------------------------------

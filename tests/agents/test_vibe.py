@@ -63,6 +63,24 @@ def test_an_answer_that_vibe_threw_away_is_no_part_of_the_reply() -> None:
     assert verdict.reply is not None and verdict.reply.startswith("ECHO[Your previous response was discarded")
 
 
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("look-read", "the notes\n"),
+        ("write-full", "Created made3.txt"),
+        ("bash-full", "hi\n"),
+        ("look-write", "Tool execution denied by approval policy"),
+    ],
+)
+def test_the_result_of_a_call_is_what_it_returned(name: str, output: str) -> None:
+    assert [event.output for event in decoded(name)[0] if isinstance(event, events.ToolReturned)] == [output]
+
+
+def test_a_file_that_did_not_exist_is_added() -> None:
+    changed = [event.kind for event in decoded("write-full")[0] if isinstance(event, events.FileChanged)]
+    assert changed == ["add"]
+
+
 def test_a_session_that_is_not_there_is_proven_lost() -> None:
     found, verdict = decoded("unknown")
     assert any(isinstance(event, events.SessionLost) for event in found)

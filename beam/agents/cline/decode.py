@@ -24,6 +24,12 @@ _BY_WORD = {
 }
 
 
+def is_failure(output: object) -> bool:
+    """Return whether a tool that tells of each thing that it did says that it did none of them."""
+    parts = output if isinstance(output, list) else []
+    return bool(parts) and all(isinstance(part, dict) and part.get("success") is False for part in parts)
+
+
 class Lines:
     """The decoder of one process. The CLI does not print its session's id."""
 
@@ -85,7 +91,7 @@ class Lines:
             return [events.ToolProgress(call_id=call_id, text=chunk)] if chunk else []
         output, error = event.get("output"), string(event, "error")
         text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
-        return self._summary.returned(call_id, error or text, is_error=bool(error))
+        return self._summary.returned(call_id, error or text, is_error=bool(error) or is_failure(output))
 
     def _result(self, value: Object) -> list[Event]:
         summary, reason = self._summary, string(value, "finishReason")
@@ -104,7 +110,9 @@ class Lines:
         emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":
-            return emitted + summary.on_failed(text or f"cline finished with {reason}", class_=self._class)
+            return emitted + summary.on_failed(
+                text or f"cline finished with {reason or 'no reason'}", class_=self._class
+            )
         summary.reply, summary.ended = text, "stop"
         return emitted
 

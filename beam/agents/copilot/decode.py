@@ -1,7 +1,8 @@
 """GitHub Copilot CLI's JSON Lines as events.
 
 The turn ends with the `result` line, and succeeded if that says 0 and an answer came before: a process whose wrapper
-was killed says 0 too.
+was killed says 0 too. An answer that its token limit cut off comes in deltas alone; the CLI then asks its model to go
+on, and the next message is the rest.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ _NO_SESSION = "No session, task, or name matched '{}'."
 _SILENT = {
     "user": ("message",),
     "system": ("message",),
-    "assistant": ("turn_start", "turn_end", "message_start", "idle", "tool_call_delta", "reasoning_delta"),
+    "assistant": ("turn_start", "message_start", "idle", "tool_call_delta", "reasoning_delta"),
     "model": ("call_start", "call_final_result"),
     "tool": ("shell_output",),
     "session": ("skills_loaded", "mcp_servers_loaded", "tools_updated", "background_tasks_changed"),
 }
 _KINDS = {"create": "add", "delete": "delete"}
+_TOLD_ELSEWHERE = ("file_created", "model_retry")  # as the change of a file, and as a retry
 
 
 class Lines:
@@ -40,6 +42,8 @@ class Lines:
         self._attempt = 0
         self._answered = False
         self._answers = 0
+        self._streamed: list[str] = []  # of the message that is not there yet
+        self._cut_off = ""  # what came of an answer before its token limit
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
@@ -49,8 +53,7 @@ class Lines:
         kind, data = string(value, "type"), obj(value, "data")
         match kind:
             case "assistant.message_delta":
-                text = string(data, "deltaContent")
-                return [events.TextDelta(text=text, parent=string(data, "parentToolCallId") or None)] if text else []
+                return self._delta(string(data, "deltaContent"), string(data, "parentToolCallId") or None)
             case "assistant.message":
                 return self._message(data)
             case "assistant.reasoning":
@@ -68,12 +71,15 @@ class Lines:
             case "model.call_failure":
                 return self._trouble_of(data)
             case "model.call_finished":
-                self._answers += string(data, "outcome") == "success"
-                return []
+                return self._on_called(has_answered=string(data, "outcome") == "success")
+            case "assistant.turn_end":
+                return self._on_step_ended()
             case "assistant.turn_retry":
                 return self._retry(string(data, "reason"))
             case "session.error":
                 return self._summary.on_failed(string(data, "message"), integer(data, "statusCode"))
+            case "session.info" if string(data, "infoType") in _TOLD_ELSEWHERE:
+                return []
             case "session.warning" | "session.info":
                 return [events.Notice(text=string(data, "message"), code=kind)]
             case "session.compaction_start":
@@ -85,16 +91,40 @@ class Lines:
         area, _, word = kind.partition(".")
         return [] if word in _SILENT.get(area, ()) else [events.Unknown(what=kind or "no type")]
 
+    def _delta(self, text: str, parent: str | None) -> list[Event]:
+        if parent is None:
+            self._streamed.append(text)
+        return [events.TextDelta(text=text, parent=parent)] if text else []
+
+    def _on_called(self, *, has_answered: bool) -> list[Event]:
+        self._answers += has_answered
+        if not has_answered:
+            self._streamed = []
+        return []
+
+    def _on_step_ended(self) -> list[Event]:
+        """Return the text of an answer that ended without its message: its token limit cut it off."""
+        text, self._streamed = "".join(self._streamed), []
+        if not text:
+            return []
+        self._cut_off += text
+        self._summary.texts = [self._cut_off]
+        return [events.Text(text=text)]
+
     def _message(self, data: Object) -> list[Event]:
         parent = string(data, "parentToolCallId") or None
         text = string(data, "content")
         if parent is not None:
             return [events.Text(text=text, parent=parent)] if text else []
-        self._trouble, self._attempt = None, 0
+        self._trouble, self._attempt, self._streamed = None, 0, []
         self._answered = not objects(data, "toolRequests")
         self._summary.texts = []
         self._summary.model = string(data, "model") or self._summary.model
-        return self._summary.text(text)
+        emitted = self._summary.text(text)
+        before, self._cut_off = self._cut_off, ""
+        if before:
+            self._summary.texts = [before + text]
+        return emitted
 
     def _on_returned(self, data: Object) -> list[Event]:
         call_id, error, result = string(data, "toolCallId"), obj(data, "error"), obj(data, "result")
@@ -121,7 +151,8 @@ class Lines:
         class_ = class_of(status, text)
         if class_ is Class.UNKNOWN and string(data, "failureKind") == "transport":
             class_ = Class.NETWORK
-        self._trouble = Failure(class_, text or f"HTTP {status}", status)
+        text = text or ("a request to the model failed" if status is None else f"HTTP {status}")
+        self._trouble = Failure(class_, text, status)
         return [events.Notice(text=self._trouble.reason, code="api_error")]
 
     def _retry(self, reason: str) -> list[Event]:
@@ -139,7 +170,7 @@ class Lines:
         if summary.failure is None:
             summary.failure = self._trouble
         if value.get("exitCode") == 0:
-            summary.ended = "stop" if self._answered else ""
+            summary.ended = "length" if self._cut_off else "stop" if self._answered else ""
         elif summary.failure is None:
             summary.failure = Failure(Class.UNKNOWN, f"copilot ended the turn with {value.get('exitCode')}")
         return emitted

@@ -105,7 +105,8 @@ class Lines:
                 self._writes[call_id] = string(arguments, "path")
             return self._summary.called(call_id, name, arguments)
         if kind == "tool_execution_update":
-            return [events.ToolProgress(call_id=call_id, text=_text(obj(value, "partialResult")))]
+            text = _text(obj(value, "partialResult"))
+            return [events.ToolProgress(call_id=call_id, text=text)] if text else []
         is_error = value.get("isError") is True
         emitted = self._summary.returned(call_id, _text(obj(value, "result")), is_error=is_error)
         arguments_of_call = self._arguments.pop(call_id, None)
@@ -154,4 +155,6 @@ def _usage(usage: Object) -> Usage:
 
 def _text(result: Object) -> str:
     texts = [string(block, "text") for block in objects(result, "content")]
-    return "\n".join(texts) if texts else json.dumps(result, ensure_ascii=False) if result else ""
+    if texts or result.get("content") == []:
+        return "\n".join(texts)
+    return json.dumps(result, ensure_ascii=False) if result else ""

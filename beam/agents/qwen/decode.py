@@ -146,7 +146,7 @@ class Lines:
             call_id, arguments = string(denial, "tool_use_id"), raw_json(denial.get("tool_input"))
             summary.denials.append(Denial(tool=string(denial, "tool_name"), call_id=call_id, input=arguments))
         api_ms = integer(value, "duration_api_ms")
-        summary.work = figures.Work(api_s=None if api_ms is None else api_ms / 1000)  # of this process alone
+        summary.work = figures.Work(api_s=api_ms / 1000 if api_ms else None)  # of this process alone; 0 for a failure
         emitted = self._used(obj(value, "usage"))
         text = string(value, "result")
         if value.get("is_error") is True or string(value, "subtype") != "success":

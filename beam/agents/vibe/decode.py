@@ -21,6 +21,7 @@ _NO_SESSION = "Error: Session not found: {}"
 _ERROR = re.compile(r"^Error: (.+)", re.MULTILINE | re.DOTALL)
 _CUT_OFF = "peer closed connection"
 _WRITES = ("file_write", "file_edit")
+_READS = "file_read"
 
 
 class Lines:
@@ -62,11 +63,14 @@ class Lines:
         if denied:
             # It was not offered, or it is not allowed here: the model was told, and went on.
             emitted += [events.Notice(text=f"{name} was denied", code="denied")]
-        output = string(state, "outputText") or string(shown, "message")
+        kind, result = string(detail, "kind"), obj(state, "output")
+        output = string(state, "outputText") or (string(result, "content") if kind == _READS and not failed else "")
+        output = output or (string(shown, "message") if failed else _described(shown))
         emitted += summary.returned(call_id, output, is_error=failed)
-        path = string(obj(state, "output"), "filePath")
-        if not failed and path and string(detail, "kind") in _WRITES:
-            emitted.append(events.FileChanged(path=path, kind="update"))
+        path = string(result, "filePath")
+        if not failed and path and kind in _WRITES:
+            change = "add" if result.get("fileExisted") is False else "update"
+            emitted.append(events.FileChanged(path=path, kind=change))
         if denied:
             summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(detail.get("input"))))
         return emitted
@@ -85,3 +89,8 @@ class Lines:
             before = summary.on_failed(text, class_=Class.NETWORK if text.startswith(_CUT_OFF) else None)
         emitted, found = verdict(turn, exit, summary)
         return before + emitted, found
+
+
+def _described(shown: Object) -> str:
+    """Return what vibe's own screen says of a call that did what it should."""
+    return " ".join(word for word in (string(shown, "verb"), string(shown, "message")) if word)
