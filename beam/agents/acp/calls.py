@@ -88,7 +88,7 @@ class Call:
         in_id = _IN_ID.match(self.id)
         if in_id is not None:
             return in_id[1]
-        is_name = _NAME.match(self._described) and not (self._is_described and self.kind)
+        is_name = _NAME.match(self._described) and not (self._is_described and self.kind not in ("", "other"))
         return self._described if is_name else self.kind or self._described or "tool"
 
     @property
@@ -136,6 +136,8 @@ class Call:
     def output(self) -> str:
         """Return the call's result as text."""
         found = self._output
+        if self.kind == "read" and (read := string(object_of(found), "content")):
+            return read  # in the place of what describes it
         if self.text and not (self.arguments is None and self.text == string({"text": found}, "text")):
             return self.text
         if isinstance(found, str) or found is None:

@@ -613,6 +613,16 @@ def test_a_failure_in_the_place_of_an_answer_is_one(text: str, tokens: int, stat
     assert over(talk).verdict.status is status
 
 
+def test_what_is_in_a_file_is_the_result_of_reading_it_and_not_how_long_it_is() -> None:
+    talk = talking()
+    words = [{"type": "content", "content": {"type": "text", "text": "Read 1 line"}}]
+    for number, (kind, output) in enumerate([("read", {"content": "plums"}), ("read", {}), ("edit", {"content": "x"})]):
+        call = {"toolCallId": f"c{number}", "kind": kind, "title": "look", "rawInput": {"path": "/p/a"}}
+        talk.say("tool_call", **call, status="completed", content=words, rawOutput=output)
+    returned = [event.output for event in talk.events if isinstance(event, events.ToolReturned)]
+    assert returned == ["plums", "Read 1 line", "Read 1 line"]
+
+
 def test_a_files_name_that_the_agent_says_in_the_middle_of_a_call_is_no_part_of_its_answer() -> None:
     talk = talking(structs.replace(DIALECT, aside="Info: "))
     call = {"toolCallId": "c", "title": "Create file", "kind": "edit", "locations": [{"path": "/p/a"}]}
@@ -625,12 +635,13 @@ def test_a_files_name_that_the_agent_says_in_the_middle_of_a_call_is_no_part_of_
     assert [event.text for event in talk.events if isinstance(event, events.Text)] == ["Info: /p/b", "Info: /p/a"]
 
 
-@pytest.mark.parametrize(("describes", "name"), [(False, "Build"), (True, "execute")])
-def test_a_title_that_describes_a_call_is_not_its_tools_name(describes: bool, name: str) -> None:
+@pytest.mark.parametrize(
+    ("describes", "kind", "name"),
+    [(False, "execute", "Build"), (True, "execute", "execute"), (True, "other", "Build"), (True, "", "Build")],
+)
+def test_a_title_that_describes_a_call_is_not_its_tools_name(describes: bool, kind: str, name: str) -> None:
     talk = talking(structs.replace(DIALECT, describes=describes))
-    talk.say(
-        "tool_call", toolCallId="c", title="Build", kind="execute", status="in_progress", rawInput={"command": "m"}
-    )
+    talk.say("tool_call", toolCallId="c", title="Build", kind=kind, status="in_progress", rawInput={"command": "m"})
     assert [event.name for event in talk.events if isinstance(event, events.ToolCalled)] == [name]
 
 
