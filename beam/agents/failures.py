@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import re
 
+from beam.agents.base import document
+from beam.agents.fields import obj, string
 from beam.model.outcome import Class
 
 _BY_HTTP = {
@@ -71,3 +73,18 @@ def is_refusal(text: str) -> bool:
 def _words() -> tuple[tuple[re.Pattern[str], Class], ...]:
     """Return the patterns, compiled when the first failure is classified."""
     return tuple((re.compile(pattern), class_) for pattern, class_ in _BY_WORDS)
+
+
+def plain(text: str) -> str:
+    """Return the text of a failure, with the message alone in the place of the API's answer that it may end with."""
+    begin = text.find("{")
+    if begin < 0:
+        return text
+    try:
+        value = document(text[begin:].encode("utf-8", "replace"))
+    except ValueError:
+        return text
+    if not isinstance(value, dict):
+        return text
+    message = string(obj(value, "error"), "message") or string(value, "message")
+    return text[:begin] + message if message else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beam.agents.failures import class_of, is_refusal
+from beam.agents.failures import class_of, is_refusal, plain
 from beam.model.outcome import Class
 
 
@@ -117,3 +117,18 @@ def test_each_of_these_words_decides_alone(words: str, class_: Class) -> None:
     assert {word: class_of(None, f"it said {word} again") for word in words.split(", ")} == dict.fromkeys(
         words.split(", "), class_
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"error": {"code": 400, "message": "no such model"}}', "no such model"),
+        ('401: {"message": "wrong key"}', "401: wrong key"),
+        ('400 {"error": {"code": 400}}', '400 {"error": {"code": 400}}'),
+        ('use {"a": 1} or {"b": 2}', 'use {"a": 1} or {"b": 2}'),
+        ("{nothing", "{nothing"),
+        ("no body", "no body"),
+    ],
+)
+def test_the_apis_answer_at_the_end_of_a_failure_is_its_message_alone(text: str, message: str) -> None:
+    assert plain(text) == message

@@ -307,6 +307,18 @@ def test_a_tool_of_pi_that_says_nothing_yet_has_no_progress_and_one_that_says_no
     assert [event.output for event in found if isinstance(event, events.ToolReturned)] == [""]
 
 
+def test_the_apis_answer_in_pis_failure_is_its_message_alone() -> None:
+    text = '429: {"message":"slow down","type":"rate_limit_error"}'
+    found, verdict = decode(
+        "pi",
+        message("error", error=text),
+        {"type": "auto_retry_start", "attempt": 1, "errorMessage": text},
+        {"type": "agent_end"},
+    )
+    assert [event.detail for event in found if isinstance(event, events.StatusChanged)] == ["429: slow down"]
+    assert (verdict.class_, verdict.reason) == (Class.RATE_LIMIT, "429: slow down")
+
+
 def test_pis_failure_is_forgotten_when_a_retry_succeeds() -> None:
     end: dict[str, object] = {"type": "agent_end", "messages": []}
     retry = {"type": "auto_retry_start", "attempt": 1, "maxAttempts": 3, "errorMessage": "500 no"}

@@ -6,7 +6,7 @@ Does not depend on the request that failed.
 from __future__ import annotations
 
 from beam.agents.acp.wire import AUTH_REQUIRED, NOT_FOUND
-from beam.agents.failures import class_of
+from beam.agents.failures import class_of, plain
 from beam.agents.fields import Object, integer, obj, string
 from beam.agents.oneshot import Failure
 from beam.model.outcome import Class
@@ -17,15 +17,16 @@ _DETAILS = ("details", "message", "error", "reason")
 def failure_of(error: Object) -> Failure:
     """Return a JSON-RPC error as a failure."""
     reason, code = words_of(error), integer(error, "code")
+    said = f"{reason} {string(error, 'message')}"  # with all that the API answered
     if code == AUTH_REQUIRED:
         return Failure(Class.AUTH, reason)
     status = code if code is not None and 400 <= code < 600 else None
-    return Failure(class_of(status, reason), reason, status)
+    return Failure(class_of(status, said), reason, status)
 
 
 def words_of(error: Object) -> str:
     """Return the error's text, with its details, as one sentence."""
-    message, data = string(error, "message"), obj(error, "data")
+    message, data = plain(string(error, "message")), obj(error, "data")
     more = next((string(data, key) for key in _DETAILS if string(data, key)), "") or string(error, "data")
     if more in message:
         return message or "it gave no reason"

@@ -10,7 +10,8 @@ import glob
 from collections.abc import Callable, Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
-from beam.agents.codex.trouble import failure_class, plain
+from beam.agents.codex.trouble import failure_class
+from beam.agents.failures import plain
 from beam.agents.fields import Object, integer, obj, objects, string, strings
 from beam.agents.figures import usage_of
 from beam.model import events

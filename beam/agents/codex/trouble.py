@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 
-from beam.agents.base import document
-from beam.agents.failures import class_of
-from beam.agents.fields import obj, string
+from beam.agents.failures import class_of, plain
 from beam.agents.oneshot import OutputSummary
 from beam.model import events
 from beam.model.events import Event
@@ -71,14 +69,3 @@ def failure_class(text: str) -> Class:
     if found is Class.UNKNOWN and text.startswith("stream disconnected"):
         return Class.NETWORK
     return found
-
-
-def plain(text: str) -> str:
-    """Return the message of an API error if the text is one, else the text."""
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        value = document(text.encode("utf-8", "replace"))
-    except ValueError:
-        return text
-    return string(obj(value, "error"), "message") or text if isinstance(value, dict) else text

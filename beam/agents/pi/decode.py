@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
+from beam.agents.failures import class_of, plain
 from beam.agents.fields import Object, integer, number, obj, objects, string
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
@@ -122,13 +123,15 @@ class Lines:
         """
         summary = self._summary
         if self._stop in ("error", "aborted"):
-            return summary.on_failed(self._error or f"pi stopped: {self._stop}")
+            text = self._error or f"pi stopped: {self._stop}"
+            return summary.on_failed(plain(text), class_=class_of(None, text))
         summary.failure = None
         return []
 
     def _retry(self, value: Object) -> list[Event]:
         attempt, of = integer(value, "attempt"), integer(value, "maxAttempts")
-        return self._summary.retrying(string(value, "errorMessage"), attempt=attempt, of=of)
+        text = string(value, "errorMessage")
+        return self._summary.retrying(plain(text), attempt=attempt, of=of, class_=class_of(None, text))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
