@@ -640,6 +640,8 @@ def test_what_it_cant_change_or_tell_is_refused_and_nothing_is_sent(call: Set | 
 
 def test_it_tells_how_full_its_context_is_and_which_models_there_are() -> None:
     talk = talking()
+    (answered,) = talk.do(Query(id="p", name="context"))
+    assert isinstance(answered, Answered) and bytes(answered.result) == b'{"used":null,"size":null}'
     usage = {"last": {"inputTokens": 90, "outputTokens": 10}, "modelContextWindow": 1000}
     talk.say("thread/tokenUsage/updated", tokenUsage=usage)
     (answered,) = talk.do(Query(id="q", name="context"))

@@ -127,7 +127,7 @@ class Controls:
         """Return the step that asks the process, or the answer if it is known already."""
         if intent.name == "context":
             used = self.usage.last
-            whole = {"used": (used.input_tokens or 0) + (used.output_tokens or 0)}
+            whole = {"used": (used.input_tokens or 0) + (used.output_tokens or 0) or None}  # null: it is not known yet
             given = {**whole, "size": self.usage.model_context_window}
             return [Answered(id=intent.id, result=raw_json(given))]
         if intent.name == "modes":
