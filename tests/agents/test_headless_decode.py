@@ -436,6 +436,14 @@ def test_clines_error_of_a_tool_in_the_middle_is_no_failure_of_the_turn() -> Non
     assert (verdict.status, verdict.reply, verdict.session) == (Status.COMPLETED, "done", "new")
 
 
+def test_clines_failure_is_noticed_once() -> None:
+    error = {"type": "error", "error": {"message": "no"}, "errorClass": "auth"}
+    ended = {"type": "run_result", "finishReason": "error", "text": "no"}
+    found, verdict = decode("cline", {"type": "agent_event", "event": error}, ended)
+    assert [event.text for event in found if isinstance(event, events.Notice)] == ["no"]
+    assert (verdict.class_, verdict.reason) == (Class.AUTH, "no")
+
+
 @pytest.mark.parametrize(
     ("output", "is_error"),
     [

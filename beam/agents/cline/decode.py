@@ -37,6 +37,7 @@ class Lines:
         self._turn = turn
         self._summary = OutputSummary(name="cline", model=turn.model, nameless=True)
         self._class: Class | None = None
+        self._noticed = ""  # the last error's text, which the end repeats
         self._calls = 0
         self._given: tuple[int | None, int | None] | None = None  # the figures of all these calls
 
@@ -61,8 +62,8 @@ class Lines:
         kind, content = string(event, "type"), string(event, "contentType")
         if kind == "error":
             error = obj(event, "error")
-            self._class = _BY_WORD.get(string(event, "errorClass"))
-            return [events.Notice(text=string(error, "message"), code=string(event, "errorClass") or "error")]
+            self._class, self._noticed = _BY_WORD.get(string(event, "errorClass")), string(error, "message")
+            return [events.Notice(text=self._noticed, code=string(event, "errorClass") or "error")]
         if kind == "usage":
             self._calls += 1
             self._given = integer(event, "totalInputTokens"), integer(event, "totalOutputTokens")
@@ -110,9 +111,8 @@ class Lines:
         emitted = summary.counted(figures, number(usage, "totalCost"), model) if counted else []
         text = string(value, "text")
         if reason != "completed":
-            return emitted + summary.on_failed(
-                text or f"cline finished with {reason or 'no reason'}", class_=self._class
-            )
+            failed = summary.on_failed(text or f"cline finished with {reason or 'no reason'}", class_=self._class)
+            return emitted if text and text == self._noticed else emitted + failed
         summary.reply, summary.ended = text, "stop"
         return emitted
 
