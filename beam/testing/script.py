@@ -79,6 +79,7 @@ STEPS: Mapping[str, Form] = {
     "hang": Form(FLAG, beside={"stubborn": FLAG}),
 }
 _PLAN_STATES = ("pending", "in_progress", "completed")
+_FILE_KINDS = ("add", "update", "delete")
 
 
 class Step(NamedTuple):
@@ -222,10 +223,13 @@ def _check_keys(value: Mapping[Any, Any], keys: Mapping[str, tuple[type, ...]], 
 def _check_type(value: object, types: tuple[type, ...], where: str) -> None:
     if types and type(value) not in types:
         words = {str: "a text", bool: "true or false", int: "a whole number", float: "a number", list: "a list"}
-        expected = " or ".join(words.get(kind, "bytes") for kind in types)
+        named = types[1:] if types == NUMBER else types
+        expected = " or ".join(words.get(kind, "bytes") for kind in named)
         raise ScriptError(f"{where}: it takes {expected}, not {value!r:.80}")
     if types == NUMBER and isinstance(value, int | float) and not 0 <= value <= 1e6:
         raise ScriptError(f"{where}: it can't be less than 0 or more than a million")
+    if types == COUNT and isinstance(value, int) and value < 0:
+        raise ScriptError(f"{where}: it can't be less than 0")
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:
@@ -251,6 +255,13 @@ def _check_class(value: dict[str, Any], where: str) -> dict[str, Any]:
         from beam.model.outcome import Class
 
         _check_word(value["class"], [str(word) for word in Class], f"{where}.class")
+    return value
+
+
+def _check_file(value: dict[str, Any], where: str) -> dict[str, Any]:
+    if "path" not in value:
+        raise ScriptError(f"{where}: it needs a `path`")
+    _check_word(value.get("kind", "update"), _FILE_KINDS, f"{where}.kind")
     return value
 
 
@@ -302,7 +313,7 @@ _CHECKS: Mapping[str, Any] = {
     "status": lambda value, where: _check_class(_require("state")(value, where), where),
     "stream": _check_stream,
     "tool": _require("name"),
-    "file": _require("path"),
+    "file": _check_file,
     "deny": _require("tool"),
     "run": _check_run,
     "crash": _check_crash,

@@ -136,7 +136,7 @@ REPLIES: dict[str, Any] = {
     "tool in error": [{"tool": {"name": "ls", "is_error": True, "delay": 0.2}}],
     "tool without an end": [{"tool": {"name": "ls", "unfinished": True, "progress": "half"}}, "on"],
     "plan": [{"plan": ["a", {"text": "b", "status": "completed"}]}],
-    "file": [{"file": "a"}, {"file": {"path": "b", "kind": "create"}}],
+    "file": [{"file": "a"}, {"file": {"path": "b", "kind": "delete"}}],
     "status": [{"status": "busy"}, {"status": {"state": "retrying", "attempt": 1, "class": "auth"}}],
     "usage": [{"usage": {"input_tokens": 3}}, {"cost_usd": 0.5}, {"usage": {"input_tokens": 4}}],
     "stderr": [{"stderr": "oh {turn}\n\n"}],
