@@ -97,9 +97,7 @@ class Cli:
         self._turns += 1
         outcome = self._outcome(status="cancelled", reply=None)
         if "--new" in words:
-            outcome = self._outcome(status="failed", reply=None, reason="it was ended by SIGKILL") | {
-                "class": "crashed"
-            }
+            outcome = self._outcome(status="failed", reply=None, reason="it was ended by SIGKILL", class_="crashed")
         return Process(outcome)
 
     def _event(self, kind: str, **fields: Any) -> None:
@@ -107,7 +105,7 @@ class Cli:
         self._spoils(event)
         self.told.append(event)
 
-    def _outcome(self, **fields: Any) -> dict[str, Any]:
+    def _outcome(self, *, class_: str | None = None, **fields: Any) -> dict[str, Any]:
         goes_on = self._can.resume and self._turns > 1
         used = {"input_tokens": 900, "output_tokens": 20, "calls": 1}
         if self._turns == 2:
@@ -115,7 +113,7 @@ class Cli:
         share = {"usage": used, "cost_usd": 0.5}
         outcome = {
             "status": "completed",
-            "class": None,
+            "class": class_,
             "reason": None,
             "reply": "",
             "via": "exec",
@@ -136,9 +134,8 @@ class Cli:
         self._turns += 1
         wanted = words[words.index("--access") + 1] if "--access" in words else ""
         if (wanted and wanted not in self._can.access) or (self._can.prompt_in_argv and len(text) > 100_000):
-            return 10, self._outcome(status="failed", reply=None, reason=f"bot can't do {wanted}") | {
-                "class": "unsupported"
-            }
+            reason = f"bot can't do {wanted}"
+            return 10, self._outcome(status="failed", reply=None, reason=reason, class_="unsupported")
         before = self._said if self._can.resume and "--new" not in words else ""
         if self._can.rewrites and text == prompts.MENTIONS:
             text = "".join(text.split())
@@ -149,7 +146,7 @@ class Cli:
         if text == "!stall":
             return 3, self._outcome(status="timeout", reply=None)
         if text == "!stall-mid":
-            return 3, self._outcome(status="timeout", reply=None) | {"class": "stalled"}
+            return 3, self._outcome(status="timeout", reply=None, class_="stalled")
         if text == BREAKS:
             self._model.ask(text)
             self._model.ask(text)
@@ -158,8 +155,7 @@ class Cli:
         if text.startswith(("!error", "!drop")) or self._model.is_stopped:
             class_ = CLASSES.get(text.partition(" ")[2], "network")
             self._event("status", state="retrying", **{"class": class_}, detail="again")
-            outcome = self._outcome(status="failed", reply=None, reason="no answer")
-            return 1, {"class": class_, **{key: value for key, value in outcome.items() if key != "class" or value}}
+            return 1, self._outcome(status="failed", reply=None, reason="no answer", class_=class_)
         return 0, self._outcome(reply=f"ECHO[{text}]")
 
 
