@@ -228,12 +228,8 @@ def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
     failed."""
     counts, options = proxied.counts, proxied.order.message.options
     calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
-    told = counts.usage if proxied.over or verdict.usage == Usage() else verdict.usage
-    is_own = counts.cost_usd is not None and counts.usage.calls and (proxied.over or verdict.cost_usd is None)
     verdict = msgspec.structs.replace(
-        verdict,
-        usage=told,
-        cost_usd=counts.cost_usd if is_own else verdict.cost_usd,
+        _with_figures(verdict, proxied),
         model_calls=ModelCallCounts(
             calls=counts.calls,
             live=counts.live,
@@ -252,6 +248,21 @@ def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
     if not why:
         return verdict
     return msgspec.structs.replace(verdict, status=Status.FAILED, class_=Class.BAD_REQUEST, reason=why, reply=None)
+
+
+def _with_figures(verdict: Verdict, proxied: Proxied) -> Verdict:
+    """Return the verdict with figures that are for the same model calls: all are the CLI's, or all the proxy's.
+
+    They are the proxy's if the CLI tells no tokens, or no cost that the proxy knows, or was ended for the budget.
+    """
+    usage = proxied.counts.usage
+    cost = proxied.counts.cost_usd if usage.calls else None
+    tells_less = verdict.usage == Usage() or (verdict.cost_usd is None and cost is not None)
+    if not (proxied.over or tells_less):
+        return verdict
+    if cost is None and not proxied.over:
+        cost = verdict.cost_usd
+    return msgspec.structs.replace(verdict, usage=usage, cost_usd=cost, models=None)
 
 
 def _why_failed(verdict: Verdict, proxied: Proxied, calls: ModelCalls) -> str:

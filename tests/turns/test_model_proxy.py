@@ -22,7 +22,7 @@ from beam.agents.model_route import Route
 from beam.base.errors import BeamError
 from beam.broker.build_request import request_of
 from beam.model.message import ModelCalls, Options
-from beam.model.outcome import Class, Status, Usage
+from beam.model.outcome import Class, ModelUsage, Status, Usage
 from beam.process import tree
 from beam.proxy.options import ProxyCounts
 from beam.proxy.served import ServedRequest
@@ -205,13 +205,20 @@ FAILED = Verdict(status=Status.FAILED, class_=Class.CRASHED, reason="why")
 
 def test_a_verdict_has_what_the_proxy_knows(root: Root) -> None:
     told, order = {}, order_for(root)
-    verdicts = {"done": DONE, "without figures": Verdict(status=Status.COMPLETED, reply="yes"), "failed": FAILED}
+    shares = (ModelUsage(model="m", usage=Usage(input_tokens=1)),)
+    verdicts = {
+        "done": DONE,
+        "without figures": Verdict(status=Status.COMPLETED, reply="yes"),
+        "without a cost": structs.replace(DONE, cost_usd=None, models=shares),
+        "failed": FAILED,
+    }
     for word, verdict in verdicts.items():
         for name, fields in {
             "counted": {"counts": COUNTS},
             "without a price": {"counts": structs.replace(COUNTS, cost_usd=None)},
             "without a call": {"counts": structs.replace(COUNTS, calls=0, usage=Usage(calls=0))},
             "over": {"counts": COUNTS, "over": "100 tokens"},
+            "over, without a price": {"counts": structs.replace(COUNTS, cost_usd=None), "over": "100 tokens"},
             "missed": {"counts": COUNTS, "missed": "call 3"},
         }.items():
             told[f"{word}, {name}"] = expected.told(model_proxy.judged(verdict, proxied(order, **fields)))
