@@ -44,6 +44,10 @@ class TurnInput(Struct, frozen=True, kw_only=True):
         """Return the same turn in a new session."""
         return structs.replace(self, turn=as_new_session(self.turn))
 
+    def with_text(self, text: str) -> TurnInput:
+        """Return the same turn with another text of its message."""
+        return structs.replace(self, turn=structs.replace(self.turn, text=text))
+
     def with_fresh_id(self, fresh_session_id: str) -> TurnInput:
         """Return the same turn with another id for a new session."""
         return structs.replace(self, turn=structs.replace(self.turn, fresh_session_id=fresh_session_id))

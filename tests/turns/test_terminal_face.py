@@ -115,6 +115,16 @@ def test_an_answer_is_read_from_the_screen_and_marked_lossy(tmp_path: Path) -> N
     assert kinds == ["AgentStarted", "PromptSent", "StatusChanged", "Text", "AgentExited"]
 
 
+@pytest.mark.parametrize(
+    ("text", "reply"), [("\x1b[31mred\x1b[0m, and more", "ECHO[[31mred[0m, and more]"), ("\x07/help", "ECHO[ /help]")]
+)
+def test_a_message_is_typed_without_its_control_characters_and_is_no_command(
+    tmp_path: Path, text: str, reply: str
+) -> None:
+    played = Played(Face("echo"), tmp_path, text)
+    assert (played.verdict.status, played.verdict.reply) == (Status.COMPLETED, reply)
+
+
 def test_an_agent_that_leaves_may_say_its_session_first(tmp_path: Path) -> None:
     played = Played(Face("parting", structs.replace(CLAUDE, session=r"--resume (\S+)")), tmp_path)
     assert (played.verdict.reply, played.verdict.session_id) == ("ECHO[hello]", "s-1")

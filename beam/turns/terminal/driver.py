@@ -20,6 +20,7 @@ from beam.model.screen_profile import Profile, overridden
 from beam.process import spawn
 from beam.pty_adapter import profile as profiles
 from beam.pty_adapter import typing
+from beam.pty_adapter.terminal import typable
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.engine import Engine, lost
 from beam.turns.handle import TurnHandle, TurnServices
@@ -52,6 +53,7 @@ async def run_turn(
 
     Raises UnsupportedError for a text that can't be sent on this screen, and what `Engine.run` raises.
     """
+    input = input.with_text(typable(input.turn.text))  # what is typed, compared with its screen and its transcript
     face = TerminalFace(terminal, history, input)
     text = input.turn.text
     typing.check(face.profile, text, command=input.commands and is_command(face.profile, text))
