@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec import structs
+
 from beam.agents.base import Decoder, ErrorReader, Exec, Exit, Launch, Verdict
 from beam.base.errors import LimitError
 from beam.base.faults import crash_point
 from beam.model import events
 from beam.model.limits import Limits
+from beam.model.outcome import Status
 from beam.process import spawn
 from beam.turns.engine import TICK_S, Engine
 from beam.turns.handle import TurnHandle, TurnServices
@@ -52,6 +55,7 @@ class ExecDriver:
         self.input = input
         self._engine = engine
         self._decoder = decoder
+        self._is_cut = False  # one of its lines was too long
         self._process: PipeProcess
 
     async def start(self) -> PipeProcess:
@@ -116,7 +120,17 @@ class ExecDriver:
         bodies, verdict = self._decoder.end(exit)
         for body in bodies:
             self._engine.record(body)
-        return verdict
+        return self._as_cut(verdict)
+
+    def _as_cut(self, verdict: Verdict) -> Verdict:
+        """Return the verdict: `truncated` if the line that was cut is in the answer, which is as long then."""
+        most = self.input.limits.line_bytes
+        if not self._is_cut or verdict.status is not Status.COMPLETED:
+            return verdict
+        if len((verdict.reply or "").encode("utf-8", "replace")) < most:
+            return verdict
+        reason = f"the answer was cut off at {most} bytes of one line, the limit (limits: line_bytes)"
+        return structs.replace(verdict, status=Status.TRUNCATED, reason=reason)
 
     def stopped_by(self) -> str | None:
         return self._engine.stop.reason
@@ -140,6 +154,7 @@ class ExecDriver:
             self._engine.record_events(lambda: decoder.error_line(line), retries=self.launch.retries)
 
     def _long_line(self) -> None:
+        self._is_cut = True
         limit = self.input.limits.line_bytes
         notice = events.Notice(code="long_line", text=f"a line of more than {limit} bytes was cut there")
         self._engine.record_events(lambda: (notice,))

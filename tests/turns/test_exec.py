@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from beam.agents.base import Exit, Launch, Turn, Verdict
 from beam.model import events
 from beam.model.events import Event
+from beam.model.limits import Limits
 from beam.model.outcome import Status
 from beam.process.spawn import Ended
 from beam.turns.bookkeeping import Bookkeeping
@@ -26,6 +29,40 @@ class AtTheEnd:
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         told = events.Notice(text=f"{exit.code} {exit.stderr_tail} {exit.stopped_by}")
         return [told, events.Text(text="the end")], Verdict(status=Status.COMPLETED, reply="yes")
+
+
+class Says:
+    """A decoder whose verdict is this."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        self._verdict = verdict
+
+    def line(self, line: bytes) -> Sequence[Event]:
+        return []
+
+    def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
+        return [], self._verdict
+
+
+@pytest.mark.parametrize(
+    ("said", "size", "status"),
+    [
+        (Status.COMPLETED, 101, Status.TRUNCATED),
+        (Status.COMPLETED, 100, Status.TRUNCATED),
+        (Status.COMPLETED, 99, Status.COMPLETED),  # the line was a tool's, not the answer's
+        (Status.FAILED, 100, Status.FAILED),
+    ],
+)
+def test_an_answer_with_a_line_that_was_cut_is_truncated(said: Status, size: int, status: Status) -> None:
+    journal, input = Recorded(), turn_input(TURN, limits=Limits(line_bytes=100))
+    engine = Engine(input, services(journal), handle(journal))
+    engine.book = Bookkeeping(journal, engine.clock, 1)
+    driver = ExecDriver(Launch(argv=("x",)), Says(Verdict(status=said, reply="x" * size)), input, engine)
+    assert driver.finish(Ended(code=0)).status is said
+    driver._long_line()
+    verdict = driver.finish(Ended(code=0))
+    assert (verdict.status, verdict.reply) == (status, "x" * size)
+    assert (verdict.reason is not None) == (status is Status.TRUNCATED)
 
 
 def test_what_only_the_end_tells_is_recorded_before_the_verdict_is_given() -> None:
