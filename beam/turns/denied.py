@@ -59,4 +59,6 @@ def _wider(can: Capabilities, access: Access | None) -> str:
     if wider:
         words = " or ".join(filter(None, (", ".join(wider[:-1]), wider[-1])))
         return f"; it ran with access `{access}`: --access {words} allows more"
+    if access == "ask":
+        return "; it ran with access `ask`: a request that waits is answered with beam approve or beam deny"
     return f"; it ran with access `{access}`, the widest it has: what denied it is a setting of its own"

@@ -36,6 +36,12 @@ def test_a_denial_names_the_tools_their_arguments_and_what_would_allow_more() ->
             "; it ran with access `read`: --access ask, edit or full allows more",
         ),
         ("edit", ALL, "; it ran with access `edit`: --access full allows more"),
+        (
+            "ask",
+            ("read", "ask"),
+            "; it ran with access `ask`: a request that waits is answered with beam approve or beam deny",
+        ),
+        ("ask", ("ask", "edit", "full"), "; it ran with access `ask`: --access edit or full allows more"),
         ("full", ALL, "; it ran with access `full`, the widest it has: what denied it is a setting of its own"),
         (None, (), ""),
         ("full", (), ""),
