@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, structs
 
-from beam.agents.base import Verdict
+from beam.agents.base import Verdict, raw_json
 from beam.base import durations
 from beam.base.clock import Clock, rfc3339
 from beam.base.errors import NotFoundError, UnsupportedError
@@ -180,7 +180,10 @@ class Asks:
         self._record(decided, sync=True)
         if decision.decision == "deny":
             asked = ask.asked
-            denial = Denial(tool=asked.tool, call_id=asked.call_id or "", input=asked.input, by=decision.by)
+            input = asked.input
+            if bytes(input) == bytes(NOTHING) and asked.description:
+                input = raw_json({"description": asked.description})
+            denial = Denial(tool=asked.tool, call_id=asked.call_id or "", input=input, by=decision.by)
             self.denials.append(denial)
         ask.settle(decision)
 

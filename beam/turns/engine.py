@@ -186,8 +186,10 @@ class Engine:
                 is_lost = True
             else:
                 verdict = await self.run_to_end(make(self.input, first))
-        if not (is_lost or self.book.lost) or verdict.status is Status.COMPLETED or self.is_stopped:
+        if not (is_lost or self.book.lost) or self.is_stopped:
             return verdict
+        if verdict.status is Status.COMPLETED:  # it went on without
+            return msgspec.structs.replace(verdict, session=verdict.session or "lost")
         again = self.input.in_new_session()
         verdict = await self.run_to_end(make(again, _placed(launch, again)))
         return msgspec.structs.replace(verdict, session="lost")

@@ -30,14 +30,14 @@ from beam.turns.stop import Stop
 STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its turn stands
 
 
-def started_of(order: TurnRequest, face: Face, why: str | None) -> TurnStarted:
-    """Return the event with which the turn begins."""
+def started_of(order: TurnRequest, via: str, why: str | None) -> TurnStarted:
+    """Return the event with which the turn begins. `via`: its mode, or what was asked for if there is none."""
     return TurnStarted(
         attempt=order.message.attempt,
         owner=order.owner,
         turn_key=order.turn_key,
         adapter=order.adapter_name,
-        via=_via(order, face) or face,
+        via=via if order.recorded is None else VIA,
         why=why,
         at_most=most_of(order),
         rules=_rules_told(order),

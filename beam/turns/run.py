@@ -57,14 +57,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
         face, why = mode.face, mode.why
         started = started_of(order, face, why)
     except UnsupportedError as error:
-        started = events.TurnStarted(
-            attempt=order.message.attempt,
-            owner=order.owner,
-            turn_key=order.turn_key,
-            adapter=order.adapter_name,
-            via=order.message.options.via or "auto",
-        )
-        record(started, sync=True)
+        record(started_of(order, order.message.options.via or "auto", None), sync=True)
         remove_tree(order.scratch, ignore_errors=True)
         return _finish(order, record, outcome_of(order, refusal(error), stop, None, clock.monotonic() - began))
     crash_point("turn.before")

@@ -81,7 +81,7 @@ class LinesLink:
             case Interrupt():
                 return (Send(b"interrupt\n"),)
             case Decide():
-                self._heard[-1] = f"Decide {intent.decision}"
+                self._heard[-1] = f"Decide {intent.decision}{' always' if intent.always else ''}"
                 if intent.input is not None:
                     return (Send(f"decide {intent.key} {intent.decision} {bytes(intent.input).decode()}\n".encode()),)
                 return (Send(f"decide {intent.key} {intent.decision} {intent.message}\n".encode()),)
@@ -112,8 +112,10 @@ class LinesLink:
                 return (Say(events.ToolCalled(call_id=key, name=text)),)
             case "ask":
                 call, changes = call_of(text) if "(" in text else None, text == "Any"
+                text, _, description = text.partition(" | ")
                 tool = text.partition("(")[0]
-                return (Asked(key=key, tool=tool, always=True, message=True, call=call, changes=changes),)
+                about = {"description": description, "call": call, "changes": changes}
+                return (Asked(key=key, tool=tool, always=True, message=True, **about),)  # type: ignore[arg-type]
             case "withdraw":
                 return (Withdrawn(key=key, why=text),)
             case "answer":
@@ -200,6 +202,16 @@ class Program:
             case "any":  # takes another input
                 self.say("ask 1 Any")
                 self.say(f"over completed {self.hear('decide')}")
+            case "described":
+                self.say("ask 1 Bash | touch a")
+                self.say(f"over completed {self.hear('decide')}")
+            case "fatal":  # ends over the decision
+                self.say("ask 1 Bash")
+                sys.exit(f"no way without: {self.hear('decide')}")
+            case "odd":  # says what nobody understands
+                self.say("ask 1 Bash")
+                self.say(f"? {self.hear('decide')}")
+                self._sleep(100)
             case "asks":  # ends no turn while one of its requests is open
                 self.say("ask 1 Bash", "ask 2 Write")
                 decided = f"{self.hear('decide')}, {self.hear('decide')}"

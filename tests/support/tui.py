@@ -8,7 +8,7 @@ nobody described, and takes any key for an answer) · plain (it asks for yes or 
 spinner that goes on) · welcome (at its start it shows what nobody described, for 8 s) · fickle (it asks, and goes on by
 itself) · parting (it leaves slowly, and then says how to go on in its session) · setup (it asks about a key at its
 start, and the first time ends over the answer; the file `asked` says that it did) · hopeless (it does so each time) ·
-writes (a transcript)
+writes (a transcript) · line (a prompt before its cursor and no more; `slow`: it works for 6 s)
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class Tui:
         return self.console.read(timeout).decode()
 
     def run(self) -> None:
+        if self.manner == "line":
+            return self.prompt()
         if self.manner == "alternate":
             self.console.write(b"\x1b[?1049h")
         self.console.write(b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")
@@ -124,6 +126,19 @@ class Tui:
                 else:
                     self.typed += key
             self.draw()
+
+    def prompt(self) -> None:
+        self.console.write(b"> ")
+        while "\x03" not in (key := self.read()):
+            self.typed += key
+            if "\r" not in key:
+                self.console.write(key.encode())
+                continue
+            self.console.write(b"\r\n")
+            if self.typed == "slow\r":
+                self.console.sleep(6)
+            self.console.write(f"ECHO[{self.typed[:-1]}]\r\n> ".encode())
+            self.typed = ""
 
     def begin(self) -> None:
         asked = Path(self.console.cwd, "asked")

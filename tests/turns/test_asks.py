@@ -11,7 +11,7 @@ from beam.agents.base import Verdict
 from beam.base.errors import NotFoundError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
-from beam.model.outcome import Denial, Status
+from beam.model.outcome import Denial, Status, denial_text
 from beam.turns.asks import DEFAULT, Asks, Decision, Takes, judged
 from tests.support.context import FakeClock
 
@@ -82,6 +82,13 @@ def test_a_denial_is_listed_with_who_denied_what() -> None:
     assert turn.asks.denials == [Denial(tool="Bash", call_id="c1", input=Raw(b'{"command":"ls"}'), by="ann")]
     decided = turn.written[-1][0]
     assert isinstance(decided, events.PermissionDecided) and decided.why == "use the other"
+
+
+def test_a_denied_request_that_was_only_described_has_its_description_for_its_argument() -> None:
+    turn = Turn()
+    turn.asks.deny_by_default(turn.asks.ask("Bash command", description="touch a"), "why")
+    (denial,) = turn.asks.denials
+    assert (bytes(denial.input), denial_text(denial)) == (b'{"description":"touch a"}', "Bash command (touch a)")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "a session": ({}, {}, {"session_id": ID}),
     "a copy of a session": ({}, {}, {"session_id": ID, "fork": True}),
     "an earlier point": ({}, {}, {"session_id": ID, "upto": "m-7"}),
-    "a trusted folder": ({}, {}, {"folder_trusted": True}),
+    "a folder that nobody trusts": ({}, {}, {"folder_trusted": False}),
     "files left out": ({}, {}, {"left_out": ("a",)}),
     "a total": ({}, {}, {"session_id": ID, "carried": Total(input_tokens=3)}),
     "a told prompt": ({}, {}, {"told": "0123"}),
@@ -73,7 +73,7 @@ def test_each_option_setting_and_field_reaches_the_adapter_or_is_refused(tmp_pat
             )
             try:
                 turn = expected.told(turn_of(asked, face, "/scratch"))  # type: ignore[arg-type]
-                turn.pop("settings")
+                turn["system"] = turn.pop("settings").get("system")
                 plain = plain or turn
                 changed = {key: turn.get(key) for key in {**turn, **plain} if turn.get(key) != plain.get(key)}
                 told[f"{name} {face}, {word}"] = turn if turn is plain else changed

@@ -30,7 +30,7 @@ from beam.turns.login import asks_to_log_in, link_in
 from beam.turns.pieces import Pieces
 from beam.turns.run import run
 from tests.support import expected, lines
-from tests.support.context import FakeClock, Root
+from tests.support.context import NOON_NS, FakeClock, Root
 from tests.support.memory import MEMORY_ALONE, Memory
 from tests.support.secrets import PLANTED
 from tests.support.turns import Recorded, handle, services
@@ -46,13 +46,13 @@ RUNS: dict[str, dict[str, Any]] = {
     "a mode that it has not": {"options": Options(via="terminal")},
     "an access that it has not": {"options": Options(access="full")},
     "a schema": {"options": Options(schema="{}")},
-    "a model": {"options": Options(model="m")},
-    "with a limit": {"options": Options(timeout=5.0)},
-    "once": {"options": Options(once=True)},
-    "out of time": {"text": "deaf", "options": Options(timeout=2.0)},
-    "denied": {"text": "ask"},
-    "dies": {"text": "dies"},
-    "garbage": {"text": "garbage"},
+    "once": {"is_kept": True, "options": Options(once=True)},
+    "out of time": {"text": "deaf", "options": Options(via="dialogue", timeout=2.0)},
+    "out of time while it asks": {"text": "ask", "options": Options(via="dialogue", access="ask", timeout=2.0)},
+    "denied": {"text": "described", "options": Options(via="dialogue")},
+    "nobody decides": {"text": "described", "options": Options(via="dialogue", access="ask")},
+    "dies": {"text": "dies", "options": Options(via="dialogue")},
+    "garbage": {"text": "garbage", "options": Options(via="dialogue")},
     "kept": {"is_kept": True},
     "kept, and its protocol fails": {"is_kept": True, "face": Unready()},
     "kept, named, and its protocol fails": {"is_kept": True, "face": Unready(), "options": Options(via="dialogue")},
@@ -84,6 +84,7 @@ def test_a_message_runs_to_its_checked_in_outcome(
     claimed = lease.waiting.claim(entry)
     assert claimed is not None
     order = structs.replace(request_of(lease.log, claimed[1]), adapter=adapter, adapter_name="lines", is_kept=is_kept)
+    order = structs.replace(order, settings=structs.replace(order.settings, adapter="lines"))
     told: list[Any] = []
     monkeypatch.setattr(run_module, "crash_point", lambda point: told.append({"point": point}))
 
@@ -91,12 +92,16 @@ def test_a_message_runs_to_its_checked_in_outcome(
         def monotonic(self) -> float:
             return memory.now()
 
+        def now_ns(self) -> int:
+            return NOON_NS + round(memory.now() * 1000) * 1_000_000
+
     def record(body: Event, *, sync: bool = False) -> Event:
         told.append({**expected.of_event(body), **({"sync": True} if sync else {})})
         return body
 
     clock = Clock()
-    finished = asyncio.run(run(order, services(record, clock), handle(record, clock=clock, limit=3.0)))
+    turn = handle(record, clock=clock, limit=3.0)
+    finished = asyncio.run(run(order, services(record, clock, poll=turn.asks.expire), turn))
     told.append({"finished": finished.status, "left": order.scratch.exists(), "above": order.scratch.parent.exists()})
     shown = expected.lines([*told, *(given["argv"] for given in memory.given)])
     for text_of, word in ((str(root.base.parent), "BASE"), (lines.__file__, "lines.py"), (sys.executable, "PYTHON")):

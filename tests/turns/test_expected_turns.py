@@ -117,7 +117,7 @@ class Scene:
         self.handle = TurnHandle(
             stop=stop, asks=Asks("x", self.record, self.clock, LONGEST_ASK_S), calls=AgentCalls(self.clock)
         )
-        within = services(self.record, self.clock, keeper=self.keeper)
+        within = services(self.record, self.clock, keeper=self.keeper, poll=self.handle.asks.expire)
         tasks = [] if during is None else [asyncio.create_task(during(self))]
         try:
             if isinstance(face, lines.Lines):
@@ -174,14 +174,14 @@ class Told:
         return f"{turn.cwd}/tr*" if self._finds else f"{turn.cwd}/transcript"
 
     def transcript(self, turn: Turn) -> Transcribed:
-        return Transcribed(turn)
+        return Transcribed(turn, self.tells_end)
 
 
 class Transcribed:
-    """What is read of it."""
+    """What is read of it; with `tells_end` also that the turn is over."""
 
-    def __init__(self, turn: Turn) -> None:
-        self.turn, self.state, self.reply = turn, "", ""
+    def __init__(self, turn: Turn, tells_end: bool) -> None:
+        self.turn, self.state, self.reply, self._tells_end = turn, "", "", tells_end
         self.error: str | None = None
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -194,7 +194,7 @@ class Transcribed:
             self.reply = rest
             return (events.Text(text=rest),)
         elif word in (".", "!") and self.state:
-            self.state = "done"
+            self.state = "done" if self._tells_end else self.state
             self.error = rest or None
         return ()
 
@@ -331,6 +331,15 @@ async def is_called(scene: Scene) -> None:
 
 
 ALLOW, DENY = Decision(decision="allow", by="ann"), Decision(decision="deny", by="bob", message="not now")
+
+
+async def grows_old(scene: Scene) -> None:
+    await asyncio.sleep(1.5)
+    why = scene.keeper.over(None)
+    scene.told.append({"over": why})
+    await scene.keeper.end(why)
+
+
 L = lines.Lines
 COUNT = "import sys, time\nfor n in range(1, 9):\n    print(n, file=sys.stderr, flush=True)\n    time.sleep(0.5)\n"
 RULES = ruled(allow=("Bash(git *)",), deny=("Bash(rm *)",), ask=("Bash(git push *)",))
@@ -344,6 +353,8 @@ DIALOGUES: dict[str, Play] = {
     "denied": one(L, "ask", decides(DENY)),
     "denied with a stop": one(L, "asks", decides(structs.replace(DENY, stop=True))),
     "nobody decides": one(L, "ask"),
+    "denied, and dies": one(L, "fatal", decides(structs.replace(DENY, message=""))),
+    "denied, and garbage": one(L, "odd", decides(structs.replace(DENY, message=""))),
     "two, one decided": one(L, "asks", decides(ALLOW, ALLOW)),
     **{f"asks at {access}": one(L, "ask", access=access) for access in ("read", "edit", "full")},
     **{
@@ -351,15 +362,19 @@ DIALOGUES: dict[str, Play] = {
         for command in ("git log", "rm x", "git push", "make")
         for access in ("read", "ask", "full")
     },
+    "described": one(L, "described", access="read"),
     "withdrawn": one(L, "moment"),
     "interrupted": one(L, "hang", stops(1.0)),
     "interrupted while it asks": one(L, "asks", stops(1.0)),
+    "done while it is stopped and asks": one(L, "ask", stops(1.0)),
+    "done while it is out of time and asks": one(L, "ask", timeout=3.0),
     "deaf, and stopped": one(L, "deaf", stops(1.0)),
     "deaf, and stopped twice": one(L, "deaf", stops(1.0, twice=0.5)),
     "out of time": one(L, "deaf", timeout=3.0),
     "idle": one(L, "deaf", idle_timeout=3.0),
     "mute": one(lines.Lines("mute"), "say hi"),
     "mute, and stopped": one(lines.Lines("mute"), "say hi", stops(1.0)),
+    "a copy, mute, and stopped": one(lines.Lines("mute"), "say hi", stops(1.0), session_id="s", fork=True),
     "leaves": one(lines.Lines("leaves"), "say hi"),
     "later": one(L, "later"),
     "an open tool": one(L, "tool"),
@@ -378,7 +393,7 @@ DIALOGUES: dict[str, Play] = {
     "kept, and asks": kept((L, "stray ask 1 Bash", {}), (L, "say two", {})),
     "kept, and late": kept((L, "stray text x", {}), (L, "say two", {})),
     "kept in a session": kept((L, "say one", {"session_id": "s"}), (L, "say two", {"session_id": "s"})),
-    "kept, and too old": kept((L, "say one", {"keep": 1.0}), (L, "say two", {"keep": 1.0})),
+    "kept, and too old": kept((L, "say one", {"keep": 1.0}), (L, "say two", {"keep": 1.0}), between=grows_old),
 }
 SCREENS: dict[str, Play] = {
     **{
@@ -390,6 +405,7 @@ SCREENS: dict[str, Play] = {
         )
     },
     "parting": one(Screen("parting", session=r"--resume (\S+)"), "hello"),
+    "a command behind a control character": one(Screen("echo"), "\x07/help"),
     "garbage in a text": one(Screen("echo"), "first\x1b[31m\r\nsecond\tline\n\n last"),
     "a command": one(Screen("echo"), "/help", commands=True),
     "a command as a message": one(Screen("echo"), "/help"),
@@ -403,8 +419,9 @@ SCREENS: dict[str, Play] = {
     "stopped twice": one(Screen("hang"), "hello", stops(1.0, twice=0.2)),
     "stopped before it is ready": one(Screen("welcome"), "hello", stops(1.0)),
     "out of time": one(Screen("hang"), "hello", timeout=4.0),
-    "learned": one(Screen("echo", generic_screen.profile), "hello", timeout=12.0),
-    "learned, and quiet": one(Screen("quiet", generic_screen.profile, stall_seconds=4.0), "hello", timeout=12.0),
+    "learned": one(Screen("line", generic_screen.profile), "hello", timeout=12.0),
+    "learned, and quiet": one(Screen("line", generic_screen.profile, stall_seconds=4.0), "slow", timeout=12.0),
+    "no prompt before its cursor": one(Screen("echo", generic_screen.profile), "hello", timeout=12.0),
     "kept": kept(
         (Screen("echo"), "one", {}),
         (Screen("echo"), "two", {}),

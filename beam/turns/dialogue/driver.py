@@ -83,6 +83,7 @@ class LinkTurn:
         self._news = asyncio.Event()
         self._is_sent = False
         self._ended_itself = False
+        self._is_cut_short = False  # a stop left a request of it undecided
 
     @property
     def _is_said(self) -> bool:
@@ -231,6 +232,7 @@ class LinkTurn:
     def _cancel_asks(self, why: str) -> None:
         """Tell the agent that its open requests are cancelled, because some agents end no turn while one is open."""
         self._deliver()
+        self._is_cut_short = self._is_cut_short or (bool(self._open) and self._engine.is_stopped)
         for ask in self._open.values():
             self._engine.asks.cancel(ask, why)
         self._deliver()
@@ -284,12 +286,19 @@ class LinkTurn:
         was_killed = self._ended_itself and ended is not None and ended.signal is not None
         if self.over is not None and not was_killed:  # else its commands were ended, whatever its other processes say
             verdict = self.over.verdict
+            if self._is_cut_short and verdict.status is Status.COMPLETED:
+                verdict = structs.replace(verdict, status=Status.CANCELLED)
             if stop.reason is not None and verdict.status is Status.CANCELLED:  # the stop caused this, not a denial
                 return structs.replace(verdict, denials=(*verdict.denials, *denials))
             return judged(verdict, denials)
-        session_id = self.input.turn.session_id
         if stop.reason is not None:
+            turn = self.input.turn
+            session_id = None if turn.fork or self._engine.book.lost else turn.session_id
             return Verdict(status=Status.CANCELLED, reason="stopped", session_id=session_id, denials=denials)
+        return structs.replace(self._failed(ended), denials=denials)
+
+    def _failed(self, ended: spawn.Ended | None) -> Verdict:
+        """Return the verdict on a conversation that broke off."""
         broken = self._process.broken
         name = self.input.turn.settings.adapter or "the agent"
         wants_login = ended is not None and not self._is_sent and asks_to_log_in(ended.stderr_tail)

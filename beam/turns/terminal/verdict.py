@@ -39,7 +39,7 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
     """Return the verdict on the turn. It has an answer only if evidence shows that the turn completed."""
     state = seen.end.state
     if seen.failed is not None and not seen.stopped:
-        return seen.failed
+        return structs.replace(seen.failed, denials=seen.denials)
     if state in (State.DONE, State.ERROR):
         verdict = structs.replace(_answered(seen), evidence=evidence(seen.end))
         if seen.stopped and verdict.status is Status.CANCELLED:  # the stop caused this, not the denial
@@ -51,8 +51,9 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
         how = f"was ended by {seen.ended.signal}" if seen.ended.signal else f"exited with {seen.ended.code}"
         name = seen.end.profile.name
         reason = f"{name} {how} before its turn was over{SCREEN}{shown(seen.view.rows)}"
-        return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
-    return stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
+        return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason, denials=seen.denials)
+    failed = stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
+    return structs.replace(failed, denials=seen.denials)
 
 
 def _answered(seen: TurnEvidence) -> Verdict:

@@ -243,6 +243,27 @@ def test_a_request_that_is_denied_with_stop_ends_the_turn(tmp_path: Path) -> Non
     assert played.face.heard == ["Prompt", "Decide deny", "Decide cancelled", "Interrupt", "Close"]
 
 
+@pytest.mark.parametrize("text", ["fatal", "odd"])
+def test_what_was_denied_is_listed_though_the_agent_then_fails(tmp_path: Path, text: str) -> None:
+    async def decide(played: Played) -> None:
+        (asked,) = await played.until_asked()
+        played.handle.asks.decide(asked.ask_id, Decision(decision="deny", by="ann"))
+
+    _, verdict = play(tmp_path, text, decide)
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+    assert [(denial.tool, denial.by) for denial in verdict.denials] == [("Bash", "ann")]
+
+
+def test_a_turn_that_was_stopped_before_its_request_was_decided_is_no_success(tmp_path: Path) -> None:
+    async def stop(played: Played) -> None:
+        await played.until_asked()
+        played.handle.stop.ask("timeout")
+
+    played, verdict = play(tmp_path, "ask", stop)  # which says that it completed
+    assert (verdict.status, verdict.reply) == (Status.CANCELLED, "1 cancelled ")
+    assert played.face.heard[:2] == ["Prompt", "Decide cancelled"]
+
+
 def test_a_request_that_the_agent_withdraws_is_over(tmp_path: Path) -> None:
     played, verdict = play(tmp_path, "moment")
     assert verdict.status is Status.COMPLETED

@@ -10,6 +10,7 @@ from beam.agents.python import profile as PYTHON
 from beam.model.outcome import Class, Denial, Evidence, Status
 from beam.model.policy import Policy
 from beam.model.screen_profile import Profile
+from beam.process.spawn import Ended
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
 from beam.turns.terminal.verdict import TurnEvidence, evidence, verdict_of
@@ -63,6 +64,18 @@ def test_a_denial_is_an_answer_or_the_outcome_and_a_stop_is_a_stop(
         stopped=stopped,
     )
     assert (verdict_of(seen).status, verdict_of(seen).denials) == (status, (denial,))
+
+
+def test_what_was_denied_is_listed_whatever_ended_the_turn() -> None:
+    failed, exited, waiting = ended("screen"), ended("exit"), ended("quiet")
+    exited.state, waiting.state = State.EXITED, State.WAITING
+    gave_up = Verdict(status=Status.FAILED, class_=Class.STALLED, reason="why")
+    for seen in (
+        TurnEvidence(end=failed, view=View(()), failed=gave_up, denials=(BY_ANN,)),
+        TurnEvidence(end=exited, view=View(()), ended=Ended(code=1), denials=(BY_ANN,)),
+        TurnEvidence(end=waiting, view=View(()), denials=(BY_ANN,)),
+    ):
+        assert (verdict_of(seen).status, verdict_of(seen).denials) == (Status.FAILED, (BY_ANN,))
 
 
 @pytest.mark.parametrize(
