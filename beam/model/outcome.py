@@ -133,8 +133,9 @@ _LONGEST = 80
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of the agent that was denied. `by`: `default` (no person, no rule), `rule`, or a person's name. `input` of
-    a request that the agent only described, as on a screen, has its text as `description`."""
+    """One request of the agent that was denied. `by`: `default` (no person, no rule), `rule`, or a person's name.
+    `input` of a request that the agent only described, as on a screen, has its text as `description`.
+    """
 
     tool: str
     call_id: str = ""

@@ -15,11 +15,14 @@ from beam.turns.request import Record
 
 
 class Bookkeeping:
-    """Records the events of one process. `lost`: it proved that its session is gone; `retrying`: its latest output
+    """Records the events of one process. `lost`: it proved that its session is gone; `session_id`: the session that it
+    opened or continued, None before; `used`: its figures of the turn so far, None before; `retrying`: its latest output
     only reports that its model does not answer; `attempt`: the latest reported retry."""
 
     def __init__(self, record: Record, clock: Clock, deltas_per_second: int) -> None:
         self.lost = False
+        self.session_id: str | None = None
+        self.used: events.UsageSeen | None = None
         self.retrying = False
         self.attempt: int | None = None
         self.tools: dict[str, str | None] = {}  # call ids that did not return yet, with their parents
@@ -73,5 +76,9 @@ class Bookkeeping:
                 self.asks.discard(body.ask_id)
             case events.SessionLost():
                 self.lost = True
+            case events.SessionStarted() | events.SessionResumed():
+                self.session_id = body.session_id
+            case events.UsageSeen():
+                self.used = body
             case events.StatusChanged(state="retrying", attempt=int(attempt)):
                 self.attempt = attempt

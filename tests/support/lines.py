@@ -38,7 +38,7 @@ from beam.agents.link import (
     Withdrawn,
 )
 from beam.model import events
-from beam.model.outcome import Status
+from beam.model.outcome import Status, Usage
 from beam.rules.call import call_of
 
 CALL_S = 0.5  # until a prompt must be acknowledged
@@ -120,6 +120,10 @@ class LinesLink:
                 return (Withdrawn(key=key, why=text),)
             case "answer":
                 return (Answered(id=key, message=text),)
+            case "opened":
+                return (Say(events.SessionStarted(session_id=rest)),)
+            case "used":
+                return (Say(events.UsageSeen(usage=Usage(input_tokens=int(rest)), cost_usd=0.5)),)
             case "lost":
                 return (Say(events.SessionLost(session_id=rest)),)
             case "stir":
@@ -202,6 +206,10 @@ class Program:
             case "any":  # takes another input
                 self.say("ask 1 Any")
                 self.say(f"over completed {self.hear('decide')}")
+            case "opens":  # a session, and ends
+                self.say("opened s-9", "used 7")
+                self._sleep(2)
+                sys.exit(3)
             case "described":
                 self.say("ask 1 Bash | touch a")
                 self.say(f"over completed {self.hear('decide')}")

@@ -95,7 +95,8 @@ class Tui:
 
     def run(self) -> None:
         if self.manner == "line":
-            return self.prompt()
+            self.prompt()
+            return
         if self.manner == "alternate":
             self.console.write(b"\x1b[?1049h")
         self.console.write(b"\x1b[?2004h\x1b]0;\xe2\x9c\xb3 Claude Code\x07")

@@ -54,7 +54,10 @@ def test_a_reply_is_a_text_a_step_or_a_list_of_them(value: Any, expected: list[S
         ({"replies": [{"usage": 3}]}, "it takes a mapping of input_tokens"),
         ({"replies": [{"tool": {}}]}, "it needs a `name`"),
         ({"replies": [{"stream": {"text": "a", "chunk": 0}}]}, "a `chunk` of at least 1"),
-        ({"replies": [{"file": {"path": "a", "kind": "create"}}]}, "file.kind: unknown word 'create' (there are: add, "),
+        (
+            {"replies": [{"file": {"path": "a", "kind": "create"}}]},
+            "file.kind: unknown word 'create' (there are: add, ",
+        ),
         ({"replies": [{"file": {"kind": "add"}}]}, "it needs a `path`"),
         ({"replies": [{"usage": {"input_tokens": -1}}]}, "usage.input_tokens: it can't be less than 0"),
         ({"replies": [{"big": -1}]}, "big: it can't be less than 0"),

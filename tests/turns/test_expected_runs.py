@@ -35,6 +35,7 @@ from tests.support.memory import MEMORY_ALONE, Memory
 from tests.support.secrets import PLANTED
 from tests.support.turns import Recorded, handle, services
 from tests.turns.dialogue.test_dialogue import Agent, Headless, Unready
+from tests.turns.test_expected_turns import SCENES, file_of
 
 HERE = Path(__file__).parent / "expected"
 in_memory = MEMORY_ALONE
@@ -110,7 +111,17 @@ def test_a_message_runs_to_its_checked_in_outcome(
         r'"(pid|start_ticks|boot_id|pid_namespace|host|turn_key|version)": ("[^"]*"|\d+)', r'"\1": "…"', shown
     )
     shown = re.sub(r"worker-[0-9a-z]+", "worker-ID", shown)
-    expected.check(HERE / "runs" / f"{re.sub('[^a-z]+', '-', name)}.jsonl", shown)
+    expected.check(file_of_run(name), shown)
+
+
+def file_of_run(name: str) -> Path:
+    return HERE / "runs" / f"{re.sub('[^a-z]+', '-', name)}.jsonl"
+
+
+def test_each_scene_has_a_file_of_its_own_and_each_file_its_scene() -> None:
+    wanted = [*map(file_of_run, RUNS), *map(file_of, SCENES)]
+    there = [path for place in ("runs", "dialogue", "terminal", "exec") for path in (HERE / place).iterdir()]
+    assert sorted(there) == sorted(wanted)
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------

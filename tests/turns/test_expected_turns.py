@@ -383,6 +383,8 @@ DIALOGUES: dict[str, Play] = {
     "unheard": one(L, "unheard"),
     "dies": one(L, "dies"),
     "dies, and has a name": one(L, "gone"),
+    "dies in its session": one(L, "opens"),
+    "stopped in its session": one(L, "opens", stops(1.0, twice=0.1)),
     "called": one(L, "call", calls(Set(id="c-1", name="model", value="m"))),
     "not answered": one(L, "later", calls(Query(id="q", name="x"), seconds=0.5)),
     "a lost session": one(L, "lost and found", session_id="s"),
@@ -487,6 +489,11 @@ SCENES = {
 }
 
 
+def file_of(name: str) -> Path:
+    place, _, rest = name.partition("/")
+    return HERE / place / f"{re.sub('[^a-z]+', '-', rest)}.jsonl"
+
+
 @pytest.mark.parametrize("name", SCENES)
 def test_a_turn_has_its_checked_in_events_and_verdict(
     name: str, memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -502,5 +509,4 @@ def test_a_turn_has_its_checked_in_events_and_verdict(
     text = text.replace(json.dumps(str(tmp_path))[1:-1], "TMP").replace(sys.executable, "PYTHON")
     text = text.replace(lines.__file__, "lines.py").replace(tui.__file__, "tui.py")
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
-    place, _, rest = name.partition("/")
-    expected.check(HERE / place / f"{re.sub('[^a-z]+', '-', rest)}.jsonl", text)
+    expected.check(file_of(name), text)

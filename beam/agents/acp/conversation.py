@@ -274,5 +274,6 @@ class AcpLink:
 
 def _refusal(turn: Turn, class_: Class, why: str) -> list[Step]:
     """Return the end of a turn whose message is not sent to the agent."""
-    verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=turn.session_id)
+    session_id = None if turn.fork else turn.session_id
+    verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=session_id)
     return [Over(verdict=verdict)]

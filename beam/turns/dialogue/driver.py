@@ -291,11 +291,15 @@ class LinkTurn:
             if stop.reason is not None and verdict.status is Status.CANCELLED:  # the stop caused this, not a denial
                 return structs.replace(verdict, denials=(*verdict.denials, *denials))
             return judged(verdict, denials)
+        turn, book = self.input.turn, self._engine.book
         if stop.reason is not None:
-            turn = self.input.turn
-            session_id = None if turn.fork or self._engine.book.lost else turn.session_id
-            return Verdict(status=Status.CANCELLED, reason="stopped", session_id=session_id, denials=denials)
-        return structs.replace(self._failed(ended), denials=denials)
+            resumed = None if turn.fork or book.lost else turn.session_id
+            verdict = Verdict(status=Status.CANCELLED, reason="stopped", session_id=book.session_id or resumed)
+        else:
+            verdict = structs.replace(self._failed(ended), session_id=book.session_id)
+        if book.used is not None:
+            verdict = structs.replace(verdict, usage=book.used.usage, cost_usd=book.used.cost_usd)
+        return structs.replace(verdict, denials=denials)
 
     def _failed(self, ended: spawn.Ended | None) -> Verdict:
         """Return the verdict on a conversation that broke off."""

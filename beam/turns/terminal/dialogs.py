@@ -55,6 +55,7 @@ class Dialogs:
         has_history: bool,
     ) -> None:
         self.failed: Verdict | None = None  # why the turn can't go on
+        self.cut_short = False  # a stop left a request undecided
         self._agreed = ("", -_FOR_EVER_S)  # the last dialog that beam confirmed automatically, and when
         self._turn = turn
         self._record = record
@@ -261,6 +262,7 @@ class Dialogs:
         if not ask.is_settled:
             stopped = f"the turn was stopped ({self._stop.reason})" if self._stop.reason else ""
             ended = "the agent ended" if self._end.ended else ""
+            self.cut_short = self.cut_short or bool(stopped)
             self._asks.cancel(ask, stopped or ended or "it was answered on the agent's own screen")
         return ask.decision
 

@@ -319,6 +319,7 @@ class TerminalTurn:
                 transcript=verdict if reader is not None and reader.state else None,
                 failed=self.conversation.failed or self.dialogs.failed,
                 stopped=self.session.is_stopped,
+                cut_short=self.dialogs.cut_short,
                 session_id=verdict.session_id if verdict is not None else None,
                 command=self.conversation.command,
                 denials=tuple(self.engine.asks.denials),

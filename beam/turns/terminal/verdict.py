@@ -21,7 +21,7 @@ _SHOWN_ROWS = 12
 class TurnEvidence(Struct, frozen=True, kw_only=True):
     """A turn that is over. `transcript` is what the transcript says of it (null: there is none, or it says nothing),
     `reply` what the screen shows, `failed` why beam gave up, `session_id` what is known of it even so; `ended` how the
-    process ended (null: it goes on). A `command` may have no answer."""
+    process ended (null: it goes on). `cut_short`: a stop left a request undecided. A `command` may have no answer."""
 
     end: TurnEnd
     view: View
@@ -29,6 +29,7 @@ class TurnEvidence(Struct, frozen=True, kw_only=True):
     transcript: Verdict | None = None
     failed: Verdict | None = None
     stopped: bool = False
+    cut_short: bool = False
     session_id: str | None = None
     command: bool = False
     denials: tuple[Denial, ...] = ()
@@ -38,22 +39,29 @@ class TurnEvidence(Struct, frozen=True, kw_only=True):
 def verdict_of(seen: TurnEvidence) -> Verdict:
     """Return the verdict on the turn. It has an answer only if evidence shows that the turn completed."""
     state = seen.end.state
+    session_id = seen.session_id if seen.transcript is not None else None
     if seen.failed is not None and not seen.stopped:
-        return structs.replace(seen.failed, denials=seen.denials)
+        return structs.replace(seen.failed, session_id=session_id, denials=seen.denials)
     if state in (State.DONE, State.ERROR):
         verdict = structs.replace(_answered(seen), evidence=evidence(seen.end))
+        if seen.cut_short and verdict.status is Status.COMPLETED:
+            verdict = structs.replace(verdict, status=Status.CANCELLED)
         if seen.stopped and verdict.status is Status.CANCELLED:  # the stop caused this, not the denial
             return structs.replace(verdict, denials=(*verdict.denials, *seen.denials))
         return judged(verdict, seen.denials)
     if seen.stopped:
         return Verdict(status=Status.CANCELLED, reason="stopped", session_id=seen.session_id, denials=seen.denials)
     if state is State.EXITED and seen.ended is not None:
-        how = f"was ended by {seen.ended.signal}" if seen.ended.signal else f"exited with {seen.ended.code}"
-        name = seen.end.profile.name
-        reason = f"{name} {how} before its turn was over{SCREEN}{shown(seen.view.rows)}"
-        return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason, denials=seen.denials)
-    failed = stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
-    return structs.replace(failed, denials=seen.denials)
+        failed = _exited(seen, seen.ended)
+    else:
+        failed = stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
+    return structs.replace(failed, session_id=session_id, denials=seen.denials)
+
+
+def _exited(seen: TurnEvidence, ended: Ended) -> Verdict:
+    how = f"was ended by {ended.signal}" if ended.signal else f"exited with {ended.code}"
+    reason = f"{seen.end.profile.name} {how} before its turn was over{SCREEN}{shown(seen.view.rows)}"
+    return Verdict(status=Status.FAILED, class_=Class.CRASHED, reason=reason)
 
 
 def _answered(seen: TurnEvidence) -> Verdict:

@@ -246,6 +246,17 @@ def test_a_copy_of_a_session_has_an_id_of_its_own() -> None:
     assert "not asked for" in broken(same).reason
 
 
+@pytest.mark.parametrize(("fork", "session_id"), [(True, None), (False, SESSION)])
+def test_a_prompt_that_is_refused_leaves_a_copy_without_the_id_of_the_other_session(
+    fork: bool, session_id: str | None
+) -> None:
+    talk = Talk(turn(session_id="mine" if fork else SESSION, fork=fork, schema="{"))
+    talk.begin()
+    talk.prompt()
+    verdict = over(talk).verdict
+    assert (verdict.status, verdict.class_, verdict.session_id) == (Status.FAILED, Class.BAD_REQUEST, session_id)
+
+
 # -- what it says ------------------------------------------------------------------------------------------------------
 
 

@@ -243,6 +243,20 @@ def test_a_request_that_is_denied_with_stop_ends_the_turn(tmp_path: Path) -> Non
     assert played.face.heard == ["Prompt", "Decide deny", "Decide cancelled", "Interrupt", "Close"]
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_turn_that_ends_early_has_its_session_and_what_it_used(tmp_path: Path, is_stopped: bool) -> None:
+    async def stop(played: Played) -> None:
+        await played.until(lambda: bool(played.journal.of(events.UsageSeen)))
+        if is_stopped:
+            played.handle.stop.ask("cancelled")
+            await asyncio.sleep(0.1)
+            played.handle.stop.ask("cancelled")
+
+    _, verdict = play(tmp_path, "opens", stop)
+    assert (verdict.status, verdict.session_id) == (Status.CANCELLED if is_stopped else Status.FAILED, "s-9")
+    assert (verdict.usage.input_tokens, verdict.cost_usd) == (7, 0.5)
+
+
 @pytest.mark.parametrize("text", ["fatal", "odd"])
 def test_what_was_denied_is_listed_though_the_agent_then_fails(tmp_path: Path, text: str) -> None:
     async def decide(played: Played) -> None:

@@ -66,16 +66,31 @@ def test_a_denial_is_an_answer_or_the_outcome_and_a_stop_is_a_stop(
     assert (verdict_of(seen).status, verdict_of(seen).denials) == (status, (denial,))
 
 
-def test_what_was_denied_is_listed_whatever_ended_the_turn() -> None:
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [(Status.COMPLETED, Status.CANCELLED), (Status.CANCELLED, Status.CANCELLED), (Status.FAILED, Status.FAILED)],
+)
+def test_a_turn_that_was_stopped_before_its_request_was_decided_is_no_success(told: Status, status: Status) -> None:
+    transcript = Verdict(status=told, reply="so far")
+    seen = TurnEvidence(end=ended("history"), view=View(()), transcript=transcript, stopped=True, cut_short=True)
+    assert (verdict_of(seen).status, verdict_of(seen).reply) == (status, "so far")
+
+
+def test_what_was_denied_and_the_session_are_named_whatever_ended_the_turn() -> None:
     failed, exited, waiting = ended("screen"), ended("exit"), ended("quiet")
     exited.state, waiting.state = State.EXITED, State.WAITING
     gave_up = Verdict(status=Status.FAILED, class_=Class.STALLED, reason="why")
-    for seen in (
-        TurnEvidence(end=failed, view=View(()), failed=gave_up, denials=(BY_ANN,)),
-        TurnEvidence(end=exited, view=View(()), ended=Ended(code=1), denials=(BY_ANN,)),
-        TurnEvidence(end=waiting, view=View(()), denials=(BY_ANN,)),
+    said = Verdict(status=Status.COMPLETED, session_id="s")
+    for end, fields in (
+        (failed, {"failed": gave_up}),
+        (exited, {"ended": Ended(code=1)}),
+        (waiting, {}),
     ):
-        assert (verdict_of(seen).status, verdict_of(seen).denials) == (Status.FAILED, (BY_ANN,))
+        for transcript in (said, None):
+            told = {"transcript": transcript, "session_id": "s", "denials": (BY_ANN,)}
+            verdict = verdict_of(TurnEvidence(end=end, view=View(()), **told, **fields))  # type: ignore[arg-type]
+            assert (verdict.status, verdict.denials) == (Status.FAILED, (BY_ANN,))
+            assert verdict.session_id == ("s" if transcript is not None else None)
 
 
 @pytest.mark.parametrize(
