@@ -35,4 +35,5 @@ def check(
     others = (face for face, other in (faces or {}).items() if all(getattr(other, option) for option in asked))
     other = next(others, None)
     hint = f"--via {other} can" if other is not None else "leave it out, or send to another agent"
-    raise UnsupportedError(f"{name} has no way to do {', '.join(lacking)}", hint)
+    where = " in this mode" if other is not None else ""
+    raise UnsupportedError(f"{name} has no way to do {', '.join(lacking)}{where}", hint)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET
@@ -39,13 +40,13 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
     if order.fork and not capabilities.fork:
         raise UnsupportedError(
             f"{name} can't continue in a copy of a session with --via {face}",
-            f"start with an empty session: beam agent reset {order.message.to}",
+            _elsewhere(order, "fork"),
             subject=name,
         )
     if order.upto is not None and not capabilities.rewind:
         raise UnsupportedError(
             f"{name} can't go on from an earlier point of its session with --via {face}",
-            "beam send --via dialogue can, if any",
+            _elsewhere(order, "rewind"),
             subject=name,
         )
     cwd = folder_of(order)
@@ -96,6 +97,12 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
         told=order.told,
         rules=order.rules,
     )
+
+
+def _elsewhere(order: TurnRequest, able: Literal["fork", "rewind"]) -> str:
+    """Return which other mode can do that with a session, or how to do without."""
+    other = next((face for face, can in order.adapter.card.faces.items() if getattr(can, able)), None)
+    return f"--via {other} can" if other else f"start with an empty session: beam agent reset {order.message.to}"
 
 
 def folder_of(order: TurnRequest) -> Path:

@@ -43,7 +43,10 @@ def test_a_mode_that_can_do_all_that_is_asked_is_named() -> None:
     }
     with pytest.raises(UnsupportedError) as caught:
         check("x", faces["exec"], {"schema", "model"}, faces)
-    assert caught.value.hint == "--via dialogue can"
+    assert (caught.value.message, caught.value.hint) == (
+        "x has no way to do --schema in this mode",
+        "--via dialogue can",
+    )
 
 
 def test_every_option_is_a_capability() -> None:

@@ -79,3 +79,20 @@ def test_what_it_claims_goes_to_the_adapter_and_settings_for_all_agents_stop_no_
     turn = turn_of(request(tmp_path, name, **asked), face, str(tmp_path))
     assert turn.session_id == asked.get("session_id")
     assert turn.access == "full"
+
+
+@pytest.mark.parametrize(
+    ("name", "face", "fields", "hint"),
+    [
+        ("claude", "terminal", {"fork": True}, "--via exec can"),
+        ("claude", "terminal", {"upto": "m"}, "--via exec can"),
+        ("qwen", "exec", {"fork": True}, "start with an empty session: beam agent reset worker"),
+        ("qwen", "exec", {"upto": "m"}, "start with an empty session: beam agent reset worker"),
+    ],
+)
+def test_what_a_mode_can_not_do_with_a_session_is_said_with_one_that_can(
+    tmp_path: Path, name: str, face: Face, fields: dict[str, Any], hint: str
+) -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        turn_of(request(tmp_path, name, session_id="s", **fields), face, str(tmp_path))
+    assert refused.value.hint == hint
