@@ -39,9 +39,8 @@ class TurnEvidence(Struct, frozen=True, kw_only=True):
 def verdict_of(seen: TurnEvidence) -> Verdict:
     """Return the verdict on the turn. It has an answer only if evidence shows that the turn completed."""
     state = seen.end.state
-    session_id = seen.session_id if seen.transcript is not None else None
     if seen.failed is not None and not seen.stopped:
-        return structs.replace(seen.failed, session_id=session_id, denials=seen.denials)
+        return _early(seen.failed, seen)
     if state in (State.DONE, State.ERROR):
         verdict = structs.replace(_answered(seen), evidence=evidence(seen.end))
         if seen.cut_short and verdict.status is Status.COMPLETED:
@@ -50,12 +49,26 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
             return structs.replace(verdict, denials=(*verdict.denials, *seen.denials))
         return judged(verdict, seen.denials)
     if seen.stopped:
-        return Verdict(status=Status.CANCELLED, reason="stopped", session_id=seen.session_id, denials=seen.denials)
+        stopped = _early(Verdict(status=Status.CANCELLED, reason="stopped"), seen)
+        return structs.replace(stopped, session_id=seen.session_id)
     if state is State.EXITED and seen.ended is not None:
-        failed = _exited(seen, seen.ended)
-    else:
-        failed = stalled(seen.end.reason or "nobody knows what it waits for", seen.view)
-    return structs.replace(failed, session_id=session_id, denials=seen.denials)
+        return _early(_exited(seen, seen.ended), seen)
+    return _early(stalled(seen.end.reason or "nobody knows what it waits for", seen.view), seen)
+
+
+def _early(verdict: Verdict, seen: TurnEvidence) -> Verdict:
+    """Return the verdict on a turn that ended without an answer, with what is known of it even so."""
+    told = seen.transcript
+    if told is not None:
+        verdict = structs.replace(
+            verdict,
+            session_id=seen.session_id,
+            model=told.model,
+            usage=told.usage,
+            cost_usd=told.cost_usd,
+            models=told.models,
+        )
+    return structs.replace(verdict, denials=seen.denials)
 
 
 def _exited(seen: TurnEvidence, ended: Ended) -> Verdict:

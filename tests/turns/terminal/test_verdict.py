@@ -7,7 +7,7 @@ import pytest
 from beam.agents.base import Verdict
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.python import profile as PYTHON
-from beam.model.outcome import Class, Denial, Evidence, Status
+from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.model.policy import Policy
 from beam.model.screen_profile import Profile
 from beam.process.spawn import Ended
@@ -80,7 +80,7 @@ def test_what_was_denied_and_the_session_are_named_whatever_ended_the_turn() -> 
     failed, exited, waiting = ended("screen"), ended("exit"), ended("quiet")
     exited.state, waiting.state = State.EXITED, State.WAITING
     gave_up = Verdict(status=Status.FAILED, class_=Class.STALLED, reason="why")
-    said = Verdict(status=Status.COMPLETED, session_id="s")
+    said = Verdict(status=Status.COMPLETED, session_id="s", usage=Usage(input_tokens=7), cost_usd=0.5)
     for end, fields in (
         (failed, {"failed": gave_up}),
         (exited, {"ended": Ended(code=1)}),
@@ -91,6 +91,16 @@ def test_what_was_denied_and_the_session_are_named_whatever_ended_the_turn() -> 
             verdict = verdict_of(TurnEvidence(end=end, view=View(()), **told, **fields))  # type: ignore[arg-type]
             assert (verdict.status, verdict.denials) == (Status.FAILED, (BY_ANN,))
             assert verdict.session_id == ("s" if transcript is not None else None)
+            assert verdict.usage.input_tokens == (7 if transcript is not None else None)
+
+
+def test_a_turn_that_was_stopped_has_what_its_transcript_says_that_it_used() -> None:
+    end = ended("quiet")
+    end.state = State.BUSY
+    said = Verdict(status=Status.COMPLETED, reply="half", model="m", usage=Usage(input_tokens=7), cost_usd=0.5)
+    verdict = verdict_of(TurnEvidence(end=end, view=View(()), transcript=said, session_id="s", stopped=True))
+    assert (verdict.status, verdict.reply, verdict.session_id) == (Status.CANCELLED, None, "s")
+    assert (verdict.model, verdict.usage.input_tokens, verdict.cost_usd) == ("m", 7, 0.5)
 
 
 @pytest.mark.parametrize(
