@@ -84,8 +84,10 @@ class Lines(Widget, can_focus=True):
         has_cursor: bool = True,
         on_move: Callable[[int], None] = _do_nothing,
     ) -> None:
-        """`on_move` is called with the cursor's new line as soon as a key or the mouse has moved it: a message would
-        come after a picture was drawn without it.
+        """Make the list.
+
+        `on_move` is called with the cursor's new line as soon as a key or the mouse has moved it: a message would come
+        only after a picture was drawn without it.
         """
         super().__init__(id=id)
         self.source = source
