@@ -35,10 +35,10 @@ _CLOCK = SystemClock()
 
 
 class Relay:
-    """Some that send as every sender does (publish first, lock second), and as many workers.
+    """Senders that do as every sender does (publish first, lock second), and as many workers.
 
-    Whoever holds the agent runs one message, lets go, looks again, and if anything waits a worker is told: never the
-    one that held just now, so that the lock changes hands as often as it can. `kind`: what has threads or processes (a
+    A holder runs one message, releases the lock and checks the queue again. If anything waits, it wakes a worker, but
+    never the last holder, so that the lock changes hands as often as possible. `kind`: what has threads or processes (a
     flock belongs to the opened file, so two threads exclude each other as two processes do).
     """
 
@@ -102,7 +102,7 @@ class Relay:
                 self.told[(number + 1) % SENDERS].release()
 
     def _hold(self, name: str) -> bool:
-        """Puts the first away that waits, if nobody holds the agent; whether something waits after that.
+        """Archive the first waiting message if nobody holds the agent; return whether another one waits.
 
         It says in the journal who it is, and makes a file that must not be there yet.
         """

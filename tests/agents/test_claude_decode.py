@@ -141,7 +141,7 @@ KILLED = (task("task_updated", patch={"status": "killed"}), task("task_notificat
 
 
 @pytest.mark.parametrize("lines", [(result(), *KILLED), (*KILLED, result())])
-def test_a_background_command_that_claude_stopped_with_its_turn_is_told_as_unfinished(
+def test_a_background_command_that_claude_stopped_with_its_turn_is_reported_as_unfinished(
     lines: tuple[object, ...],
 ) -> None:
     _, verdict = decode(*STARTED, *lines)
@@ -150,7 +150,7 @@ def test_a_background_command_that_claude_stopped_with_its_turn_is_told_as_unfin
     assert (left.tool, left.call_id, json.loads(bytes(left.input)), left.how) == ("Bash", "t1", SHELL, "killed")
 
 
-def test_a_background_command_whose_end_nobody_saw_is_told_as_running() -> None:
+def test_a_background_command_whose_end_nobody_saw_is_reported_as_running() -> None:
     _, verdict = decode(*STARTED, result(), ended=Exit(signal="SIGTERM", stopped_by="timeout"))
     assert (verdict.status, [left.how for left in verdict.unfinished]) == (Status.COMPLETED, ["running"])
 
@@ -260,7 +260,7 @@ def test_an_empty_result_is_an_empty_reply() -> None:
     assert decode(result(result=""))[1].reply == ""
 
 
-def test_an_unknown_slash_command_is_completed_with_what_claude_says() -> None:
+def test_an_unknown_slash_command_completes_with_claudes_text_as_the_reply() -> None:
     _, verdict = decode(result(result="Unknown command: /foo", num_turns=0, stop_reason=None))
     assert (verdict.status, verdict.reply) == (Status.COMPLETED, "Unknown command: /foo")
 
@@ -379,7 +379,7 @@ def test_an_answer_that_stays_cut_off_is_truncated_with_what_there_is() -> None:
     assert (verdict.status, verdict.reply) == (Status.TRUNCATED, "half")
 
 
-def test_a_refusal_keeps_what_the_model_said_before_it() -> None:
+def test_a_refusal_keeps_the_models_text_before_it() -> None:
     refused = result(is_error=True, stop_reason="refusal", result="API Error: unable to respond\n\nRequest ID: x")
     verdict = decode(said("Well,"), refused)[1]
     assert (verdict.status, verdict.reply) == (Status.REFUSED, "Well,")
@@ -761,7 +761,7 @@ def test_a_line_of_a_megabyte_is_one_event() -> None:
     assert len(event.text) == 1_000_000
 
 
-def test_what_a_turn_used_so_far_is_told_whenever_a_call_of_the_api_is_over() -> None:
+def test_what_a_turn_used_so_far_is_reported_whenever_a_call_of_the_api_is_over() -> None:
     frames, told = Frames(turn()), []
     for number, (asked, gave) in enumerate(((1000, 20), (1500, 30))):
         message = {"id": f"m{number}", "usage": {"input_tokens": asked, "cache_read_input_tokens": 5}}

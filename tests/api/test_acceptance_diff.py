@@ -64,13 +64,13 @@ def test_of_temporary_sessions_that_run_at_the_same_time_each_has_its_own(shop: 
     assert shop("diff", one, "--stat").out == "+1 -0\tone\n+1 -0\ttwo\n"
 
 
-def test_nothing_changed_is_told_and_is_no_failure(shop: Cli) -> None:
+def test_nothing_changed_is_reported_and_is_no_failure(shop: Cli) -> None:
     send(shop, "nothing")
     done = shop("diff", "claude")
     assert (done.code, done.out) == (0, "") and "nothing changed" in done.err
 
 
-def test_where_no_snapshot_was_made_the_reason_is_told(shop: Cli) -> None:
+def test_where_no_snapshot_was_made_the_reason_is_reported(shop: Cli) -> None:
     send(shop, "nothing", "--access", "read")
     assert (shop("diff", "claude").code, "access above `read`" in shop("diff", "claude").err) == (4, True)
     assert shop("diff", "claude", "--turn", "7").code == 4

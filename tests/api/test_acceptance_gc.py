@@ -1,4 +1,4 @@
-"""`beam doctor --gc`: what is over goes, what may be wanted stays, and each is said."""
+"""`beam doctor --gc`: what is finished is removed and listed, and what may be needed stays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.acceptance
 
 
 def aged(top: Path, days: int) -> None:
-    """Everything there was last written so long ago."""
+    """Set the time of everything below the folder to that long ago."""
     then = time.time() - days * 86400
     for path in top.rglob("*"):
         os.utime(path, (then, then))

@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Root:
 
 
 def aged(root: Root, days: float = 40, below: Path | None = None) -> None:
-    """Everything below was last written so long before now."""
+    """Set the time of everything below the folder to that long before now."""
     then = NOON_NS / 1e9 - days * DAY_S
     home = root.context.home
     for top in (below,) if below is not None else (home.root, home.turns):
@@ -234,7 +234,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
     assert kinds(would) == {"lane", "segment"}
 
 
-def test_a_lane_into_which_nothing_ever_came_goes_and_so_does_the_name_of_one_that_is_gone(root: Root) -> None:
+def test_an_empty_lane_is_removed_and_so_is_the_index_entry_of_a_removed_lane(root: Root) -> None:
     empty = root.context.agent_paths("box", "empty")
     directories.create(root.context.home, empty)
     lanes.enter(empty)
@@ -300,7 +300,7 @@ def test_an_image_that_no_event_names_is_left_behind_by_a_crash(root: Root) -> N
 # -- whole values ------------------------------------------------------------------------------------------------------
 
 
-def test_each_thing_is_told_with_its_kind_its_size_and_its_age(root: Root) -> None:
+def test_each_thing_is_reported_with_its_kind_its_size_and_its_age(root: Root) -> None:
     place, home = root.place("box"), root.context.home
     (home.threads).mkdir(parents=True, exist_ok=True)
     left = {

@@ -33,7 +33,7 @@ def test_a_cli_that_is_not_installed_is_listed_with_how_to_get_it_and_is_no_fail
     assert not beam.root.exists()
 
 
-def test_a_failing_cli_is_said_with_its_reason_and_exit_code_and_the_check_fails(beam: Cli) -> None:
+def test_a_failing_cli_is_reported_with_its_reason_and_exit_code_and_the_check_fails(beam: Cli) -> None:
     cli = stand_in(beam, "pi", "echo 'no good' >&2; exit 7")
     done = cli("doctor", "--smoke", "pi")
     assert done.code == 13
@@ -83,7 +83,7 @@ def test_an_interrupt_ends_what_runs_and_removes_its_files(beam: Cli) -> None:
         (("--smoke", "--gc"), 2, "don't go together"),
     ],
 )
-def test_what_can_not_be_smoked_is_said(beam: Cli, args: tuple[str, ...], code: int, words: str) -> None:
+def test_what_can_not_be_smoked_is_reported(beam: Cli, args: tuple[str, ...], code: int, words: str) -> None:
     done = beam("doctor", *args)
     assert done.code == code
     assert words in done.err

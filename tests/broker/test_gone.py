@@ -47,7 +47,7 @@ class Remover:
         sys.addaudithook(self._heard)
 
     def arm(self, directory: Path, left: int) -> None:
-        """From now on."""
+        """Start counting."""
         self.directory, self.left, self._is_put = directory, left, False
 
     def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:

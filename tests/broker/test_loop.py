@@ -133,7 +133,7 @@ def test_a_broker_that_only_polls_sees_everything_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_link_in_the_place_of_an_agent_is_said_and_the_others_are_served(tmp_path: Path) -> None:
+def test_a_link_in_place_of_an_agent_is_reported_and_the_others_are_served(tmp_path: Path) -> None:
     root = Root(tmp_path)
     root.put("worker")
     root.put("other")

@@ -124,7 +124,7 @@ def test_values_are_numbers_lists_and_flags(inside: Inside, told: Told, monkeypa
 
 def test_a_function_that_becomes_a_command_stays_what_it_is() -> None:
     def command(call: Context) -> None:
-        """Is one."""
+        """Do nothing, as a command."""
 
     app = App("Of a group.")
     assert app.verb()(command) is command and app.verb("other", interspersed=False)(command) is command
@@ -146,7 +146,7 @@ def test_what_is_to_be_known_of_a_root_is_noted_to_people(
     assert capsys.readouterr().err == ("" if turn else "beam: it is old\n")
 
 
-def test_what_is_noted_is_said_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_noted_is_reported_unless_it_is_to_be_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet, verbose, said in ((False, False, "note"), (True, True, ""), (False, True, "note detail")):
         call = Context(quiet=quiet, verbose=verbose)
         call.note("note")

@@ -154,7 +154,7 @@ def test_a_long_line_that_is_still_written_is_shown_in_rows_of_the_terminal(show
         (Thinking(text="hm"), []),
     ],
 )  # fmt: skip
-def test_what_happens_in_a_turn_is_said_aside(shown: Transcript, event: Any, lines: list[str]) -> None:
+def test_what_happens_in_a_turn_is_reported_aside(shown: Transcript, event: Any, lines: list[str]) -> None:
     shown.event(TextDelta(text="half"), 100.0)
     said = shown.event(event, 101.0)
     assert said == (["half", *lines] if lines else [])

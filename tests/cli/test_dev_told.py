@@ -254,7 +254,7 @@ def test_signals_are_passed_on_to_the_command_also_while_it_starts(monkeypatch: 
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == before
 
 
-def test_a_command_that_can_not_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_can_not_be_run_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     import subprocess
 
     def popen(argv: list[str], *, env: Any) -> Any:
@@ -594,7 +594,7 @@ def test_a_descriptor_is_pointed_at_nothing() -> None:
 # -- the call's context ------------------------------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_gone_or_is_none_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_or_is_none_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(BeamError) as raised:
         _ = Context(directory=str(tmp_path / "none")).cwd
     assert str(raised.value) == f"-C {tmp_path}/none: no such directory (check the path)"

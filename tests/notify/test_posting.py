@@ -177,7 +177,7 @@ def test_a_command_that_does_not_end_is_killed(process: Process) -> None:
     assert process.given[2:] == [(77, 9), "waited"]
 
 
-def test_a_command_that_can_not_be_run_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_can_not_be_run_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for error, why in ((FileNotFoundError(2, "No such file"), "No such file"), (ValueError("null byte"), "null byte")):
 
         def fails(*_: object, error: Exception = error, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""What a confined process can do, tried by a real one below a real guard: nothing there, everything beside it."""
+"""A real confined process under a real guard can change nothing in protected folders, and everything beside them."""
 
 from __future__ import annotations
 
@@ -143,11 +143,11 @@ class Place:
 
     @property
     def names(self) -> dict[str, str]:
-        """What the tries call its folders."""
+        """The folders, by the names that the attempts use."""
         return {name: str(getattr(self, name)) for name in ("home", "project", "free", "elsewhere", "state")}
 
     def tries(self, tries: dict[str, str]) -> dict[str, str]:
-        """What came of each: "" where it was done, else the error."""
+        """The result of each attempt: "" if it succeeded, else the error."""
         return came_of([(name, code, self.names) for name, code in tries.items()], self.confinement)
 
 
@@ -175,7 +175,7 @@ def run(confinement: Confinement | None, argv: list[str], lines: list[bytes]) ->
 
 
 class Tried:
-    """What came of all tries, in one process, and what was there before and after."""
+    """The results of all attempts of one process, and the files before and after them."""
 
     def __init__(self, base: Path) -> None:
         self.place = Place(base)

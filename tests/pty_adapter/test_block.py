@@ -80,7 +80,7 @@ def test_a_dialog_without_a_box_that_is_quoted_above_the_place_where_one_types_i
         assert profiles.read(PROFILES["qwen"], screen).dialog is None
 
 
-def test_a_request_before_other_calls_is_told_with_them_and_none_of_them_is_picked_out() -> None:
+def test_a_request_before_other_calls_is_reported_with_them_and_none_of_them_is_picked_out() -> None:
     block = profiles.read(PROFILES["qwen"], view_of((SCREENS / "qwen-two.dialog.txt").read_text())).block
     assert block is not None and block.is_doubtful
     question = question_of(block)
@@ -109,7 +109,7 @@ def test_what_is_asked_for_is_what_will_run_and_not_what_was_quoted_above(name: 
 
 
 @pytest.mark.parametrize("name", [name for name in ASKED if name.endswith("long")])
-def test_the_whole_of_what_will_run_is_told_though_it_quotes_a_dialog(name: str) -> None:
+def test_all_that_will_run_is_shown_even_if_it_quotes_a_dialog(name: str) -> None:
     text = (SCREENS / f"{name}.dialog.txt").read_text()
     block = profiles.read(PROFILES[name.partition("-")[0]], view_of(text)).block
     assert block is not None
@@ -117,7 +117,7 @@ def test_the_whole_of_what_will_run_is_told_though_it_quotes_a_dialog(name: str)
     assert any(row.endswith("touch made") for row in rows) and any("echo harmless" in row for row in rows)
 
 
-def test_where_nobody_can_tell_in_which_row_a_request_begins_all_of_it_is_told_and_nothing_picked_out() -> None:
+def test_if_no_row_is_known_to_begin_a_request_all_of_it_is_shown_and_nothing_picked_out() -> None:
     codex = PROFILES["codex"]
     reply = f"• I show:\n{QUOTES['codex permission'].replace('› 1.', '  1.')}\n\n"
     real = QUOTES["codex permission"].replace("echo harmless", "touch made")

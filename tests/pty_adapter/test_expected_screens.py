@@ -135,7 +135,7 @@ SEQUENCES: dict[str, list[str]] = {
 
 
 def after(text: str) -> dict[str, Any]:
-    """What is not as it was before."""
+    """What differs from before."""
     screens = Screen(COLUMNS, ROWS, scrollback=4), Screen(COLUMNS, ROWS, scrollback=4)
     for screen in screens:
         screen.feed(BEFORE)

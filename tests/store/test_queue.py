@@ -264,7 +264,7 @@ def test_messages_are_in_order_whatever_year_the_clock_has(queue: Queue, now: in
     assert all(0 < entry.position < 2**63 for entry in queue.entries("new"))
 
 
-def test_behind_the_last_position_nothing_is_put_and_the_next_step_is_said(queue: Queue) -> None:
+def test_behind_the_last_position_nothing_is_put_and_the_next_step_is_reported(queue: Queue) -> None:
     queue.path(Entry(2**63 - 1, "a-end", "new")).write_bytes(b"{}")
     with pytest.raises(CorruptError, match=r"its last position.*drop"):
         queue.put(message("1"), FakeClock(), DEFAULT)

@@ -86,7 +86,7 @@ def test_a_journal_that_is_gone_or_replaced_is_found_no_more(index: SearchIndex,
     assert found(index, "another") == []
 
 
-def test_a_damaged_journal_is_said_and_the_others_are_searched(
+def test_a_damaged_journal_is_reported_and_the_others_are_searched(
     index: SearchIndex, journal: Path, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad"
@@ -152,7 +152,7 @@ def test_two_at_once_find_the_same_and_nothing_twice(journal: Path, tmp_path: Pa
     assert results == [500] * 4
 
 
-def test_a_full_disk_is_said_and_the_index_is_as_before(
+def test_a_full_disk_is_reported_and_the_index_is_as_before(
     index: SearchIndex, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(journal, "later")

@@ -112,7 +112,7 @@ def test_a_2_mb_inbox_of_a_thousand_messages_is_told_whole(watched: Watched) -> 
     assert watched.end() == [-signal.SIGINT, -signal.SIGINT]
 
 
-def test_a_configuration_that_vanishes_is_said_and_ends_nothing(watched: Watched) -> None:
+def test_a_configuration_that_vanishes_is_reported_and_ends_nothing(watched: Watched) -> None:
     (watched.home / "teams/session-1/config.json").unlink()
     eventually(lambda: "team_config_gone" in [event.get("code") for event in watched.events], 30)
     write_config(watched.home, TEAM, [BOB])

@@ -116,7 +116,7 @@ class Pane:
                 return
 
     def _composer(self) -> str:
-        """The row where one types; "" where there is none any more."""
+        """The text in the composer; "" if the screen shows no composer any more."""
         rows = self.tmux("capture-pane", "-p", "-t", ":0.0").splitlines()
         return next((row for row in reversed(rows) if row.startswith("\u276f")), "")
 

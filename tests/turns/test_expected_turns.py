@@ -287,7 +287,7 @@ def stops(after: float, reason: Any = "cancelled", *, twice: float = 0.0) -> Dur
 
 
 def calls(*wanted: Any, seconds: float = 5.0) -> During:
-    """Calls that are told with their answers."""
+    """The turn's calls, each with its answer."""
 
     async def during(scene: Scene) -> None:
         def answered(answer: CallAnswer) -> None:

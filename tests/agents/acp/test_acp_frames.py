@@ -181,7 +181,7 @@ def intents(rng: random.Random, talk: Talk) -> Intent:
 
 
 def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
-    """Plays one; says what is wrong with it."""
+    """Play the random sequence of one seed; return what is wrong with it."""
     rng = random.Random(seed)
     access = rng.choice(["read", "ask", "edit", "full"])
     counts = rng.choice(["nothing", "calls", "turn", "process", "session"])

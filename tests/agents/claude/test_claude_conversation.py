@@ -189,7 +189,7 @@ def test_no_rule_allows_what_claude_or_a_rule_of_the_person_leaves_to_a_person(s
         ("Skill", {"skill": "x"}, None),
     ],
 )
-def test_a_request_is_told_as_rules_see_it(tool: str, given: Any, call: ToolCall | None) -> None:
+def test_a_request_is_reported_as_rules_see_it(tool: str, given: Any, call: ToolCall | None) -> None:
     talk = talking()
     talk.ask("r1", tool, given)
     assert asked(talk).call == call
@@ -235,7 +235,7 @@ def test_one_that_does_not_begin_is_broken() -> None:
     assert kinds(talk.wake(60.0)) == ["Broken"]
 
 
-def test_a_session_that_is_gone_is_said_before_any_prompt() -> None:
+def test_a_session_that_is_gone_is_reported_before_any_prompt() -> None:
     talk = Talk(turn(session_id=FRESH))
     why = f"No conversation found with session ID: {FRESH}"
     steps = talk.result(is_error=True, subtype="error_during_execution", errors=[why], session_id=FRESH)
@@ -433,7 +433,7 @@ def test_one_whose_process_ends_has_the_verdict_of_its_end() -> None:
     assert not talk.link.busy
 
 
-def test_one_that_begins_to_work_between_two_turns_is_said() -> None:
+def test_one_that_begins_to_work_between_two_turns_is_reported() -> None:
     talk = Talk()
     assert talk.state("running") == talk.say("init") == []  # as it begins
     talk = talking()
@@ -561,7 +561,7 @@ def test_a_request_of_a_wrong_shape_is_denied_and_counts_as_claudes_own_denial(r
         b'{"type":"result","result":"x","permission_denials":[{"tool_input":%s}],"structured_output":%s}',
     ],
 )
-def test_nothing_is_nested_too_deeply_to_be_taken_or_left(frame: bytes) -> None:
+def test_a_frame_of_any_depth_leaves_the_turn_running(frame: bytes) -> None:
     """Around the depth at which Python gives up, what can be read may be too deep to be written."""
     for depth in (*range(sys.getrecursionlimit() - 100, sys.getrecursionlimit() + 5), 100_000):
         talk = talking()
@@ -580,7 +580,7 @@ def test_nothing_is_nested_too_deeply_to_be_taken_or_left(frame: bytes) -> None:
         {},
     ],
 )
-def test_what_nobody_can_decide_here_is_refused_and_said(request_: dict[str, Any]) -> None:
+def test_what_nobody_can_decide_here_is_refused_and_reported(request_: dict[str, Any]) -> None:
     talk = talking()
     steps = talk.hear({"type": "control_request", "request_id": "r1", "request": request_})
     assert kinds(steps) == ["Notice", "Send"] and talk.answer["subtype"] == "error"
@@ -594,7 +594,7 @@ def test_one_request_more_than_anybody_could_answer_is_denied() -> None:
     assert (talk.answer["request_id"], talk.answer["response"]["behavior"]) == ("r100", "deny")
 
 
-def test_a_request_that_is_withdrawn_is_said_and_not_answered() -> None:
+def test_a_request_that_is_withdrawn_is_reported_and_not_answered() -> None:
     talk = talking()
     talk.ask("r1", "Bash", BASH)
     assert talk.ask("r1", "Bash", BASH) == []
@@ -603,7 +603,7 @@ def test_a_request_that_is_withdrawn_is_said_and_not_answered() -> None:
     assert talk.do(Decide(key="r1", decision="allow")) == []
 
 
-def test_a_denial_that_beam_answered_is_not_told_twice_and_one_of_claudes_own_is() -> None:
+def test_a_denial_by_beam_is_not_reported_twice_and_one_by_claude_itself_is_reported() -> None:
     talk = talking()
     for key, decision in (("r1", "deny"), ("r2", "allow")):
         talk.ask(key, "Bash", BASH)
@@ -636,7 +636,7 @@ def test_an_interrupt_takes_what_waits_with_it() -> None:
     assert (over(talk).verdict.status, over(talk).fit) == (Status.CANCELLED, True)
 
 
-def test_an_interrupt_before_claude_began_is_said_again_when_it_does() -> None:
+def test_an_interrupt_before_claude_began_is_sent_again_when_it_does() -> None:
     talk = Talk()
     talk.begin()
     talk.do(Prompt(turn=talk.turn))
@@ -680,7 +680,7 @@ def test_the_turn_is_not_over_while_a_text_is_on_its_way() -> None:
     assert over(talk).verdict.reply == "two"
 
 
-def test_a_text_that_is_never_read_is_told_as_that() -> None:
+def test_a_text_that_is_never_read_is_reported_as_that() -> None:
     talk = talking()
     talk.do(Steer(id="s1", text="go left"))
     (answer,) = [step for step in talk.life("cancelled") if isinstance(step, Answered)]
@@ -807,7 +807,7 @@ def test_what_is_asked_of_the_process_is_answered() -> None:
     assert isinstance(late, Answered) and late.code == "unfinished"
 
 
-def test_what_is_no_json_is_said_and_ends_nothing() -> None:
+def test_what_is_no_json_is_reported_and_ends_nothing() -> None:
     talk = talking()
     assert kinds(talk.hear(b"Warning: x")) == ["Unknown"]
     assert talk.hear(b"  ") == []

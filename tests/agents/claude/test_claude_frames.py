@@ -167,7 +167,7 @@ def test_any_split_of_the_bytes_gives_the_same_steps(size: int) -> None:
         assert Played(name, in_pieces(size)).talk.steps == Played(name, whole).talk.steps, name
 
 
-def test_a_recorded_session_that_is_gone_is_said() -> None:
+def test_a_recorded_session_that_is_gone_is_reported() -> None:
     assert kinds(Played("2.1.330/unknown.jsonl", whole).talk.steps) == ["Send", "SessionLost", "Broken"]
 
 
@@ -193,7 +193,7 @@ def test_the_recorded_texts_for_a_turn_that_runs_were_read_or_not(name: str, ans
     assert [step.ok for step in steps if isinstance(step, Answered) and step.id.startswith("s")] == answered
 
 
-def test_the_recorded_run_of_its_own_between_two_turns_is_said() -> None:
+def test_the_recorded_run_of_its_own_between_two_turns_is_reported() -> None:
     steps = Played("2.1.330/background.jsonl", whole).talk.steps
     assert isinstance(steps[-1], Stirred)
     verdicts = [step.verdict for step in steps if isinstance(step, Over)]
@@ -235,7 +235,7 @@ def owned(frame: dict[str, Any], talk: Talk, rng: random.Random) -> dict[str, An
 
 
 def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
-    """Plays one; says what is wrong with it."""
+    """Play the random sequence of one seed; return what is wrong with it."""
     rng = random.Random(seed)
     talk = Talk(turn(session_id=SESSION))
     prompts, heard = 0, list[object]()

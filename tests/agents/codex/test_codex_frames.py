@@ -146,7 +146,7 @@ def owned(frame: dict[str, Any], talk: Talk, rng: random.Random) -> dict[str, An
 
 
 def one_sequence(seed: int, frames: list[dict[str, Any]]) -> Iterator[str]:
-    """Plays one; says what is wrong with it."""
+    """Play the random sequence of one seed; return what is wrong with it."""
     rng = random.Random(seed)
     talk = Talk(turn(session_id=THREAD))
     prompts = 0
