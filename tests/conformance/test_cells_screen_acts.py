@@ -57,7 +57,8 @@ def test_screen_deny(subject: OnScreen) -> str:
     assert not (subject.cli.project / "made-by-denial").exists()
     assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
     assert {denial["by"] for denial in outcome["denials"]} == {"human"}
-    about = {"tool": ask["tool"], "call_id": ask["call_id"] or "", "input": ask["input"]}
+    input = ask["input"] if ask["input"] is not None else {"description": ask["description"]}
+    about = {"tool": ask["tool"], "call_id": ask["call_id"] or "", "input": input}
     assert outcome["denials"][-1] == {**about, "by": "human"}
     return f"asked for {ask['tool']}; it did not happen, and the turn went on to its end: completed, with the denial"
 
