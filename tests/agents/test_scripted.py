@@ -151,6 +151,7 @@ def test_a_session_that_is_gone_is_lost() -> None:
     bodies, verdict = decoded({"frame": "lost", "session_id": "old"}, exit=Exit(code=1))
     assert [type(body) for body in bodies] == [events.SessionLost]
     assert (verdict.status, verdict.session) == (Status.FAILED, "lost")
+    assert verdict.reason == "the scripted agent has no session old"
 
 
 words = st.text(alphabet='a0"\\\ud800\u00e9', max_size=3)

@@ -360,3 +360,9 @@ def test_the_real_path_of_a_directory_is_that_of_realpath(tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to("real")
     for path in ("real", "link", "link/inner (deleted)", "link/gone", "gone"):
         assert files.real_directory(tmp_path / path) == os.path.realpath(tmp_path / path)
+
+
+def test_a_socket_that_is_gone_before_its_kind_is_known_is_refused_all_the_same(tmp_path: Path) -> None:
+    refused = files._refusal(tmp_path / "gone", OSError(errno.ENXIO, "No such device or address"))
+    assert isinstance(refused, RefusedFileError)
+    assert refused.message == f"{tmp_path}/gone is no file, and beam reads plain files only"

@@ -227,3 +227,12 @@ def test_an_agent_of_which_nothing_was_recorded_is_named(tmp_path: Path) -> None
     other = Message(id="codex-1", timestamp="", sender="human", to="codex", payload=Payload(text="a"))
     with pytest.raises(NotFoundError, match=r"^no recorded turn of codex is left in r: there is none of it "):
         replay.take(other)
+
+
+def test_a_recorder_keeps_no_file_open_for_each_turn(tmp_path: Path) -> None:
+    recorder, opened = Recorder(tmp_path / "r"), []
+    for number in range(1, 4):
+        for event in turn("a", str(number), number):
+            recorder.take(event)
+        opened.append(len(list(Path("/proc/self/fd").iterdir())))
+    assert len(set(opened)) == 1

@@ -99,6 +99,18 @@ def test_after_its_close_nothing_is_delivered_and_no_descriptor_is_left(tmp_path
     assert asyncio.run(main()) == [b"<end>"]
 
 
+def test_a_planned_read_is_given_up_when_the_file_is_closed(tmp_path: Path) -> None:
+    async def main() -> None:
+        file = await followed(tmp_path, [], notified=False)
+        file.close_sink()
+        file._later(3600)
+        planned = file._next
+        file.close()
+        assert planned is not None and planned.cancelled()
+
+    asyncio.run(main())
+
+
 def test_a_file_that_cannot_be_read_any_more_is_reported_and_does_not_hang(tmp_path: Path) -> None:
     async def main() -> None:
         file = await followed(tmp_path, [])

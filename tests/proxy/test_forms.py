@@ -224,6 +224,11 @@ def test_paths_in_an_answer_are_moved_also_where_they_lie_in_several_events() ->
     assert len(moved) == 2
 
 
+def test_half_a_character_in_an_answer_does_not_keep_its_paths_from_being_moved() -> None:
+    moved = Mover({"cwd": "/old"}, {"cwd": "/new"}).data(rb'{"path": "/old/a", "text": "\ud83d"}')
+    assert json.loads(moved.decode("utf-8", "surrogatepass")) == {"path": "/new/a", "text": "\ud83d"}
+
+
 def test_only_harmless_headers_and_parameters_are_stored() -> None:
     kept = {"User-Agent": "claude", "Anthropic-Beta": "y"}
     headers = {"Authorization": "Bearer x", "Cookie": "a=b", "X-Api-Key": "k", **kept}
