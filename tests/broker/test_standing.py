@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -164,24 +163,3 @@ def test_one_look_counts_for_a_message_and_the_turn_that_begins_at_once(
     assert standing.look(root.reload(), message, before=before).standing.refusal is not None
     monkeypatch.setattr(standing, "_MOMENT_S", 0.0)
     assert standing.look(context, message, before=before) is not before, "it is not of this moment"
-
-
-@pytest.mark.parametrize(
-    ("given", "settings", "checked"), [(None, "", "read"), (None, "edit", "edit"), ("ask", "edit", "ask")]
-)
-def test_a_folder_is_checked_for_the_access_of_the_turn_else_of_the_agent_else_for_reading(
-    root: Root, monkeypatch: pytest.MonkeyPatch, given: Access | None, settings: str, checked: str
-) -> None:
-    access = f", access: {settings}" if settings else ""
-    (root.base / "beam.yaml").write_text(f"agents: {{claude: {{adapter: claude{access}}}}}\n")
-    seen: list[str] = []
-    found_for = standing.found_for
-
-    def found(context: Any, resolved: Any, access: Any) -> Any:
-        seen.append(access)
-        return found_for(context, resolved, access)
-
-    monkeypatch.setattr(standing, "found_for", found)
-    context = root.reload()
-    standing.check_folder(context, context.config.resolve("claude"), given)
-    assert seen == [checked]

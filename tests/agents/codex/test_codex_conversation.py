@@ -237,11 +237,12 @@ def test_another_thread_than_the_asked_one_is_given_no_prompt(fields: dict[str, 
     assert "was not asked for" in broken(talk).reason
 
 
-def test_without_a_login_no_prompt_is_sent() -> None:
+def test_without_a_login_no_prompt_is_sent_and_no_other_answer_waited_for() -> None:
     talk = Talk()
     talk.reply("initialize")
     assert kinds(talk.reply("account/read", {"account": None, "requiresOpenaiAuth": True})) == ["Broken"]
     assert broken(talk).class_ is Class.AUTH
+    assert talk.link.due is None
 
 
 @pytest.mark.parametrize("silent", ["initialize", "thread/start", "account/read", "turn/start"])
