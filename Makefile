@@ -9,7 +9,9 @@ SEED ?= 0
 WORKERS ?= 8
 # Three processes, each with its own part: workers of one would collect all tests each.
 # Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
-UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit -p no:cacheprovider -p no:logging --capture=sys -o tmp_path_retention_policy=failed
+# Each plugin is asked before and after each test.
+UNUSED := cacheprovider logging xdist xdist.looponfail legacypath subtests unittest doctest pastebin setuponly setupplan faulthandler
+UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit $(addprefix -p no:,$(UNUSED)) --capture=sys -o tmp_path_retention_policy=failed
 UNIT_1 := $(addprefix tests/,agents/ testing/ foreign/ conversations/)
 UNIT_2 := $(addprefix tests/,api/ broker/ process/ rules/ store/ trust/ turns/ config/ model/)
 

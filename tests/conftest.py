@@ -69,8 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     tree.become_subreaper()
     _put_python_first()
-    if config.getoption("--unit"):
-        config.pluginmanager.register(Unit())
+    config.pluginmanager.register(Unit() if config.getoption("--unit") else _Reaper())  # a unit test starts no process
     if config.getoption("--beyond-unit"):
         config.pluginmanager.register(BeyondUnit())
     settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])  # a busy one is slow
@@ -90,14 +89,14 @@ def _put_python_first() -> None:
             os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
-def pytest_runtest_logfinish() -> None:
-    """Reaps what outlived the test's own processes: some machines have few process numbers and an init that reaps none.
+class _Reaper:
+    """Reaps what outlived a test: some machines have few process numbers and an init that reaps nothing."""
 
-    Of a process that a test started and did not wait for, nobody asks the exit status any more.
-    """
-    for pid in table.children():
-        with contextlib.suppress(ChildProcessError):
-            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+    def pytest_runtest_logfinish(self) -> None:
+        """Of a process that a test started and did not wait for, nobody asks the exit status any more."""
+        for pid in table.children():
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
 
 
 def pytest_report_header() -> str:
