@@ -78,18 +78,18 @@ class Warm:
         process = Forked(
             mine, None if fed is None else os.fdopen(fed, "wb"), os.fdopen(out, "rb"), os.fdopen(err, "rb")
         )
-        given = [theirs.fileno(), feeds, outer, errer]
         try:
-            socket.send_fds(self._control, [b"run"], given)
+            try:
+                socket.send_fds(self._control, [b"run"], [theirs.fileno(), feeds, outer, errer])
+            finally:
+                theirs.close()  # else nobody would notice that the other process has ended
+                for number in (feeds, outer, errer):
+                    os.close(number)
             process.begin(json.dumps(order).encode())
         except BaseException:
             mine.close()
             process.close()
             raise
-        finally:
-            theirs.close()
-            for number in given[1:]:
-                os.close(number)
         return process
 
 
