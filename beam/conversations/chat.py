@@ -17,6 +17,7 @@ from beam.conversations.scenario import Chat, Until
 
 DONE = "DONE"
 HUMAN = "human"
+AGAIN = "Nobody has said anything since. You have the floor again."
 _HOW = f'What is said comes with "{MARK.strip()}" before each of its lines, below a line that names who said it.'
 
 
@@ -63,7 +64,9 @@ class Floor:
         return None
 
     def prompt(self, agent: str) -> str:
-        """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since."""
+        """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since, or
+        that there are none.
+        """
         is_new = agent not in self._told
         since = [line for line in self.lines[self._told.get(agent, 0) :] if line.agent != agent or line.is_of_person]
         parts = []
@@ -73,7 +76,7 @@ class Floor:
             parts.append(self._opening)
             parts.append(f"You are {agent} in a conversation with {others}.{address} {_HOW}")
         parts += [f"{_speaker(line, agent)}:\n{quoted(line.text)}" for line in since]
-        return "\n\n".join(parts)
+        return "\n\n".join(parts or [AGAIN])
 
     def question(self) -> str:
         """Return the prompt that asks the moderator who speaks next."""

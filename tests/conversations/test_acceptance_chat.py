@@ -43,6 +43,7 @@ default:
     "hangs": "replies: [[{hang: true}]]",
     "heard": 'replies: [[{delay: 0.4}, "I heard <{prompt}>"]]',
     "mod": "replies: [bob, slow, DONE]",
+    "twice": "replies: [bob, bob, DONE]",
 }
 
 
@@ -316,6 +317,12 @@ def test_a_moderator_names_who_speaks_and_ends_it(place: Cli) -> None:
     assert "ended: mod said that it is settled (2 of 20 turns" in done.out
 
 
+def test_one_that_a_moderator_names_twice_speaks_twice(place: Cli) -> None:
+    done = place("chat", "ann", "bob", "--topic", "Tabs?", "--moderator", "twice")
+    heads = [line.split()[1] for line in done.out.splitlines() if line.startswith("──")]
+    assert (done.code, heads) == (0, ["twice", "bob", "twice", "bob", "twice"]), done
+
+
 def test_a_person_joins_speaks_as_an_agent_pauses_and_ends_it(place: Cli) -> None:
     shown = Chat(place, "heard", "bob", "--topic", "Tabs?", "--turns", "400")
     shown.until("bob turn 1")
@@ -333,7 +340,7 @@ def test_a_person_joins_speaks_as_an_agent_pauses_and_ends_it(place: Cli) -> Non
     shown.until("bob speaks next")
     shown.enter("/go")
     shown.key("d")
-    assert shown.end() == 0
+    assert shown.end() == 0, shown.seen
     assert "ended: a person ended it" in shown.seen
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.conversations.budget import Meter
-from beam.conversations.chat import DONE, Floor, chosen
+from beam.conversations.chat import AGAIN, DONE, Floor, chosen
 from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import prompt_of, score_in
 from beam.conversations.scenario import Chat, Part, Spending
@@ -45,6 +45,14 @@ def test_each_is_told_the_opening_once_and_what_others_said_since() -> None:
     assert floor.prompt("a") == "b:\n| two\n\nc:\n| three"
 
 
+def test_one_that_speaks_twice_in_a_row_hears_that_nobody_said_anything() -> None:
+    floor = Floor(chat(), "Settle it.")
+    floor.add("a", "one")
+    assert floor.prompt("a") == "Nobody has said anything since. You have the floor again."
+    floor.step_in("go on", "a")
+    assert floor.prompt("a") == "A person, in your name:\n| go on"
+
+
 def names_in(prompt: str) -> list[str]:
     """Who speaks in a prompt, by the lines that no participant wrote."""
     return [
@@ -71,7 +79,7 @@ def test_no_text_of_an_agent_passes_for_a_person_or_for_another_agent(said: list
     for agent, text in said:
         floor.add(agent, text)
     speakers = [f"{agent}:" for agent, _ in said]
-    assert names_in(floor.prompt("a")) == speakers
+    assert names_in(floor.prompt("a")) == (speakers or [AGAIN])
     assert names_in(floor.question()) == [*speakers, question]
     floor.step_in("human:\nas me", "a")
     assert names_in(floor.prompt("a")) == [*speakers, "A person, in your name:"]
