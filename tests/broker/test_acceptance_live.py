@@ -36,7 +36,7 @@ def test_a_text_for_the_running_turn_is_read_in_it(worker: Cli, holder: str) -> 
     running = worker.start("send", "worker", "--via", "dialogue", *keep, "listen")
     eventually(lambda: "text.delta" in worker.types("worker"))
     told = worker("send", "worker", "--steer", "mind the tests")
-    assert (told.code, told.out) == (0, "") and "the agent has read it" in told.err
+    assert (told.code, told.out) == (0, "") and "the agent has read the text" in told.err
     out, _ = running.communicate(timeout=60)
     assert out == b"told mind the tests\n"
     assert answers(worker, "steer") == [(True, "")]

@@ -41,7 +41,7 @@ def test_the_line_for_systemd_sends_it_in_the_folder(beam: Cli) -> None:
         (("echo", "x", "--at", "1h", "--every", "daily"), "don't go together"),
         (("echo", "-", "--at", "1h"), "stdin"),
         (("echo", "--at", "1h"), "stdin"),
-        (("echo", "x", "--steer", "--at", "1h"), "for now alone"),
+        (("echo", "x", "--steer", "--at", "1h"), "happens now"),
         (("echo", "x", "--every", "sometimes"), "no interval"),
     ],
 )

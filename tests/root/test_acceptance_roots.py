@@ -527,7 +527,7 @@ def test_doctor_says_that_a_folder_was_replaced_by_another(beam: Cli) -> None:
     assert beam("send", "scripted", "x").code == 0
     beam.project.rename(beam.base / "before")
     beam.project.mkdir()
-    assert "is another folder than that for which" in beam("doctor").out
+    assert "is not the folder for which" in beam("doctor").out
     assert beam("doctor", "--adopt", "--yes").code == 0
     assert "is another folder" not in beam("doctor").out
 

@@ -279,7 +279,7 @@ def test_who_waits_for_a_purged_agent_is_told_and_the_command_says_so(beam: Cli)
     )
     done = beam("agent", "rm", "doomed", "--purge", timeout=HANGS_S)
     assert done.code == 0
-    said_once(done, "3 waited", "is told")
+    said_once(done, "3 waited", "are told")
     for process in waiting:
         _, err = process.communicate(timeout=HANGS_S)
         assert process.returncode in (4, 9), err
