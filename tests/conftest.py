@@ -23,6 +23,9 @@ from tests.support.unit import BeyondUnit, Unit
 if TYPE_CHECKING:
     from tests.support.context import Root
 
+# Here, for it must come before anything imports the package: its failures say the same in each order of the tests.
+pytest.register_assert_rewrite("beam.testing.conformance")
+
 _LONGEST = {  # each waits more than it works
     "test_acceptance_asks.py",
     "test_acceptance_holder.py",

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("beam.testing.conformance")
-
-from tests.conformance import screens, written  # noqa: E402
-from tests.conformance.adapters import COLUMNS  # noqa: E402
-from tests.conformance.subject import Subject, place  # noqa: E402
+from tests.conformance import screens, written
+from tests.conformance.adapters import COLUMNS
+from tests.conformance.subject import Subject, place
 
 
 @pytest.fixture(scope="module")
