@@ -7,13 +7,13 @@ PYTEST := $(BIN)/python -m pytest
 SEED ?= 0
 # More than the two cores of a small machine: some tests wait for time to pass.
 WORKERS ?= 8
-# Three processes, each with its own part: workers of one would collect all tests each.
+# Two processes, each with its own part: workers of one would collect all tests each.
 # Their files are in memory, where there is such a place: a disk takes longer for each fsync than a test for the rest.
 # Each plugin is asked before and after each test.
-UNUSED := cacheprovider logging xdist xdist.looponfail legacypath subtests unittest doctest pastebin setuponly setupplan faulthandler
+UNUSED := cacheprovider doctest faulthandler hypothesispytest legacypath logging pastebin platformdirs setuponly setupplan \
+  subtests unittest xdist xdist.looponfail
 UNIT := $(if $(wildcard /dev/shm),TMPDIR=/dev/shm) $(PYTEST) -q --unit $(addprefix -p no:,$(UNUSED)) --capture=sys -o tmp_path_retention_policy=failed
-UNIT_1 := $(addprefix tests/,agents/ testing/ foreign/ conversations/)
-UNIT_2 := $(addprefix tests/,api/ broker/ process/ rules/ store/ trust/ turns/ config/ model/)
+UNIT_1 := $(addprefix tests/,api/ broker/ cli/ conversations/ model/ store/ teams/ turns/)
 
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -42,8 +42,7 @@ test: $(VENV)/.ready ## the tests, with the real agent CLIs where npm is (docs/t
 	$(PYTEST) -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --beyond-unit -m 'not soak and not conformance' && exit $$unit
 
 unit: $(VENV)/.ready ## the quick tests, in some seconds
-	@$(UNIT) $(UNIT_1) & first=$$!; $(UNIT) $(UNIT_2) & second=$$!; \
-	$(UNIT) tests $(addprefix --ignore=,$(UNIT_1) $(UNIT_2)); third=$$?; wait $$first && wait $$second && exit $$third
+	@$(UNIT) $(UNIT_1) & first=$$!; $(UNIT) tests $(addprefix --ignore=,$(UNIT_1)); second=$$?; wait $$first && exit $$second
 
 conformance: $(VENV)/.ready ## every agent CLI and every case, in each mode, written into beam/agents/conformance.json; and more over ACP
 	@$(BIN)/python -m tests.real.install

@@ -55,6 +55,7 @@ def test_llms_txt_is_what_the_readme_says() -> None:
     assert named == {f"docs/{path.name}" for path in (TOP / "docs").glob("*.md")}
 
 
+@pytest.mark.slow
 def test_every_generated_part_is_somewhere() -> None:
     assert {name for file in PAGES for name in parts(file.read_text())} == set(PARTS)
 
@@ -117,6 +118,7 @@ def test_every_word_of_the_glossary_is_explained_once_and_the_states_are_true() 
     assert [face for face in faces if f"`{face}`" not in line] == []
 
 
+@pytest.mark.slow
 def test_every_console_session_of_the_docs_is_played_by_a_test() -> None:
     played = {"README.md", "adding-an-agent.md", "first-steps.md"} | USES
     assert {file.name for file in PAGES if blocks(file.read_text(), "console")} == played

@@ -14,6 +14,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [path for path in sorted(DOCS.glob("*.md")) if set(parts(path.read_text())) & set(made_agents.PARTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_tables_of_the_pages_say_what_the_adapters_declare(page: Path) -> None:
     text = page.read_text()

@@ -131,6 +131,7 @@ def launches(name: str) -> dict[str, Any]:
 STARTED = [name for name in registry.ADAPTERS if set(registry.adapter(name).card.faces) - {"mailbox"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STARTED)
 def test_each_message_starts_the_cli_with_its_checked_in_arguments(name: str) -> None:
     expected.check(HERE / f"{name}.json", expected.document(launches(name)))

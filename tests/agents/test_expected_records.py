@@ -272,6 +272,7 @@ RECORDS: dict[str, dict[str, list[Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDS)
 def test_each_record_has_its_events_and_each_end_its_verdict(name: str) -> None:
     told = {}
@@ -462,6 +463,7 @@ def test_a_method_that_codex_calls_without_a_field_has_its_steps() -> None:
     expected.check(HERE / "words" / "codex.json", expected.document(told))
 
 
+@pytest.mark.slow
 def test_a_frame_of_claudes_without_a_field_has_its_steps() -> None:
     path = HERE / "words" / "claude-link.json"
     words = list(json.loads(path.read_text())) if path.exists() else words_of("claude")

@@ -38,6 +38,7 @@ PLAYS: dict[str, tuple[Path, Play]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYS)
 def test_a_recorded_conversation_has_its_checked_in_steps(name: str) -> None:
     path, play = PLAYS[name]

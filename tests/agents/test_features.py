@@ -59,6 +59,7 @@ def card(name: str) -> Card:
 CLAIMED = [(name, feature) for name in COLUMNS for feature in NAMES if getattr(features(card(name)), feature)]
 
 
+@pytest.mark.slow
 def test_there_are_sixteen_and_each_is_yes_or_no_for_every_adapter() -> None:
     assert len(NAMES) == 16
     for name in registry.NAMES:

@@ -49,6 +49,7 @@ def test_a_recording_becomes_the_expected_events(adapter: str, version: str, nam
     recorded.check(face.decoder, load(adapter, version, name), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_the_recordings_of_a_cli_become_their_expected_events(adapter: str) -> None:
     face = registry.adapter(adapter).exec

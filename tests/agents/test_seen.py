@@ -245,6 +245,7 @@ def test_a_subagent_that_is_cut_off_has_said_what_it_said() -> None:
 # -- recordings --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [path for path in ACP if path.stem == "first" and "usage_update" in path.read_text()],
@@ -256,6 +257,7 @@ def test_a_recorded_context_is_reported(path: Path) -> None:
     assert all(before != after for before, after in itertools.pairwise(used))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CODEX)
 def test_codex_s_recorded_context_goes_with_each_count_of_tokens(name: str) -> None:
     found = PlayedCodex(name, whole).talk.events

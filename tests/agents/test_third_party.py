@@ -63,6 +63,7 @@ def loaded(install: Install, source: str) -> Any:
     return registry.adapter("oracle")
 
 
+@pytest.mark.slow
 def test_the_adapter_of_the_page_is_found_by_its_entry_point(install: Install) -> None:
     adapter = loaded(install, oracle())
     assert adapter.card.name == "oracle"
@@ -77,12 +78,14 @@ def test_the_adapter_of_the_page_is_found_by_its_entry_point(install: Install) -
     assert not isinstance(decoder, ErrorReader)
 
 
+@pytest.mark.slow
 def test_an_object_in_a_module_is_an_adapter_too(install: Install) -> None:
     install({"seers": HEAD + "import sys\npythia = sys.modules[__name__]\n"}, {"oracle": "seers:pythia"})
     assert registry.adapter("oracle").card.summary == "x"
     assert registry.module_of("oracle") == "seers"
 
 
+@pytest.mark.slow
 def test_a_package_that_is_installed_later_is_found(install: Install) -> None:
     assert "oracle" not in registry.NAMES
     loaded(install, HEAD)
@@ -99,6 +102,7 @@ def test_a_name_that_is_built_in_is_never_looked_up(install: Install, monkeypatc
     assert registry.module_of("claude") == "beam.agents.claude"
 
 
+@pytest.mark.slow
 def test_a_package_can_not_replace_a_built_in_adapter(install: Install) -> None:
     install({"mine": "raise SystemExit('hijacked')"}, {"claude": "mine"})
     assert registry.adapter("claude").card.executable == "claude"
@@ -106,6 +110,7 @@ def test_a_package_can_not_replace_a_built_in_adapter(install: Install) -> None:
     assert list(registry.ignored()) == [("claude", "oracle-beam 1.0 may not replace the built-in adapter claude")]
 
 
+@pytest.mark.slow
 def test_a_name_that_no_agent_can_have_is_left_out_and_reported(install: Install) -> None:
     install({"mine": HEAD}, {"../x": "mine"})
     assert list(registry.NAMES) == list(registry.ADAPTERS)
@@ -116,6 +121,7 @@ def test_a_name_that_no_agent_can_have_is_left_out_and_reported(install: Install
         registry.adapter("../x")
 
 
+@pytest.mark.slow
 def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
     install({"mine": HEAD}, {"oracle": "mine"})
     install({}, {"oracle": "mine:yours"}, name="other")
@@ -124,6 +130,7 @@ def test_two_packages_with_one_name_are_both_named(install: Install) -> None:
     assert "other 1.0" in error.value.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "why"),
     [
@@ -169,6 +176,7 @@ def test_a_launch_that_breaks_is_a_refusal_of_the_turn(install: Install, was: st
         adapter.exec.launch(TURN, Host())
 
 
+@pytest.mark.slow
 def test_a_launch_may_refuse_in_beams_own_words(install: Install) -> None:
     adapter = loaded(install, HEAD.replace('return Launch(argv=("true",))', "raise LimitError('too long')"))
     with pytest.raises(LimitError, match="too long"):
@@ -210,6 +218,7 @@ def test_a_decoder_that_reads_stderr_does_so(install: Install) -> None:
     assert isinstance(loaded(install, HEAD + error_line).exec.decoder(TURN), ErrorReader)
 
 
+@pytest.mark.slow
 def test_a_decoder_that_can_not_be_made_is_a_refusal(install: Install) -> None:
     adapter = loaded(install, HEAD.replace("return Lines()", "return Lines(1)"))
     with pytest.raises(UnsupportedError, match="the adapter oracle is broken: decoder: TypeError"):

@@ -47,6 +47,7 @@ def digest_of(old: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_person_sees_all_that_adopting_would_run(root: Root) -> None:
     path = manage.add(root.context, "mine", AgentSettings(command=("cat",)))
     settings = path.read_text()
@@ -100,6 +101,7 @@ def test_a_session_that_can_not_be_read_and_one_that_begins_in_a_copy_are_report
     assert worker.session and worker.session.startswith("unknown: ") and "damaged" in worker.session
 
 
+@pytest.mark.slow
 def test_adopted_agents_are_here_with_all_that_they_had_and_the_other_root_is_gone(root: Root) -> None:
     message = root.put("worker")
     record(root, "box", *turn(1, "s1"))
@@ -114,6 +116,7 @@ def test_adopted_agents_are_here_with_all_that_they_had_and_the_other_root_is_go
     assert candidates(root.context.home, root.base, root.environ) == []
 
 
+@pytest.mark.slow
 def test_an_agent_whose_name_is_taken_stays_where_it_is(root: Root) -> None:
     for name in ("box", "worker"):
         root.put(name)
@@ -154,6 +157,7 @@ def test_an_agent_that_is_held_is_not_adopted(is_held_here: bool, root: Root) ->
     assert (old / "agents/worker").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_vouched", [False, True])
 def test_settings_that_a_person_wrote_stay_trusted_and_others_do_not_become_so(is_vouched: bool, root: Root) -> None:
     root.environ.pop("BEAM_TRUST")

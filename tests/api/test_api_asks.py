@@ -26,6 +26,7 @@ def asking(root: Root, agent: str, *ask_ids: str, decided: str = "", owner: even
     lease.close()
 
 
+@pytest.mark.slow
 def test_open_asks_are_listed_oldest_first_with_whose_they_are(root: Root) -> None:
     asking(root, "worker", "worker-bbbb")
     root.clock.sleep(1)

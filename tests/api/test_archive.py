@@ -126,6 +126,7 @@ def is_owed(root: Root) -> str:
     return f"is owed an answer to {message.id} by box"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "busy",
     [waits, waits_and_was_seen, is_claimed, is_asked, runs, is_not_closed, keeps, is_blocked, has_a_lane, is_owed],
@@ -153,6 +154,7 @@ def test_a_lane_that_somebody_holds_is_not_over(root: Root) -> None:
         archived(root)
 
 
+@pytest.mark.slow
 def test_what_does_not_wait_for_an_answer_keeps_nobody(root: Root) -> None:
     root.put("box", sender="mine")
     root.put("asker", sender="another", reply="queue")
@@ -164,6 +166,7 @@ def test_what_does_not_wait_for_an_answer_keeps_nobody(root: Root) -> None:
     assert archived(root).startswith("mine is archived")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [archived, renamed])
 def test_an_agent_that_is_held_is_in_a_turn(act: Any, root: Root) -> None:
     lock = try_lock(root.place("mine").lock)
@@ -175,6 +178,7 @@ def test_an_agent_that_is_held_is_in_a_turn(act: Any, root: Root) -> None:
 # -- names -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_renamed_agent_has_its_settings_its_trust_and_its_journal_under_its_new_name(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     manage.add(root.context, "shell", AgentSettings(command=("cat",)))
@@ -191,6 +195,7 @@ def test_a_renamed_agent_has_its_settings_its_trust_and_its_journal_under_its_ne
     assert standing.check_folder(root.context, root.reload().config.resolve("pipe")).refusal is None
 
 
+@pytest.mark.slow
 def test_what_nobody_vouched_for_is_not_trusted_under_a_new_name(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     path = manage.add(root.context, "shell", AgentSettings(command=("cat",)))
@@ -206,6 +211,7 @@ def test_a_name_that_is_taken_is_refused(new: str, root: Root) -> None:
         renamed(root, new)
 
 
+@pytest.mark.slow
 def test_an_agent_of_a_file_is_renamed_there(root: Root) -> None:
     root.put("worker")
     said = f"worker has settings in {root.base / 'beam.yaml'}"
@@ -213,6 +219,7 @@ def test_an_agent_of_a_file_is_renamed_there(root: Root) -> None:
         renamed(root, "yours", "worker")
 
 
+@pytest.mark.slow
 def test_a_built_in_agent_keeps_its_name(root: Root) -> None:
     for name in ("claude", "codex"):
         root.place(name)
@@ -224,6 +231,7 @@ def test_a_built_in_agent_keeps_its_name(root: Root) -> None:
             renamed(root, "yours", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [{"mailbox": True}, {"command": ("cat",)}, {"script": "echo", "adapter": "scripted"}])
 def test_an_agent_that_says_what_it_is_can_be_renamed(own: dict[str, Any], root: Root) -> None:
     manage.add(root.context, "another", AgentSettings(**own))
@@ -231,6 +239,7 @@ def test_an_agent_that_says_what_it_is_can_be_renamed(own: dict[str, Any], root:
     assert renamed(root, "yours", "another") == "another is called yours now"
 
 
+@pytest.mark.slow
 def test_a_session_keeps_its_agent_and_an_agent_its_sessions(root: Root) -> None:
     root.place("mine@review")
     with refused(UsageError, "mine has sessions: mine@review", "rename or remove them first", subject="mine"):

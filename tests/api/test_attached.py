@@ -46,6 +46,7 @@ def test_keys_go_out_in_lines_of_pieces(ends: Ends, monkeypatch: pytest.MonkeyPa
     assert [msgspec.json.decode(line, type=Keys).data for line in lines] == [b"ab", b"c"]
 
 
+@pytest.mark.slow
 def test_keys_that_nobody_takes_wait_and_are_refused_once_they_are_too_many(
     ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +233,7 @@ def test_a_turn_in_another_mode_has_no_screen(root: Root) -> None:
         attach.attach(root.context, root.place("worker"))
 
 
+@pytest.mark.slow
 def test_a_turn_that_has_just_begun_has_its_terminal_soon(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     record(root, "worker", started(via="terminal"))
     slept: list[float] = []

@@ -87,6 +87,7 @@ def test_events_are_seen_as_they_are_recorded(beam: Beam) -> None:
     assert next(event.seq for event in beam.events("echo", after=3)) == 4
 
 
+@pytest.mark.slow
 def test_wait_gives_the_same_in_a_loop_and_without(beam: Beam) -> None:
     message = beam.put(beam.message("box", "question", wait=False))
     thread = answering(beam, "answer")
@@ -151,6 +152,7 @@ def test_put_returns_the_id_and_show_says_where_it_is(beam: Beam) -> None:
     assert (shown.status, shown.message_id) == ("waiting", ident)
 
 
+@pytest.mark.slow
 def test_the_same_key_is_one_message_and_another_text_is_refused(beam: Beam) -> None:
     first = beam.put(beam.message("box", "hi", wait=False, key="k"))
     assert beam.put(beam.message("box", "hi", wait=False, key="k")) == first
@@ -164,6 +166,7 @@ def test_recv_of_an_agent_with_a_program_is_unsupported(beam: Beam) -> None:
         beam.recv("echo")
 
 
+@pytest.mark.slow
 def test_edit_drop_and_reset_go_through_the_holder(beam: Beam) -> None:
     ident = beam.put(beam.message("box", "hi", wait=False))
     assert beam.edit(ident, "edited") == "revision 1"

@@ -44,6 +44,7 @@ def agent(root: Root, name: str, **options: bool) -> Check:
     return found
 
 
+@pytest.mark.slow
 def test_an_agent_whose_cli_is_here_is_reported_with_its_version_and_mode(root: Root) -> None:
     where = f"{root.environ['PATH']}/claude {newest('claude')}"
     assert agent(root, "coder") == Check(what="agent coder", result="ok", detail=f"{where}; {MODE}")
@@ -52,6 +53,7 @@ def test_an_agent_whose_cli_is_here_is_reported_with_its_version_and_mode(root: 
 MODE = "exec mode"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "held", "result", "more"),
     [
@@ -215,12 +217,14 @@ def journal(root: Root) -> Any:
     return root.place("box").journal
 
 
+@pytest.mark.slow
 def test_a_whole_journal_of_several_segments_has_no_damage(root: Root) -> None:
     found = journal(root)
     assert len(list(found.glob("*.jsonl"))) >= 2 and damage(found) == []
     assert damage(found / "none") == []
 
 
+@pytest.mark.slow
 def test_a_line_that_was_changed_is_named(root: Root) -> None:
     found = journal(root)
     first, *_ = sorted(found.glob("*.jsonl"))
@@ -231,6 +235,7 @@ def test_a_line_that_was_changed_is_named(root: Root) -> None:
     assert said == [f"{first}:2: not what was written there: the hash is another"]
 
 
+@pytest.mark.slow
 def test_each_line_that_is_none_is_named(root: Root) -> None:
     found = journal(root)
     first, *_ = sorted(found.glob("*.jsonl"))
@@ -242,6 +247,7 @@ def test_each_line_that_is_none_is_named(root: Root) -> None:
     assert [line.partition(": ")[0] for line in said[1:3]] == [f"{first}:2", f"{first}:3"]
 
 
+@pytest.mark.slow
 def test_a_segment_that_was_cut_short_is_seen_in_the_next_one(root: Root) -> None:
     found = journal(root)
     first, second, *_ = sorted(found.glob("*.jsonl"))

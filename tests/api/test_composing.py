@@ -73,6 +73,7 @@ def test_a_message_is_what_was_asked_for(beam: Beam, tmp_path: Path) -> None:
     assert list(beam._receivers) == [full.id]
 
 
+@pytest.mark.slow
 def test_in_an_agents_name_a_message_has_that_agents_session(root: Root, beam: Beam) -> None:
     assert beam.message("box", "hi", wait=False, sender="worker").session_context == SessionContext()
     record(root, "asker", *turn(1, "s1"))
@@ -112,6 +113,7 @@ def test_a_mode_with_a_process_keeps_it(via: str | None, beam: Beam) -> None:
     assert beam.message("coder", "hi", via=via).options.keep is UNSET
 
 
+@pytest.mark.slow
 def test_where_agents_may_write_no_more_than_read_is_asked_for(root: Root, beam: Beam) -> None:
     inside = Beam(root.base / "state", cwd=root.base, environ=root.environ, clock=root.clock)
     where = inside.home.root
@@ -192,6 +194,7 @@ def test_what_a_person_should_know_is_a_sentence_each(root: Root, beam: Beam) ->
     assert beam.notes(mail) == [is_mailbox] and beam.notes(mail, waits=False) == []
 
 
+@pytest.mark.slow
 def test_why_messages_do_not_run_now_is_reported(root: Root, beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     message = beam.message("worker", "hi")
     assert len(beam.notes(message)) == 1
@@ -241,6 +244,7 @@ class Put:
         monkeypatch.setattr("beam.broker.launch.ensure", lambda context, paths: self.did.append(("runs", paths.lane)))
 
 
+@pytest.mark.slow
 def test_somebody_runs_what_was_put(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     put = Put(monkeypatch)
     message = beam.message("worker", "hi", wait=False)
@@ -352,6 +356,7 @@ def test_a_stream_has_the_events_and_then_the_outcome(beam: Beam, monkeypatch: p
     assert (args[2].key, args[2].sender, args[2].options.model, args[2].deadline is None) == ("k", "asker", "m", False)
 
 
+@pytest.mark.slow
 def test_who_leaves_a_stream_ends_its_turn(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = asyncio.Event()
     asked: list[Any] = []
@@ -445,6 +450,7 @@ def test_turns_are_recorded_and_replayed(
     assert (beam._recorder, beam.context.recordings) == (recorder, replays)
 
 
+@pytest.mark.slow
 def test_a_process_is_released_only_where_one_is_kept_or_a_turn_runs(
     beam: Beam, root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,6 +470,7 @@ def test_a_process_is_released_only_where_one_is_kept_or_a_turn_runs(
     assert asked == [("worker", "close", "human"), ("box", "close", "human")]
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_or_empty_is_neither_edited_nor_told(beam: Beam) -> None:
     message_id = beam.put(beam.message("box", "hi", wait=False))
     for text in ("", "x" * (beam.context.config.limits.text_bytes + 1)):

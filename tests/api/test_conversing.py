@@ -76,6 +76,7 @@ def talk(root: Root, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Talk:
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_agents_talk_by_turns_until_the_last_one(talk: Talk) -> None:
     on_ask: Any = object()
     talk.answers = [said("one", cost_usd=0.25, usage=Usage(input_tokens=3)), said("two"), said("three")]
@@ -95,6 +96,7 @@ def test_agents_talk_by_turns_until_the_last_one(talk: Talk) -> None:
         made.run()
 
 
+@pytest.mark.slow
 def test_a_conversation_ends_with_a_phrase_a_test_or_a_failure(talk: Talk) -> None:
     heard: list[Spoken] = []
 
@@ -118,6 +120,7 @@ def test_a_turn_that_is_interrupted_ends_it_with_that_turns_code(talk: Talk) -> 
     assert (found.why, found.exit_code) == ("ann was interrupted", 9)
 
 
+@pytest.mark.slow
 def test_a_program_steps_in_gives_the_floor_and_ends_it(talk: Talk) -> None:
     made = Conversation(talk.beam, ["ann", "bob", "mod"], "x", turns=6)
 
@@ -183,6 +186,7 @@ def test_each_event_is_seen_and_a_budget_interrupts_the_turn(talk: Talk, monkeyp
     assert found.exit_code == 7 and "100 tokens" in found.why
 
 
+@pytest.mark.slow
 def test_a_conversation_streams_and_who_leaves_it_ends_it(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted: list[str] = []
     ended = asyncio.Event()
@@ -245,6 +249,7 @@ def test_a_conversation_that_can_not_be_is_refused(
         talk.beam.live_chat(**{"topic": "x", **given})
 
 
+@pytest.mark.slow
 def test_a_conversation_has_its_order_and_its_limits(talk: Talk) -> None:
     chat = talk.beam.live_chat(["ann", "bob"], "x")
     assert (chat.agents, chat.moderator, chat.until.turns, chat._order) == (("ann", "bob"), None, 20, "round_robin")
@@ -264,6 +269,7 @@ def test_a_chat_uses_an_agents_own_protocol(agent: str, via: str | None, mode: s
     assert talk.beam.chat_mode(agent, via) == mode
 
 
+@pytest.mark.slow
 def test_what_people_said_before_is_recalled_each_once(talk: Talk, root: Root) -> None:
     def queued(text: str, sender: str = "human") -> events.MessageQueued:
         return events.MessageQueued(message_id="m", sender=sender, text=text, digest="d")
@@ -303,6 +309,7 @@ def test_several_agents_answer_and_each_is_reported_in_the_order_of_its_message(
         talk.beam.deliver_several([messages[0], messages[1], messages[0]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outcome", [None, said(None, Status.CANCELLED)])
 def test_a_signal_is_raised_once_all_are_over(outcome: Outcome | None, talk: Talk) -> None:
     messages = [talk.beam.message(name, "x") for name in ("ann", "bob", "mod")]

@@ -44,6 +44,7 @@ def lane(root: Root, name: str, *, is_answered: bool = False) -> AgentPaths:
     return paths
 
 
+@pytest.mark.slow
 def test_a_message_of_a_lane_is_found_by_its_id_and_its_ending(root: Root) -> None:
     paths, over = lane(root, "1aaaabbbb"), lane(root, "1aaaacccc", is_answered=True)
     own = root.put("worker", id="worker-1aaaadddd")

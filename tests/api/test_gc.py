@@ -123,6 +123,7 @@ def test_a_dead_letter_and_the_segment_with_its_outcome_stay_unless_they_are_ask
     assert kinds(collect(root.context)) == {"segment"}
 
 
+@pytest.mark.slow
 def test_a_waiting_message_and_one_that_is_out_stay(root: Root) -> None:
     waiting = [root.put("box").id, root.put("box").id]
     assert mailbox.recv(root.context, root.place("box"), None) is not None
@@ -132,6 +133,7 @@ def test_a_waiting_message_and_one_that_is_out_stay(root: Root) -> None:
     assert mailbox.reply(root.context, root.place("box"), waiting[0], "yes", failed=False).reply == "yes"
 
 
+@pytest.mark.slow
 def test_a_lane_that_is_over_goes_whole(root: Root) -> None:
     place = lane(root)
     aged(root)
@@ -187,6 +189,7 @@ def test_folders_that_an_agent_nested_without_end_do_not_end_it(root: Root) -> N
     remove_tree(at)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_held_is_left_alone_and_named(root: Root) -> None:
     for _ in range(3):
         answered(root)
@@ -234,6 +237,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
     assert kinds(would) == {"lane", "segment"}
 
 
+@pytest.mark.slow
 def test_an_empty_lane_is_removed_and_so_is_the_index_entry_of_a_removed_lane(root: Root) -> None:
     empty = root.context.agent_paths("box", "empty")
     directories.create(root.context.home, empty)
@@ -247,6 +251,7 @@ def test_an_empty_lane_is_removed_and_so_is_the_index_entry_of_a_removed_lane(ro
     assert lanes.entered(root.place("box")) == []
 
 
+@pytest.mark.slow
 def test_what_was_published_while_gc_looked_is_no_trouble(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     names = gc.files.names
 
@@ -272,6 +277,7 @@ def with_image(root: Root, name: str) -> str:
     return path
 
 
+@pytest.mark.slow
 def test_an_image_goes_with_the_last_segment_that_names_it_and_no_sooner(root: Root) -> None:
     answered(root)
     old = with_image(root, "a")
@@ -286,6 +292,7 @@ def test_an_image_goes_with_the_last_segment_that_names_it_and_no_sooner(root: R
     assert {path for path in (old, new) if (box / path).exists()} == named
 
 
+@pytest.mark.slow
 def test_an_image_that_no_event_names_is_left_behind_by_a_crash(root: Root) -> None:
     answered(root)
     kept = with_image(root, "a")
@@ -300,6 +307,7 @@ def test_an_image_that_no_event_names_is_left_behind_by_a_crash(root: Root) -> N
 # -- whole values ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_each_thing_is_reported_with_its_kind_its_size_and_its_age(root: Root) -> None:
     place, home = root.place("box"), root.context.home
     (home.threads).mkdir(parents=True, exist_ok=True)

@@ -292,6 +292,7 @@ def delivered(outbox: Folder, answers: Callable[[str, Request], Answer | None]) 
     return asyncio.run(both())
 
 
+@pytest.mark.slow
 def test_an_outcome_comes_after_its_message_was_accepted(outbox: Folder) -> None:
     seen: list[bool] = []
 
@@ -314,6 +315,7 @@ def test_a_refusal_after_the_message_was_accepted_is_raised(outbox: Folder) -> N
         delivered(outbox, answers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_a_signal_interrupts_what_was_sent(is_refused: bool, outbox: Folder) -> None:
     targets: list[str] = []

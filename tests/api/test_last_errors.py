@@ -25,6 +25,7 @@ def failed(reason: str, class_: Class | None = Class.CRASHED) -> events.TurnFini
     return events.TurnFinished(status=Status.FAILED, class_=class_, reason=reason, exit_code=1)
 
 
+@pytest.mark.slow
 def test_they_are_of_all_agents_the_newest_first_one_a_message(tmp_path: Path) -> None:
     root = Root(tmp_path)
     done = events.TurnFinished(status=Status.COMPLETED)

@@ -66,6 +66,7 @@ def test_a_change_that_would_not_resolve_is_taken_back(root: Root) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_change_sets_and_takes_back(root: Root) -> None:
     manage.change(root.context, "worker", {"timeout": "90s", "description": "it"})
     assert root.reload().config.resolve("worker").settings.timeout == 90
@@ -142,6 +143,7 @@ def declare(root: Root, settings: str) -> None:
     root.reload()
 
 
+@pytest.mark.slow
 def test_a_fork_has_the_settings_and_begins_in_a_copy_of_the_session(root: Root) -> None:
     declare(root, "{adapter: codex, model: gpt-5, system: be brief}")
     in_session(root, "coder")
@@ -155,6 +157,7 @@ def test_a_fork_has_the_settings_and_begins_in_a_copy_of_the_session(root: Root)
     assert again == "s1", "a fork that has not begun is a copy of the same session"
 
 
+@pytest.mark.slow
 def test_a_variable_of_the_caller_is_no_setting_of_the_fork(root: Root) -> None:
     root.environ["BEAM_MODEL"] = "only-today"
     declare(root, "{adapter: codex}")
@@ -206,6 +209,7 @@ def test_an_agent_is_removed_though_somebody_looks_for_a_moment_whether_it_is_fr
 # -- variables ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_variable_is_set_changed_and_removed_beside_the_others(root: Root) -> None:
     settings = manage.settings_of_flags({"adapter": "claude", "env.IS_SANDBOX": "1", "env.A": "x=y"})
     manage.add(root.context, "mine", AgentSettings(**settings))  # type: ignore[arg-type]
@@ -283,6 +287,7 @@ def test_a_new_agents_folder_is_gone_again_where_it_does_not_resolve_and_an_old_
         assert not (root.context.agent_paths(name).dir / "agent.json").exists()
 
 
+@pytest.mark.slow
 def test_a_removed_agents_files_stay_and_it_is_said_where(mine: Root) -> None:
     place = mine.context.agent_paths("mine")
     said = f"mine is not declared any more; its queue and journal stay in {place.dir}"
@@ -332,6 +337,7 @@ def test_an_agent_in_a_turn_is_not_removed(purge: bool, mine: Root) -> None:
     assert (mine.context.agent_paths("mine").dir / "agent.json").exists()
 
 
+@pytest.mark.slow
 def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
     home = mine.context.home
     lane = mine.context.agent_paths("mine", "aaaa")
@@ -356,6 +362,7 @@ def test_a_purge_leaves_nothing_and_tells_whoever_waits(mine: Root) -> None:
     assert (message.type, message.sender, message.reply_to) == ("reply", "mine", asked.id) and own.id
 
 
+@pytest.mark.slow
 def test_a_mailboxs_message_that_somebody_took_is_taken_back_by_a_purge(root: Root, hurried: None) -> None:
     manage.add(root.context, "desk", AgentSettings(mailbox=True))
     message = root.put("desk", sender="asker", reply="queue")
@@ -392,6 +399,7 @@ def test_an_agent_is_unblocked_by_a_persons_word(root: Root, hurried: None) -> N
 # -- sessions that become agents ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_adopted_session_makes_an_agent_with_its_settings(root: Root) -> None:
     done = manage.adopt_session(root.context, "new", "claude:s1", AgentSettings(model="m"), by="ann")
     assert done == (
@@ -408,6 +416,7 @@ def test_an_adopted_session_makes_an_agent_with_its_settings(root: Root) -> None
     manage.adopt_session(root.context, "third", "claude:s1", AgentSettings(adapter="claude"), by="ann")
 
 
+@pytest.mark.slow
 def test_a_session_beside_an_agent_has_that_agents_settings_and_variables(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -440,6 +449,7 @@ def test_how_much_of_a_session_came_along_is_reported(left_out: int | None, said
     assert manage._history_of(imported, "a") == said
 
 
+@pytest.mark.slow
 def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
     declare(root, "{adapter: codex}")
     with refused(NotFoundError, "coder has no session yet", "beam send coder … starts one", subject="coder"):
@@ -470,6 +480,7 @@ def test_a_fork_is_refused_with_what_to_do(root: Root, hurried: None) -> None:
         manage.fork(root.context, "coder", "twin", by="ann")
 
 
+@pytest.mark.slow
 def test_a_fork_may_end_at_an_earlier_turn(root: Root) -> None:
     declare(root, "{adapter: codex}")
     record(root, "coder", *(body for n in (1, 2) for body in turn(n, "s1", adapter="codex", point=Point(ends=f"e{n}"))))

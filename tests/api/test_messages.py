@@ -15,6 +15,7 @@ from tests.support.journals import record, started
 from tests.support.refused import refused
 
 
+@pytest.mark.slow
 def test_a_message_is_shown_from_its_queue_to_its_outcome(root: Root) -> None:
     first, second = root.put("box", "one"), root.put("box", "two")
     place = root.place("box")
@@ -45,6 +46,7 @@ def test_a_queue_lists_what_runs_what_waits_and_what_is_damaged(root: Root) -> N
     assert items[1].id == second.id
 
 
+@pytest.mark.slow
 def test_a_queue_is_listed_item_by_item(root: Root) -> None:
     first = root.put("box", "one", hops=2, attempt=3, sender="asker")
     damaged = root.put("box", "two")
@@ -103,6 +105,7 @@ def test_a_message_that_can_not_be_read_is_shown_without_its_text(root: Root) ->
     assert shown == Pending(message_id=message.id, agent="box", status="running", attempt=1, position=0, text="")
 
 
+@pytest.mark.slow
 def test_a_retried_message_is_pending_though_it_has_an_outcome(root: Root) -> None:
     message = root.put("box", "one")
     mailbox.recv(root.context, root.place("box"), None)

@@ -84,6 +84,7 @@ def test_a_work_tree_is_compared_with_what_it_was(
     assert compared == [("snapshots", Path("/")), "worker", (" abcd"[turn], "now")]
 
 
+@pytest.mark.slow
 def test_what_can_not_be_compared_is_reported(root: Root, compared: list[Any]) -> None:
     hint = "one is made before a turn with access above `read` of an agent CLI that works in a git work tree"
     with refused(NotFoundError, "no snapshot of the work tree was made for this agent", hint, subject="worker"):
@@ -246,6 +247,7 @@ def given_up(root: Root, number: int, at: str, error: str) -> None:
         spool.mark_delivered(root.context.home.notify, name)
 
 
+@pytest.mark.slow
 def test_targets_are_listed_with_what_became_of_their_notifications(told: Root) -> None:
     given_up(told, 1, "2026-01-02T00:00:00Z", "the last")
     given_up(told, 2, "2026-01-01T00:00:00Z", "the first")
@@ -346,6 +348,7 @@ def test_the_mode_of_the_next_message_is_reported_with_the_reason(
         assert next_mode.next_mode(root.context, resolved, adapter, status).why == KEPT
 
 
+@pytest.mark.slow
 def test_an_agent_is_listed_with_its_settings_or_what_is_wrong_with_them(root: Root) -> None:
     (root.base / "beam.yaml").write_text(
         "agents:\n  one: {adapter: pi, model: m, access: full, description: it}\n  amp: {adapter: amp}\n"
@@ -513,6 +516,7 @@ def test_what_is_over_or_decided_at_once_is_decided_by_nobody(decided: Decided) 
 # -- agents that a program holds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     did: list[Any] = []
 
@@ -544,6 +548,7 @@ def test_an_agent_is_held_until_the_program_ends_its_part(root: Root, monkeypatc
     assert keeping._held == keeping._stops == set() and not keeping._thread.is_alive()
 
 
+@pytest.mark.slow
 def test_what_waits_where_a_program_left_goes_to_its_sender_or_a_worker(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -620,6 +625,7 @@ def test_agents_are_idle_where_nothing_of_theirs_waits(root: Root) -> None:
     assert (beam.are_idle(), beam.are_idle(["box"]), beam.are_idle(["worker"])) == (False, False, True)
 
 
+@pytest.mark.slow
 def test_agents_are_listed_usable_ones_first_and_then_by_what_they_lack(root: Root) -> None:
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
     assert [line.agent for line in beam.agents()] == ["asker", "box", "other", "worker"]
@@ -628,6 +634,7 @@ def test_agents_are_listed_usable_ones_first_and_then_by_what_they_lack(root: Ro
     assert ranks == sorted(ranks) and {line.agent for line in found} == set(registry.NAMES)
 
 
+@pytest.mark.slow
 def test_models_are_those_of_settings_and_of_turns(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents:\n  one: {adapter: claude, model: b}\n  two: {adapter: claude}\n")
     record(root, "two", started(), finished(model="a"), closed())
@@ -635,6 +642,7 @@ def test_models_are_those_of_settings_and_of_turns(root: Root) -> None:
     assert Beam(root.context.home.root, cwd=root.base, environ=root.environ).models() == ["a", "b", "c"]
 
 
+@pytest.mark.slow
 def test_ids_of_messages_are_reported_the_newest_first(root: Root) -> None:
     for name in ("1aaa", "3aaa", "2aaa"):
         root.put("box", id=f"box-{name}")

@@ -101,6 +101,7 @@ def test_a_terminal_of_80_columns_has_whole_names_and_bars(beam: Cli, command: t
 # -- of a root ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_report_has_a_line_for_each_agent_and_model_and_the_sum(root: Root) -> None:
     usage = Usage(input_tokens=10, output_tokens=5)
     failed = {"status": Status.FAILED, "class_": Class.AUTH, "usage": usage, "duration_s": 1.0, "model": "a"}
@@ -133,6 +134,7 @@ def test_a_report_has_a_line_for_each_agent_and_model_and_the_sum(root: Root) ->
     assert later == [ReportLine(agent=None, model=None)]
 
 
+@pytest.mark.slow
 def test_tokens_are_counted_by_day(root: Root) -> None:
     day_ns = 86_400 * SECOND_NS
     for days in (0, 1, 2):

@@ -121,6 +121,7 @@ def test_what_can_not_be_taken_back_is_reported(root: Root, asked: Asked) -> Non
     assert asked.calls == []
 
 
+@pytest.mark.slow
 def test_an_agent_without_a_session_or_with_one_turn_has_nothing_to_go_back_to(root: Root, asked: Asked) -> None:
     with refused(NotFoundError, "other has no session", "beam send other … starts one"):
         result(rewind.rewind(root.context, root.place("other"), None, "both", dry_run=False, by="ann"))
@@ -133,6 +134,7 @@ def test_an_agent_without_a_session_or_with_one_turn_has_nothing_to_go_back_to(r
         result(rewind.rewind(root.context, root.place("other"), "1", "both", dry_run=False, by="ann"))
 
 
+@pytest.mark.slow
 def test_only_the_last_ten_turns_are_named(root: Root) -> None:
     record(root, "worker", *(body for number in range(5, 13) for body in turn(number, "s1", point=point(number))))
     last = "its last turns are: 3, 4, 5, 6, 7, 8, 9, 10, 11, 12"
@@ -140,6 +142,7 @@ def test_only_the_last_ten_turns_are_named(root: Root) -> None:
         back(root, "99")
 
 
+@pytest.mark.slow
 def test_turns_that_were_taken_back_do_not_count_and_others_sessions_neither(root: Root, asked: Asked) -> None:
     taken_back = events.SessionRewound(session_id="s1", upto="e1", to=1)
     record(root, "worker", taken_back, events.SessionRewound(session_id="s2", upto="e1", to=0))
@@ -150,6 +153,7 @@ def test_turns_that_were_taken_back_do_not_count_and_others_sessions_neither(roo
         back(root, None)
 
 
+@pytest.mark.slow
 def test_a_cli_that_does_not_tell_where_a_turn_ends_can_not_go_back_to_it(root: Root, asked: Asked) -> None:
     record(root, "worker", *turn(5, "s1", point=Point(ends="e5")), *turn(6, "s1"), *turn(7, "s1"))
     said = "claude did not report where that turn ends, so nothing changes"
@@ -165,6 +169,7 @@ def test_a_cli_that_does_not_tell_where_a_turn_ends_can_not_go_back_to_it(root: 
     assert asked.calls == []
 
 
+@pytest.mark.slow
 def test_a_cli_that_can_not_go_back_is_said_to(root: Root) -> None:
     record(root, "other", *(body for n in (1, 2) for body in turn(n, "s1", adapter="gemini", point=point(n))))
     said = "gemini can't go back to an earlier turn, so nothing changes"

@@ -27,6 +27,7 @@ def root(root: Root) -> Root:
     return root
 
 
+@pytest.mark.slow
 def test_the_rules_of_an_agent_are_listed_in_the_order_of_decision(root: Root) -> None:
     rules.add(root.context, "coder", "ask", "Bash(git push *)", by="ann")
     root.reload()
@@ -121,6 +122,7 @@ def test_in_a_root_where_agents_may_write_no_more_than_read_counts(root: Root) -
     assert rules.tried(root.context, "coder", "Bash(make)").access == "edit"
 
 
+@pytest.mark.slow
 def test_a_rule_is_added_once_and_removed(root: Root) -> None:
     path = rules.add(root.context, "reader", "deny", "Bash( rm * )", by="ann")
     assert path == root.context.agent_paths("reader").dir / "agent.json"

@@ -32,6 +32,7 @@ def found(root: Root, text: str, **more: object) -> list[tuple[str, str]]:
     return [(each.agent, each.text) for each in result.found]
 
 
+@pytest.mark.slow
 def test_the_newest_of_all_agents_comes_first_and_one_agent_can_be_named(root: Root) -> None:
     say(root, "worker", "a full disk")
     say(root, "other", "no disk")

@@ -21,6 +21,7 @@ from beam.turns.stop import Stop
 from tests.support.context import Root
 
 
+@pytest.mark.slow
 def test_who_is_cancelled_before_anything_was_put_puts_nothing(tmp_path: Path) -> None:
     root = Root(tmp_path)
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)

@@ -30,6 +30,7 @@ def queued(message_id: str, text: str) -> events.MessageQueued:
     return events.MessageQueued(message_id=message_id, sender="human", text=text, digest="d")
 
 
+@pytest.mark.slow
 def test_the_sessions_of_an_agent_are_listed_oldest_first_with_their_first_prompts(root: Root) -> None:
     record(root, "worker", queued("m-1", "x" * 201), *turn(1, "s1"))
     record(root, "worker", queued("m-2", "and then"), *turn(2, "s1"))
@@ -124,6 +125,7 @@ def coder(root: Root) -> Root:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("given", "whole"), [("abcd-1", "abcd-1"), ("abcd-", None), ("xyz", "xyz")])
 def test_an_earlier_session_is_chosen_by_its_id_or_a_beginning(
     given: str, whole: str | None, coder: Root, asked: list[Any]
@@ -137,6 +139,7 @@ def test_an_earlier_session_is_chosen_by_its_id_or_a_beginning(
     assert asked == [("coder", "select", whole, {"by": "ann", "text": "claude"})]
 
 
+@pytest.mark.slow
 def test_four_characters_are_enough_and_three_are_not(coder: Root, asked: list[Any]) -> None:
     record(coder, "coder", *turn(1, "efghij"))
     assert result(resume(coder.context, "coder", "efgh", by="ann")) == "efghij"
@@ -147,6 +150,7 @@ def test_four_characters_are_enough_and_three_are_not(coder: Root, asked: list[A
     assert long.value.subject == "z" * 80
 
 
+@pytest.mark.slow
 def test_a_session_of_another_adapter_is_another_agents(coder: Root, asked: list[Any]) -> None:
     record(coder, "coder", *turn(1, "other-1", adapter="codex"))
     with refused(
@@ -159,6 +163,7 @@ def test_a_session_of_another_adapter_is_another_agents(coder: Root, asked: list
     assert asked == []
 
 
+@pytest.mark.slow
 def test_a_cli_that_resumes_none_is_said_to(coder: Root, asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     (coder.base / "beam.yaml").write_text("agents:\n  coder: {mailbox: true}\n")
     coder.reload()
@@ -200,6 +205,7 @@ def test_the_past_is_looked_for_with_the_agents_own_variables(root: Root, monkey
     assert given == [(("claude", "s1"), {"folder": str(root.base), "environ": environ})]
 
 
+@pytest.mark.slow
 def test_a_session_of_an_agent_is_one_of_its_adapter(coder: Root) -> None:
     with refused(
         UsageError,

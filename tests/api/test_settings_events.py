@@ -31,6 +31,7 @@ def test_differences_are_by_key_and_name_variables_without_their_values() -> Non
     assert differences(after, after) == {}
 
 
+@pytest.mark.slow
 def test_adding_changing_and_removing_an_agent_are_events_with_who_did_it(root: Root) -> None:
     manage.add(root.context, "mine", AgentSettings(adapter="scripted"), by="ann")
     manage.change(root.context, "mine", {"model": "m", "env.KEY": "sk-secret"}, by="bob")

@@ -157,6 +157,7 @@ def test_missing_clis_come_first_and_each_once(ran: Ran, monkeypatch: pytest.Mon
     assert [each.agent for each in found] == ["codex", "pi"]
 
 
+@pytest.mark.slow
 def test_what_has_no_model_is_refused() -> None:
     with pytest.raises(NotFoundError):
         next(smoke.smoke({}, ["nothing"]))

@@ -456,6 +456,7 @@ def test_free_tasks_are_left_by_a_member_that_takes_none(crew: Crew) -> None:
     assert crew.agents.sent == [] and crew.task_states() == {"1": ("pending", None)}
 
 
+@pytest.mark.slow
 def test_a_task_that_failed_is_free_again_and_not_taken_a_second_time_unasked(crew: Crew) -> None:
     crew.task("Sweep")
     crew.agents.answers = [said(None, Status.FAILED, "no broom")]

@@ -163,6 +163,7 @@ def test_a_kept_process_is_reported_with_its_holder(via: str, mode: str, root: R
 # -- --once ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_once_messages_wait_run_or_lost_their_worker(root: Root) -> None:
     lane(root, "aaaa")
     for name in ("bbbb", "cccc"):
@@ -192,6 +193,7 @@ def test_a_once_message_runs_though_its_journal_is_damaged(root: Root) -> None:
         assert turns_now.once(root.place("worker")) == [OnceTurn(message_id="worker-aaaa", state="running")]
 
 
+@pytest.mark.slow
 def test_sums_are_of_the_agent_and_its_lanes(root: Root) -> None:
     record(root, "worker", started(), finished(cost_usd=0.5, usage=Usage(input_tokens=1)), closed())
     root.clock.sleep(5)
@@ -303,6 +305,7 @@ def test_an_agent_whose_holder_died_is_said_to_have(root: Root, monkeypatch: pyt
     assert of(root).state == "archived"
 
 
+@pytest.mark.slow
 def test_once_messages_count_in_the_state_and_in_what_waits(root: Root) -> None:
     lane(root, "aaaa")
     assert (of(root).state, of(root).waiting) == ("idle", 1)
@@ -318,6 +321,7 @@ def test_once_messages_count_in_the_state_and_in_what_waits(root: Root) -> None:
     assert of(root).state == "died"
 
 
+@pytest.mark.slow
 def test_the_oldest_waiting_message_may_be_in_a_lane(root: Root) -> None:
     root.put("worker", timestamp="2026-01-01T00:00:02.000000Z")
     root.put("worker", timestamp="2026-01-01T00:00:00.000000Z")
@@ -331,6 +335,7 @@ def test_the_oldest_waiting_message_may_be_in_a_lane(root: Root) -> None:
     assert of(root).oldest == "2026-01-01T00:00:02.000000Z"
 
 
+@pytest.mark.slow
 def test_what_waits_for_trust_is_reported_with_the_reason(root: Root) -> None:
     root.environ.pop("BEAM_TRUST")
     root.reload()
@@ -342,6 +347,7 @@ def test_what_waits_for_trust_is_reported_with_the_reason(root: Root) -> None:
     assert (of(root).state, of(root).untrusted) == ("paused", None)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_not_declared_is_an_error_and_a_session_that_a_scenario_declared_is_none(root: Root) -> None:
     record(root, "gone", *turn(1, "s1"))
     found = of(root, "gone")

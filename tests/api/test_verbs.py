@@ -70,6 +70,7 @@ def test_agents_are_declared_changed_and_removed(beam: Beam) -> None:
         beam.remove_agent("mine")
 
 
+@pytest.mark.slow
 def test_with_purge_all_files_of_an_agent_go_and_a_waiting_sender_is_told(beam: Beam) -> None:
     beam.add_agent("mine", AgentSettings(mailbox=True))
     message = put(beam, to="mine")
@@ -79,6 +80,7 @@ def test_with_purge_all_files_of_an_agent_go_and_a_waiting_sender_is_told(beam: 
         beam.show(message.id)
 
 
+@pytest.mark.slow
 def test_an_archived_agent_takes_nothing_until_it_is_restored(beam: Beam) -> None:
     beam.add_agent("mine", AgentSettings(mailbox=True))
     assert beam.archive_agent("mine").startswith("mine is archived")
@@ -93,6 +95,7 @@ def test_an_archived_agent_takes_nothing_until_it_is_restored(beam: Beam) -> Non
         beam.archive_agent("nobody")
 
 
+@pytest.mark.slow
 def test_a_renamed_agent_keeps_its_messages(beam: Beam) -> None:
     beam.add_agent("mine", AgentSettings(mailbox=True))
     message = put(beam, to="mine")
@@ -107,6 +110,7 @@ def test_a_renamed_agent_keeps_its_messages(beam: Beam) -> None:
             beam.rename_agent("yours", taken)
 
 
+@pytest.mark.slow
 def test_a_mailbox_has_no_sessions(beam: Beam) -> None:
     answered(beam)
     (line,) = beam.sessions(["box"])
@@ -161,6 +165,7 @@ def test_a_session_without_files_is_adopted_and_said_to_have_none(beam: Beam) ->
     assert isinstance(imported, events.SessionImported) and (imported.events, imported.left_out) == (0, None)
 
 
+@pytest.mark.slow
 def test_a_queue_is_changed_by_its_messages_ids(beam: Beam) -> None:
     first, second = put(beam, "one"), put(beam, "two")
     assert [(item.id, item.box) for item in beam.queue(["box"])] == [(first.id, "waiting"), (second.id, "waiting")]
@@ -176,6 +181,7 @@ def test_a_queue_is_changed_by_its_messages_ids(beam: Beam) -> None:
         beam.edit("box-zzzzzz", "x")
 
 
+@pytest.mark.slow
 def test_dead_letters_are_run_again_or_dropped(beam: Beam) -> None:
     message = answered(beam, "no", failed=True)
     assert [(item.id, item.box) for item in beam.queue()] == [(message.id, "dead")]
@@ -187,6 +193,7 @@ def test_dead_letters_are_run_again_or_dropped(beam: Beam) -> None:
     assert list(beam.queue()) == []
 
 
+@pytest.mark.slow
 def test_a_waiting_message_is_withdrawn(beam: Beam) -> None:
     message = put(beam)
     beam.interrupt(message.id)
@@ -194,6 +201,7 @@ def test_a_waiting_message_is_withdrawn(beam: Beam) -> None:
     assert (outcome.status, outcome.turn) == ("cancelled", None)
 
 
+@pytest.mark.slow
 def test_an_outcome_is_waited_for_and_shown(beam: Beam) -> None:
     waiting = put(beam)
     pending = beam.show(waiting.id)
@@ -240,6 +248,7 @@ def test_states_events_and_usage_are_looked_up(beam: Beam) -> None:
         beam.agent_of("nobody")
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_and_no_process_is_there_to_be_asked(beam: Beam) -> None:
     answered(beam)
     assert list(beam.asks()) == [] and not beam.is_live("box")
@@ -256,6 +265,7 @@ def test_nothing_is_asked_and_no_process_is_there_to_be_asked(beam: Beam) -> Non
     assert "kept" in beam.release_agent("box")
 
 
+@pytest.mark.slow
 def test_rules_are_added_tried_and_removed(beam: Beam) -> None:
     beam.add_rule("bot", "deny", "Bash(rm *)")
     (line,) = beam.rules("bot")
@@ -287,6 +297,7 @@ def test_the_roots_of_a_user_are_listed_and_one_is_removed_with_its_messages(bea
         beam.remove_root(beam.home.root)
 
 
+@pytest.mark.slow
 def test_the_agents_of_a_moved_folder_are_adopted_in_its_new_place(
     beam: Beam, environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -320,6 +331,7 @@ def test_no_broker_serves_and_its_unit_names_the_root(beam: Beam) -> None:
         beam.stop_broker()
 
 
+@pytest.mark.slow
 def test_what_is_over_is_removed_and_only_told_of_in_a_dry_run(beam: Beam) -> None:
     answered(beam, "no", failed=True)
     planned = beam.gc(older_than=0, dead=True, dry_run=True)

@@ -54,6 +54,7 @@ def test_who_waits_for_an_agent_that_is_removed_meanwhile_is_told(root: Root, un
         next(waiting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_lent", [False, True])
 def test_an_agent_whose_messages_were_given_up_by_its_removal_is_not_idle(root: Root, is_lent: bool) -> None:
     message = root.put("box")
@@ -130,6 +131,7 @@ def test_an_agent_that_asks_is_waited_for_in_its_lanes_too(root: Root) -> None:
     assert result(steps) is None
 
 
+@pytest.mark.slow
 def test_a_turn_that_ends_from_now_on_is_waited_for(root: Root) -> None:
     record(root, "worker", started(1), finished(1), closed(1))
     over = lane(root, "aaaa")

@@ -36,6 +36,7 @@ def stream(root: Root, *agents: str) -> Iterator[list[Placed]]:
     return watch_root(root.context, agents=list(agents), follow=False, history=True)
 
 
+@pytest.mark.slow
 def test_history_comes_as_one_batch_in_the_order_of_time(root: Root) -> None:
     (batch,) = batches(root)
     queued = [event for event in batch if event.message_id]
@@ -43,11 +44,13 @@ def test_history_comes_as_one_batch_in_the_order_of_time(root: Root) -> None:
     assert [event.ts for event in batch] == sorted(event.ts for event in batch)
 
 
+@pytest.mark.slow
 def test_only_those_who_are_named(root: Root) -> None:
     (batch,) = batches(root, "asker")
     assert {event.agent for event in batch} == {"asker"}
 
 
+@pytest.mark.slow
 def test_a_damaged_journal_is_raised_after_the_events_of_the_others(root: Root) -> None:
     (segment,) = root.place("box").journal.glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b'{"type":"message.queued"', b"junk", 1))
@@ -63,6 +66,7 @@ def test_a_root_that_is_not_there_is_an_empty_batch(tmp_path: Path) -> None:
     assert not empty.context.home.root.exists()
 
 
+@pytest.mark.slow
 def test_a_program_watches_all_agents_or_those_that_it_names(root: Root) -> None:
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
     queued = [event for event in beam.watch(follow=False, history=True) if event.message_id]
@@ -73,6 +77,7 @@ def test_a_program_watches_all_agents_or_those_that_it_names(root: Root) -> None
         next(beam.watch(["nobody"]))
 
 
+@pytest.mark.slow
 def test_a_program_that_watches_gets_what_comes_later(root: Root) -> None:
     beam = Beam(root.context.home.root, cwd=root.base, environ=root.environ)
     events = beam.watch(["worker"], history=True)
@@ -120,6 +125,7 @@ class Foreign:
         return [SimpleNamespace(event=Notice(text="foreign", ts="1998"), session="session")]
 
 
+@pytest.mark.slow
 def test_teams_and_foreign_sessions_are_in_the_batch_with_their_sources(root: Root) -> None:
     teams, foreign = Teams(), Foreign()
     homes = [root.context.home]
@@ -140,6 +146,7 @@ def test_teams_and_foreign_sessions_are_in_the_batch_with_their_sources(root: Ro
     ]
 
 
+@pytest.mark.slow
 def test_what_comes_while_roots_are_followed_is_told_once(root: Root) -> None:
     teams = Teams()
     homes = [root.context.home]

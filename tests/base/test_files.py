@@ -70,6 +70,7 @@ def test_another_task_waits_for_the_disk_as_always() -> None:
     assert asyncio.run(both()) == [False, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 100])
 def test_several_new_files_are_each_whole_and_private(count: int, tmp_path: Path) -> None:
     contents = {tmp_path / str(number): b"x" * number for number in range(count)}
@@ -78,6 +79,7 @@ def test_several_new_files_are_each_whole_and_private(count: int, tmp_path: Path
     assert {stat.S_IMODE(path.stat().st_mode) for path in contents} == {0o600}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 100])
 def test_one_of_several_that_cannot_be_written_is_reported(count: int, tmp_path: Path) -> None:
     contents = {tmp_path / str(number): b"" for number in range(count)} | {tmp_path / "no" / "where": b""}

@@ -97,6 +97,7 @@ def test_a_member_of_a_team_gets_mail_and_nobody_of_a_team_with_another_name(mon
     assert sent == [("al@ice", "hello")]
 
 
+@pytest.mark.slow
 def test_tasks_and_mail_of_a_team_are_changed_in_its_own_home_as_beam_team_does(tmp_path: Path) -> None:
     from beam import TeamsHere, create_team
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from beam import events
 from beam.board.spans import Costs, Spans, bar, sparkline_of
 from beam.board.words import as_text
@@ -45,6 +47,7 @@ def test_what_was_before_or_is_after_the_window_is_not_drawn() -> None:
     assert as_text(bar(spans.by_key["k"], 50, 100, 10)) == "·" * 10
 
 
+@pytest.mark.slow
 def test_spans_of_one_row_are_bounded() -> None:
     spans = Spans()
     for at in range(2_000):

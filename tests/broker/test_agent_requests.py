@@ -127,6 +127,7 @@ def test_a_message_with_once_is_put_into_a_lane_of_its_own(root: Root, no_worker
     assert root.boxes("worker") == {}
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_of_the_acceptance_first_and_then_of_the_outcome(root: Root) -> None:
     accepted: list[Answer] = []
     who = sender(root)
@@ -227,6 +228,7 @@ def test_the_name_of_a_file_that_is_refused_is_cut(root: Root) -> None:
     assert (subject, message.partition(" lies")[0]) == (named[:200], repr(named[:200]))
 
 
+@pytest.mark.slow
 def test_an_agent_interrupts_only_what_it_sent_itself(root: Root) -> None:
     own = root.put("worker", sender="asker")
     foreign = root.put("worker", sender="other")
@@ -250,6 +252,7 @@ def test_a_message_that_can_not_be_read_is_over_for_who_interrupts_it(root: Root
     assert found == ("not_found", f"{own.id} has ended", "", own.id)
 
 
+@pytest.mark.slow
 def test_an_agent_answers_a_message_of_a_mailbox_with_no_more_rights_than_its_own(root: Root) -> None:
     question = root.put("box", "well?", sender="other", reply="queue")
     assert mailbox.recv(root.context, root.place("box"), None) is not None

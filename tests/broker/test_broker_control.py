@@ -78,6 +78,7 @@ def test_a_waiting_message_is_dropped_and_cancelled(root: Root) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_agent_is_told_that_its_message_was_dropped_unless_it_did_so_itself(root: Root) -> None:
     for who, told in (("ann", 1), ("asker", 1)):
         message = root.put("worker", sender="asker", reply="queue")
@@ -93,6 +94,7 @@ def test_a_dead_letter_is_dropped_for_good(root: Root) -> None:
     assert root.boxes("worker") == {}
 
 
+@pytest.mark.slow
 def test_a_dead_letter_is_retried_as_the_next_attempt_and_only_once(root: Root) -> None:
     message_id = dead_letter(root)
     ask(root, "worker", "retry", message_id)
@@ -104,6 +106,7 @@ def test_a_dead_letter_is_retried_as_the_next_attempt_and_only_once(root: Root) 
     assert (lease.log.state.known[message_id].phase, lease.log.state.known[message_id].attempt) == (QUEUED, 2)
 
 
+@pytest.mark.slow
 def test_a_request_that_was_answered_before_its_file_was_removed_is_not_carried_out_again(root: Root) -> None:
     message_id = dead_letter(root)
     wish = ask(root, "worker", "retry", message_id)
@@ -134,6 +137,7 @@ def test_a_waiting_message_is_edited_and_keeps_its_place(root: Root) -> None:
     lease.close()
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_exactly_the_turn_that_it_names(root: Root) -> None:
     lease = root.hold("worker")
     waiting = root.put("worker")
@@ -159,6 +163,7 @@ def test_an_interrupt_ends_exactly_the_turn_that_it_names(root: Root) -> None:
     lease.close()
 
 
+@pytest.mark.slow
 def test_a_message_that_somebody_took_from_a_mailbox_can_be_taken_back(root: Root) -> None:
     message = root.put("box", sender="asker", reply="queue")
     assert mailbox.recv(root.context, root.place("box"), None) is not None
@@ -171,6 +176,7 @@ def test_a_message_that_somebody_took_from_a_mailbox_can_be_taken_back(root: Roo
         mailbox.reply(root.context, root.place("box"), message.id, "late", failed=False)
 
 
+@pytest.mark.slow
 def test_what_is_too_late_unknown_or_in_the_wrong_box_is_refused(root: Root) -> None:
     message_id = dead_letter(root)
     ask(root, "worker", "drop", "worker-none")
@@ -235,6 +241,7 @@ def test_an_ask_is_decided_once_by_the_first_request_that_names_it(root: Root) -
     lease.close()
 
 
+@pytest.mark.slow
 def test_a_decision_on_another_turns_ask_is_refused(root: Root) -> None:
     ask(root, "worker", "approve", "worker-over")
     look(root)

@@ -32,6 +32,7 @@ def reply(root: Root, message_id: str, text: str = "yes", *, failed: bool = Fals
     return outcome.status, outcome.exit_code
 
 
+@pytest.mark.slow
 def test_messages_are_taken_in_order_one_at_a_time_and_answered(root: Root) -> None:
     first, second = root.put("box", "1", sender="asker", reply="queue"), root.put("box", "2")
     assert recv(root) == first.id
@@ -125,6 +126,7 @@ def _nobody(event: object) -> None:
     """Ignore the event."""
 
 
+@pytest.mark.slow
 def test_of_messages_that_wait_behind_another_only_the_one_that_somebody_waits_for_ends_at_its_deadline(
     root: Root,
 ) -> None:
@@ -138,6 +140,7 @@ def test_of_messages_that_wait_behind_another_only_the_one_that_somebody_waits_f
     assert "new" not in root.boxes("box")
 
 
+@pytest.mark.slow
 def test_an_answer_comes_once(root: Root) -> None:
     message = root.put("box")
     with pytest.raises(NotFoundError):
@@ -148,6 +151,7 @@ def test_an_answer_comes_once(root: Root) -> None:
         reply(root, message.id)
 
 
+@pytest.mark.slow
 def test_a_failure_needs_a_reason_and_becomes_a_dead_letter(root: Root) -> None:
     message = root.put("box")
     recv(root)
@@ -159,6 +163,7 @@ def test_a_failure_needs_a_reason_and_becomes_a_dead_letter(root: Root) -> None:
     assert root.boxes("box") == {"dead": [message.id]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lease", [None, 5.0])
 def test_an_unanswered_message_is_offered_again_when_its_lease_is_over(root: Root, lease: float | None) -> None:
     message = root.put("box")
@@ -182,6 +187,7 @@ def test_an_answer_after_the_lease_is_refused_and_the_message_waits_again(root: 
     assert root.boxes("box") == {"new": [message.id]}
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_recorded_is_routed_by_the_next_holder_though_the_lease_goes_on(root: Root) -> None:
     message = root.put("box", sender="asker", reply="queue")
     recv(root)

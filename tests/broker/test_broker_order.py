@@ -126,6 +126,7 @@ def test_no_access_exceeds_the_limit_of_the_request(
     assert turn_of(ordered(root, "coder", at_most, access=asked), "exec", "/scratch").access == granted
 
 
+@pytest.mark.slow
 def test_what_is_left_and_can_not_be_enforced_is_refused(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents:\n  coder: {adapter: qwen, access: full}\n  one: {adapter: kimi}\n")
     root.reload()
@@ -134,6 +135,7 @@ def test_what_is_left_and_can_not_be_enforced_is_refused(root: Root) -> None:
             turn_of(ordered(root, agent, at_most), "exec", "/scratch")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_program_runs_only_where_it_is_said_to_do_no_more_than_is_left(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents:\n  any: {command: [cat]}\n  calm: {command: [cat], access: read}\n")
     root.reload()
@@ -144,6 +146,7 @@ def test_a_program_runs_only_where_it_is_said_to_do_no_more_than_is_left(root: R
     assert "beam agent set any access=edit" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_message_in_a_root_where_agents_may_write_has_read_at_the_most(root: Root) -> None:
     assert request_of(root.hold("coder").log, root.message("coder")).at_most is None
     context = root.context

@@ -88,6 +88,7 @@ def test_who_sends_gives_way_until_the_broker_has_taken_the_agent(root: Root) ->
     assert all(0 < pause < 0.1 for pause in pauses)
 
 
+@pytest.mark.slow
 def test_who_sends_waits_half_a_second_at_most_for_a_broker_that_takes_nothing(root: Root) -> None:
     serve(root, TOLD)
     began = root.clock.elapsed

@@ -68,6 +68,7 @@ def play(root: Root, story: Callable[[Story], Awaitable[None]], **options: Any) 
     return found[0]
 
 
+@pytest.mark.slow
 def test_a_message_is_run_in_the_poll_that_sees_it_and_then_nothing_is_due(root: Root) -> None:
     root.put("worker")
 
@@ -103,6 +104,7 @@ def test_no_more_turns_run_at_once_than_the_cap_and_who_waited_longest_is_next(r
     play(root, story, cap=1)
 
 
+@pytest.mark.slow
 def test_a_broker_without_work_ends_after_its_idle_time(root: Root) -> None:
     root.put("worker")
 
@@ -145,6 +147,7 @@ def test_the_pause_is_cut_to_what_is_due_first(root: Root) -> None:
     play(root, story)
 
 
+@pytest.mark.slow
 def test_an_agent_that_another_process_holds_is_tried_soon_five_times_and_then_more_rarely(root: Root) -> None:
     root.put("worker")
     other = root.hold("worker")
@@ -166,6 +169,7 @@ def test_an_agent_that_another_process_holds_is_tried_soon_five_times_and_then_m
     assert play(root, story, poll=0.5).said == []
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_blocked_is_reported_once_and_tried_again_after_five_seconds(root: Root) -> None:
     root.put("worker")
     lease = root.hold("worker")
@@ -198,6 +202,7 @@ def test_a_mailbox_is_looked_at_and_let_go(root: Root) -> None:
     assert len(root.boxes("box")["new"]) == 1
 
 
+@pytest.mark.slow
 def test_an_agent_that_a_command_wants_is_left_to_it_for_a_second(root: Root) -> None:
     root.place("worker")
     ask(root, "worker", "release")
@@ -216,6 +221,7 @@ def test_an_agent_that_a_command_wants_is_left_to_it_for_a_second(root: Root) ->
     play(root, story)
 
 
+@pytest.mark.slow
 def test_a_message_in_a_folder_without_trust_is_looked_at_every_five_seconds_and_is_no_work(root: Root) -> None:
     root.put("worker")
     root.environ.pop("BEAM_TRUST")
@@ -228,6 +234,7 @@ def test_a_message_in_a_folder_without_trust_is_looked_at_every_five_seconds_and
     play(root, story)
 
 
+@pytest.mark.slow
 def test_a_message_that_waits_for_its_time_is_due_then_and_keeps_the_broker(root: Root) -> None:
     message = root.put("worker")
     lease = root.hold("worker")
@@ -284,6 +291,7 @@ def test_lanes_are_run_up_to_the_cap_and_let_go_when_they_are_done(root: Root) -
     assert play(root, story).said == []
 
 
+@pytest.mark.slow
 def test_a_lane_that_has_no_room_is_put_off_until_another_is_let_go(root: Root) -> None:
     for lane in ("l1", "l2"):
         in_lane(root, lane)
@@ -301,6 +309,7 @@ def test_a_lane_that_has_no_room_is_put_off_until_another_is_let_go(root: Root) 
     play(root, story, cap=1)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_lane_is_reported_with_its_name(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     in_lane(root, "l1")
 
@@ -316,6 +325,7 @@ def test_what_is_wrong_with_a_lane_is_reported_with_its_name(root: Root, monkeyp
     assert sorted(play(root, story).said) == ["worker (once l1): can't read it", "worker: can't read it"]
 
 
+@pytest.mark.slow
 def test_a_bug_in_the_step_of_one_agent_is_reported_whole_and_the_others_go_on(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +348,7 @@ def test_a_bug_in_the_step_of_one_agent_is_reported_whole_and_the_others_go_on(
     assert line == "other: in a step"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "said"), [(DiskError("no space"), ["worker: no space"]), (ZeroDivisionError("a bug"), None)]
 )
@@ -360,6 +371,7 @@ def test_an_error_in_a_turn_stops_its_agent_only_and_it_is_tried_again(
     assert found == said if said is not None else found[1] == "worker: a bug"
 
 
+@pytest.mark.slow
 def test_a_turn_whose_step_is_of_an_earlier_poll_takes_a_step_of_its_own(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,6 +495,7 @@ def test_a_changed_configuration_is_read_again_and_every_agent_looked_at(root: R
     assert play(root, story).said == ["read the configuration again"]
 
 
+@pytest.mark.slow
 def test_a_root_that_is_lost_is_reported_and_nothing_more_is_claimed(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -565,6 +578,7 @@ def test_a_broker_that_stops_without_turns_says_nothing_and_ends_what_is_kept(ro
     assert play(root, story).said == []
 
 
+@pytest.mark.slow
 def test_what_waits_when_a_broker_leaves_is_counted_and_only_what_came_since_gets_a_worker(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -588,6 +602,7 @@ def test_what_waits_when_a_broker_leaves_is_counted_and_only_what_came_since_get
     assert ensured == ["box"]
 
 
+@pytest.mark.slow
 def test_a_broker_keeps_processes_of_agents_and_not_of_lanes(root: Root) -> None:
     in_lane(root, "l1")
 
@@ -608,6 +623,7 @@ def test_a_broker_keeps_processes_of_agents_and_not_of_lanes(root: Root) -> None
     play(root, story)
 
 
+@pytest.mark.slow
 def test_a_queue_that_can_not_be_listed_has_nothing_that_waits(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker")
 

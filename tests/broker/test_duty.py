@@ -97,6 +97,7 @@ def test_whoever_takes_a_message_out_of_a_mailbox_answers_requests_first(root: R
     assert any(isinstance(event, events.ControlDone) for event in root.events("box"))
 
 
+@pytest.mark.slow
 def test_who_waits_takes_one_step_for_an_agent_that_nobody_has(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[AgentPaths] = []
 

@@ -42,6 +42,7 @@ def test_what_a_person_sends_is_not_counted_and_costs_no_file(root: Root) -> Non
     assert list(root.context.home.threads.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_message_that_is_claimed_again_after_its_holder_died_is_one_turn(root: Root) -> None:
     message = root.put("worker", hops=1)
     for _ in range(2):
@@ -49,6 +50,7 @@ def test_a_message_that_is_claimed_again_after_its_holder_died_is_one_turn(root:
         assert counted(root) == 2
 
 
+@pytest.mark.slow
 def test_branches_of_a_thread_share_its_turns_and_the_rest_is_given_up(root: Root) -> None:
     bounded(root, thread_turns=3)
     sent = [root.put(agent, hops=1).id for agent in ("worker", "other", "worker", "other")]
@@ -99,6 +101,7 @@ def test_what_all_branches_cost_is_one_sum_where_it_is_bounded(root: Root) -> No
     assert used_up == "thread_cost_usd is 0.5, and 0.6 were used"
 
 
+@pytest.mark.slow
 def test_a_reply_into_a_thread_without_budget_is_said_to_be_dead_at_once(root: Root) -> None:
     from beam.broker import mailbox
 

@@ -40,6 +40,7 @@ def ended(steps: Generator[float, None, Any]) -> Any:
     return done.value.value
 
 
+@pytest.mark.slow
 def test_an_outcome_that_is_there_is_given_at_once_and_its_event_told(root: Root) -> None:
     message = root.put("box", reply="wait")
     answer(root, message)
@@ -49,6 +50,7 @@ def test_an_outcome_that_is_there_is_given_at_once_and_its_event_told(root: Root
     assert [type(event).__name__ for event in seen] == ["TurnFinished"]
 
 
+@pytest.mark.slow
 def test_who_waits_sees_the_events_of_this_message_as_they_come(root: Root) -> None:
     other, message = root.put("box", "other", reply="wait"), root.put("box", reply="wait")
     seen: list[Event] = []

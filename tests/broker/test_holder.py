@@ -64,6 +64,7 @@ def ran(root: Root) -> list[str | None]:
     return [event.message_id for event in root.events("worker") if isinstance(event, events.TurnFinished)]
 
 
+@pytest.mark.slow
 def test_all_that_waits_is_run_and_then_the_holder_ends(root: Root) -> None:
     ids = [root.put("worker").id, root.put("worker").id]
     lease = root.hold("worker")
@@ -83,6 +84,7 @@ def test_a_holder_that_is_asked_to_stop_runs_nothing_more(root: Root) -> None:
     assert root.boxes("worker") == {"new": [message.id]}
 
 
+@pytest.mark.slow
 def test_a_holder_whose_agent_is_wanted_or_blocked_leaves_it(root: Root) -> None:
     message = root.put("worker")
     lease = root.hold("worker")
@@ -93,6 +95,7 @@ def test_a_holder_whose_agent_is_wanted_or_blocked_leaves_it(root: Root) -> None
     assert root.boxes("worker") == {"new": [message.id]}
 
 
+@pytest.mark.slow
 def test_a_damaged_message_does_not_keep_the_next_from_its_turn(root: Root) -> None:
     broken, message = root.put("worker"), root.put("worker")
     lease = root.hold("worker")
@@ -102,6 +105,7 @@ def test_a_damaged_message_does_not_keep_the_next_from_its_turn(root: Root) -> N
     assert (ran(root), root.boxes("worker")) == ([message.id], {"dead": [broken.id]})
 
 
+@pytest.mark.slow
 def test_a_message_from_another_environment_is_left_to_its_sender_only_where_a_process_is_kept(root: Root) -> None:
     plain = root.put("worker", environment="another")
     asks = root.put("worker", environment="another", options=Options(keep=60.0))
@@ -125,6 +129,7 @@ def test_an_environment_is_that_of_the_sender_if_its_fingerprint_is(root: Root) 
     lease.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("keeps", "seconds", "granted"), [(False, None, None), (False, 60.0, 60.0), (True, None, math.inf)]
 )
@@ -139,6 +144,7 @@ def test_the_process_of_a_turn_is_kept_for_as_long_as_was_asked(
     assert grants == ([] if granted is None else [granted])
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_where_a_broker_serves(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker", options=Options(keep=60.0))
     monkeypatch.setattr(registry, "serves_here", lambda home: True)
@@ -340,6 +346,7 @@ def test_a_message_that_needs_another_process_is_left_to_its_sender_once(
     lease.close()
 
 
+@pytest.mark.slow
 def test_a_request_is_answered_while_a_process_is_kept(root: Root) -> None:
     lease = root.hold("worker")
     process = Process(lease)

@@ -136,6 +136,7 @@ def test_a_deadline_counts_while_nothing_is_claimed(root: Root) -> None:
     lease.close()
 
 
+@pytest.mark.slow
 def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
     root.put("worker", deadline="2023-11-14T22:13:20Z")  # now, to the second
     lease = root.hold("worker")
@@ -148,6 +149,7 @@ def test_a_message_is_run_until_its_deadline_and_not_after(root: Root) -> None:
     assert "its deadline passed" in decode(told.read_bytes()).text
 
 
+@pytest.mark.slow
 def test_a_message_of_too_many_hops_says_why_and_tells_nobody(root: Root) -> None:
     root.put("worker", hops=20)
     lease = root.hold("worker")
@@ -183,6 +185,7 @@ def test_a_message_whose_file_goes_while_it_is_claimed_is_nobodys(root: Root, mo
 # -- turns that can't begin --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_message_to_an_agent_that_was_removed_ends_and_is_a_dead_letter(root: Root) -> None:
     message = root.put("worker", sender="asker", reply="queue")
     (root.base / "beam.yaml").write_text("agents:\n  asker: {mailbox: true}\n")

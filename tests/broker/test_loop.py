@@ -75,6 +75,7 @@ def test_a_long_queue_keeps_no_other_agent_waiting(tmp_path: Path) -> None:
     assert [agent for _, agent in claims] == ["worker", "other", "worker", "worker"]
 
 
+@pytest.mark.slow
 def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_what_came_too_late_for_a_broker_gets_a_worker_when_it_stops(
     assert launch.served_here == set()
 
 
+@pytest.mark.slow
 def test_an_agent_that_somebody_had_for_a_moment_is_taken_right_after_it(tmp_path: Path) -> None:
     root = Root(tmp_path)
     held = try_lock(root.place("worker").lock)
@@ -257,6 +259,7 @@ class Circle:
         self.itself = self
 
 
+@pytest.mark.slow
 def test_garbage_does_not_lie_for_long_in_a_broker_although_a_command_lets_it(tmp_path: Path) -> None:
     root = Root(tmp_path)
     said: list[str] = []

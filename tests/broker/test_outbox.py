@@ -114,6 +114,7 @@ def test_an_answer_to_a_mailbox_in_the_last_moment_of_a_turn_is_given_and_other_
     assert outcome is not None and outcome.reply == "yes"
 
 
+@pytest.mark.slow
 def test_what_a_dead_holders_agent_answered_is_taken_in_though_somebody_holds_the_mailbox_for_a_moment(
     root: Root,
 ) -> None:

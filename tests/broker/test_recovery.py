@@ -54,6 +54,7 @@ def died_at(root: Root, step: str, owner: Owner | None = None, **fields: object)
     return message, claimed[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [True, False])
 def test_an_open_ask_of_a_dead_holder_is_cancelled_before_anything_else_and_its_file_goes(
     root: Root, sent: bool
@@ -91,6 +92,7 @@ def test_a_message_whose_prompt_was_not_sent_goes_back_to_its_place(root: Root, 
     assert lease.log.state.open_turn is None
 
 
+@pytest.mark.slow
 def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root) -> None:
     message, _ = died_at(root, "sent", sender="asker", reply="queue")
     lease = root.hold("worker")
@@ -101,6 +103,7 @@ def test_a_message_whose_prompt_was_sent_is_unknown_and_a_dead_letter(root: Root
     assert lease.waiting.scan() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["k" * 32, "j" * 32])
 def test_a_message_whose_agent_was_never_let_go_goes_back_if_the_guard_of_this_very_turn_says_so(
     root: Root, key: str
@@ -115,6 +118,7 @@ def test_a_message_whose_agent_was_never_let_go_goes_back_if_the_guard_of_this_v
     assert not word.exists()
 
 
+@pytest.mark.slow
 def test_a_finished_message_is_closed_though_its_file_was_left(root: Root) -> None:
     message, _ = died_at(root, "finished", sender="asker", reply="queue")
     lease = root.hold("worker")
@@ -134,6 +138,7 @@ def test_a_closed_message_is_removed_and_never_run(root: Root) -> None:
     assert lease.waiting.scan() == []
 
 
+@pytest.mark.slow
 def test_the_third_death_before_the_prompt_is_the_last(root: Root) -> None:
     message, _ = died_at(root, "started", sender="asker", reply="queue")
     for deaths in (1, 2):
@@ -168,6 +173,7 @@ def test_a_message_whose_file_was_taken_away_by_hand_has_an_outcome(root: Root, 
     assert lease.log.state.open_turn is None
 
 
+@pytest.mark.slow
 def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root: Root) -> None:
     message, _ = died_at(root, "sent", owner=ELSEWHERE)
     waiting = root.put("worker", "more")
@@ -181,6 +187,7 @@ def test_an_agent_whose_last_turn_ran_elsewhere_is_blocked_and_says_so_once(root
     assert root.boxes("worker") == {"new": [waiting.id], "cur": [message.id]}
 
 
+@pytest.mark.slow
 def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     message, _ = died_at(root, "sent", owner=ELSEWHERE)
     root.hold("worker").close()
@@ -221,6 +228,7 @@ def test_a_terminal_that_was_kept_elsewhere_blocks_the_agent_until_a_person_says
     assert again.blocked is None and again.log.state.kept is None
 
 
+@pytest.mark.slow
 def test_a_terminal_that_a_dead_holder_kept_is_ended_and_reported(root: Root) -> None:
     lease = root.hold("worker")
     begun = events.AgentStarted(pid=2**22 + 1, start_ticks=1, guard_pid=2**22 + 2, guard_start_ticks=2)

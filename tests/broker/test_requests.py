@@ -53,6 +53,7 @@ def test_a_waiting_message_is_withdrawn_with_its_outcome(root: Root) -> None:
     assert root.boxes("box") == {}
 
 
+@pytest.mark.slow
 def test_what_is_over_is_not_withdrawn_but_told(root: Root) -> None:
     message = root.put("box", reply="wait")
     mailbox.recv(root.context, root.place("box"), None)

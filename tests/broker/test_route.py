@@ -121,6 +121,7 @@ def test_a_reply_to_who_is_no_agent_is_dead_and_makes_no_files(root: Root, sende
     assert root.context.home.agents() == []
 
 
+@pytest.mark.slow
 def test_a_reply_to_a_removed_agent_is_reported_in_both_journals(root: Root, other_is_held: Lock) -> None:
     message = root.message("worker", sender="other", reply="queue")
     (root.base / "beam.yaml").write_text("agents:\n  worker: {command: [cat]}\n")

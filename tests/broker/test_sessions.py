@@ -48,6 +48,7 @@ def test_sessions_of_other_programs_may_have_the_same_id(root: Root) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_message_whose_session_is_taken_ends_with_the_limit_and_can_be_retried(root: Root) -> None:
     message = root.put("worker", sender="asker", reply="queue")
     lease = root.hold("worker")

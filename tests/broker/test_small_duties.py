@@ -72,6 +72,7 @@ def test_a_lease_that_is_closed_ends_what_it_kept(root: Root) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_lease_that_is_handed_over_starts_a_worker_for_what_waits(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_lease_that_is_handed_over_starts_a_worker_for_what_waits(
     assert (started, rescued) == (["worker"], ["worker"] * 3)
 
 
+@pytest.mark.slow
 def test_what_waits_for_a_holder_is_a_request_or_a_message_that_may_run(root: Root) -> None:
     lease = root.hold("worker")
     assert not lease.waits()
@@ -128,6 +130,7 @@ class Kept:
         pass
 
 
+@pytest.mark.slow
 def test_a_kept_process_ends_when_its_queue_is_paused_its_agent_is_gone_or_it_says_so(root: Root) -> None:
     lease = root.hold("worker")
     assert lease.why_kept_ends() == ""

@@ -55,6 +55,7 @@ def test_a_new_lane_is_left_to_its_own_worker_for_a_moment_and_a_claimed_one_is_
     assert stranded.own_s(place, root.clock.now) == 0
 
 
+@pytest.mark.slow
 def test_who_leaves_an_agent_starts_a_few_workers_and_none_twice_within_seconds(
     root: Root, started: list[str | None]
 ) -> None:
@@ -73,6 +74,7 @@ def test_who_leaves_an_agent_starts_a_few_workers_and_none_twice_within_seconds(
     assert started[6:] == ["lane0", "lane1", "lane2", "lane3"]
 
 
+@pytest.mark.slow
 def test_no_worker_is_started_for_a_lane_in_which_it_could_do_nothing(root: Root, started: list[str | None]) -> None:
     blocked, damaged = sent(root, "a-blocked")[0], sent(root, "b-damaged")[0]
     lease = AgentLease.acquire(root.context, blocked)

@@ -71,6 +71,7 @@ def notices(root: Root) -> list[tuple[str, str]]:
     return [(event.code, event.text) for event in root.events("worker") if isinstance(event, events.Notice)]
 
 
+@pytest.mark.slow
 def test_a_turn_is_written_in_the_order_of_its_durable_steps_and_its_message_goes(root: Root) -> None:
     answered(root, None, events.Text(text="yes"))
     outcome, lease, message = run(root)
@@ -85,6 +86,7 @@ def test_a_turn_is_written_in_the_order_of_its_durable_steps_and_its_message_goe
     assert (lease.turn, root.boxes("worker")) == (None, {})
 
 
+@pytest.mark.slow
 def test_a_turn_that_failed_leaves_a_dead_letter(root: Root) -> None:
     answered(root, TurnFinished(status=Status.FAILED, class_=Class.CRASHED, reason="it fell"))
     outcome, _, message = run(root)
@@ -94,6 +96,7 @@ def test_a_turn_that_failed_leaves_a_dead_letter(root: Root) -> None:
     assert kinds(root)[-3:] == ["TurnFinished", "TurnClosed", "MessageDead"]
 
 
+@pytest.mark.slow
 def test_a_turn_that_the_policy_tries_again_has_no_outcome_yet(root: Root) -> None:
     (root.base / "beam.yaml").write_text(
         "agents: {worker: {command: [cat]}}\npolicy: {retry: [crashed], attempts: 2}\n"
@@ -156,6 +159,7 @@ def test_a_message_that_the_system_has_no_room_for_waits_longer_after_each_try_a
     assert len(notices(root)) == limits.start_attempts - 1
 
 
+@pytest.mark.slow
 def test_a_shortage_of_descriptors_is_one_only_until_the_prompt_was_sent(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +222,7 @@ def test_a_disk_error_before_the_prompt_or_for_the_outcome_as_well_is_left_to_th
     assert root.boxes("worker") == {"cur": [message.id]}
 
 
+@pytest.mark.slow
 def test_a_message_whose_session_is_in_use_elsewhere_fails_without_a_turn(root: Root) -> None:
     answered(root)
     lease = root.hold("worker")
@@ -326,6 +331,7 @@ def test_trust_that_can_not_be_renewed_is_reported_after_the_turn(root: Root) ->
     assert notices(root) == [("trust_renewed", "trust could not be renewed: the ledger is gone")]
 
 
+@pytest.mark.slow
 def test_a_message_that_wants_a_new_session_wants_no_kept_process(root: Root) -> None:
     answered(root)
     _, lease, _ = run(root, options=Options(new=True))
@@ -360,6 +366,7 @@ def test_a_running_turn_can_be_reached_and_is_told_of_requests(root: Root, monke
     assert seen == [True] * 6
 
 
+@pytest.mark.slow
 def test_the_session_of_a_vendors_cli_is_one_for_all_folders(root: Root) -> None:
     (root.base / "beam.yaml").write_text("agents: {bot: {adapter: claude}}\n")
     root.reload()
@@ -376,6 +383,7 @@ def test_the_session_of_a_vendors_cli_is_one_for_all_folders(root: Root) -> None
     lease.close()
 
 
+@pytest.mark.slow
 def test_a_turn_goes_on_in_the_session_that_is_locked_for_its_kept_process(root: Root) -> None:
     answered(root)
     lease = root.hold("worker")
@@ -394,6 +402,7 @@ def test_a_turn_goes_on_in_the_session_that_is_locked_for_its_kept_process(root:
     lease.close()
 
 
+@pytest.mark.slow
 def test_what_an_agent_asks_for_in_the_folder_of_its_turn_is_done(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Answer | None] = []
 

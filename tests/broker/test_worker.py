@@ -48,12 +48,14 @@ def done(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> None:
     closing.dead_letter(lease.log, entry, message, "dropped", "done")
 
 
+@pytest.mark.slow
 def test_all_that_waits_is_run_in_order(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [root.put("worker", str(number)).id for number in range(3)]
     assert drain(root, monkeypatch, done) == ids
     assert try_lock(root.place("worker").lock) is not None
 
 
+@pytest.mark.slow
 def test_a_message_that_comes_while_the_worker_leaves_is_run(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     first, late = root.put("worker", "1"), root.message("worker", "late")
     real = AgentLease.close
@@ -76,6 +78,7 @@ def test_a_worker_does_not_wait_for_a_queue_that_somebody_else_holds(
         assert drain(root, monkeypatch, done) == []
 
 
+@pytest.mark.slow
 def test_a_signal_stops_the_worker_and_what_waits_goes_on_waiting(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = root.put("worker", "1"), root.put("worker", "2")
 
@@ -120,6 +123,7 @@ def test_a_bug_that_stands_in_the_way_of_everything_ends_the_worker(
     assert try_lock(root.place("worker").lock) is not None
 
 
+@pytest.mark.slow
 def test_a_disk_error_ends_the_worker(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker")
 

@@ -30,6 +30,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RootContext, AgentPath
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", [None, "l1"])
 def test_a_worker_serves_the_agent_or_lane_that_its_arguments_name(
     root: Root, served: list[tuple[RootContext, AgentPaths]], monkeypatch: pytest.MonkeyPatch, lane: str | None

@@ -50,6 +50,7 @@ def test_agents_are_completed_where_one_is_named(folder: Path) -> None:
     assert found("/as ann b", folder, SEVERAL, names=names) == []
 
 
+@pytest.mark.slow
 def test_what_is_no_folder_or_has_many_files_is_no_error(folder: Path) -> None:
     assert found("@nowhere/x", folder) == []
     assert found("@~nobody-of-that-name/x", folder) == []

@@ -108,6 +108,7 @@ def test_what_a_running_process_says_of_itself_is_shown(inside: Inside, told: To
     assert told.calls == [(("bot",), {})] * 2
 
 
+@pytest.mark.slow
 def test_where_each_setting_comes_from_is_shown(inside: Inside) -> None:
     inside("agent", "set", "worker", "timeout=90s")
     shown = inside("agent", "show", "worker", "--origin").out
@@ -148,6 +149,7 @@ def test_a_setting_of_the_running_process_alone(inside: Inside, told: Told) -> N
     assert told.calls == [(("bot", "model", "m"), {}), (("bot", "effort", ""), {})]
 
 
+@pytest.mark.slow
 def test_a_model_that_the_running_process_can_not_change_is_the_next_turns(
     inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_fork_and_a_return_to_a_session_are_reported(inside: Inside, told: Tol
     ]
 
 
+@pytest.mark.slow
 def test_what_is_taken_back_is_reported_and_the_files_listed(inside: Inside, told: Told) -> None:
     given: dict[str, Any] = {"agent": "bot", "session_id": "s"}
     both = Rewound(**given, to=2, turns=(3, 4), conversation=True, files=("a.py", "b\x1b"))
@@ -333,6 +336,7 @@ def test_messages_are_dropped_and_run_again(inside: Inside, told: Told) -> None:
     assert inside("queue", "retry", "a-1").err == "beam: it waits again; beam wait a-1\n"
 
 
+@pytest.mark.slow
 def test_a_message_is_edited_in_the_persons_editor(inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     items = [
         QueueItem(id="a-12", agent="a", box="dead", text="dead"),

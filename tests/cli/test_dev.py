@@ -41,6 +41,7 @@ def finished(*args: str, given: bytes) -> dict[str, object]:
     return last
 
 
+@pytest.mark.slow
 def test_decode_prints_events_as_json_lines_the_last_one_the_outcome(tmp_path: Path):
     (tmp_path / "recorded").write_bytes(RESUMED)
 
@@ -51,6 +52,7 @@ def test_decode_prints_events_as_json_lines_the_last_one_the_outcome(tmp_path: P
     assert not any("raw" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_decode_reads_stdin_and_keeps_the_lines_of_the_cli_when_asked():
     lines = [json.loads(line) for line in invoke("decode", "claude", "--raw", given=RESUMED).splitlines()]
 
@@ -71,6 +73,7 @@ def test_decode_is_told_what_the_recording_does_not_say(tmp_path: Path):
     assert resumed["session"] == "resumed"
 
 
+@pytest.mark.slow
 def test_decode_takes_a_dash_for_stdin():
     assert invoke("decode", "claude", "-", given=RESUMED) == invoke("decode", "claude", given=RESUMED)
 

@@ -128,6 +128,7 @@ def test_what_is_offered_says_what_it_is(tmp_path: Path) -> None:
     assert found(f"@{tmp_path}/do") == [(f"{tmp_path}/doc", -len(f"@{tmp_path}/do"), "file")]
 
 
+@pytest.mark.slow
 def test_only_so_many_files_are_offered(tmp_path: Path) -> None:
     for number in range(201):
         (tmp_path / f"f{number:03}").touch()
@@ -245,6 +246,7 @@ def test_on_a_terminal_a_diff_is_printed_line_by_line_without_control_characters
     assert (shown.out, shown.err) == ("--- a\n+\ufffd\n", "beam: since turn 3 of bot began (T)\n")
 
 
+@pytest.mark.slow
 def test_the_session_of_an_agent_is_shown(inside: Inside, told: Told) -> None:
     found = Beam(cwd=inside.project).agent("worker")
     status = msgspec.structs.replace(found.status, session_id="s-1")

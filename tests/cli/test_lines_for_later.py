@@ -56,6 +56,7 @@ def test_what_is_no_time_to_come_is_refused(at: str, said: str) -> None:
     assert (raised.value.message, raised.value.hint) == (said, HINT_AT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("every", "fields"),
     [

@@ -87,6 +87,7 @@ def test_events_are_chosen_by_turn_place_and_time(inside: Inside, options: tuple
         assert [each["text"] for each in as_json.lines] == found
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("journal")
 def test_a_turn_that_there_is_not_is_an_error_and_no_events_a_note(inside: Inside, journal: Any) -> None:
     missing = inside("log", "bot", "--turn", "9")
@@ -114,6 +115,7 @@ def test_temporary_sessions_are_named_or_included(inside: Inside, journal: Any) 
     assert journal.asked[-1] == {"agents": ["bot"], "follow": False, "history": True}
 
 
+@pytest.mark.slow
 def test_a_message_has_its_own_events(inside: Inside, journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Beam, "find_message", lambda _, name: ("bot", f"bot-{name}"))
     assert words(inside("log", "2")) == ["two", "three"]
@@ -163,6 +165,7 @@ def test_what_a_log_can_not_be_is_refused(inside: Inside, options: tuple[str, ..
     assert (refused.code, refused.err) == (2, f"beam: {said}\n")
 
 
+@pytest.mark.slow
 def test_a_conversation_is_a_page_of_its_last_turns(inside: Inside, journal: Any) -> None:
     owner = events.Owner(pid=1, start_ticks=1)
     began: dict[str, Any] = {"agent": "bot", "owner": owner, "turn_key": "k", "adapter": "codex", "via": "exec"}

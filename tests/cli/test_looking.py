@@ -68,6 +68,7 @@ def test_the_view_moves_by_halves_and_follows_again() -> None:
     assert seen(mirror, shown, 80, 24, screen)[0] == ("0123456789" * 14)[:80]
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_drawn_and_a_new_size_draws_all() -> None:
     screen = Screen(140, 60)
     screen.feed(b"one\r\ntwo\r\nthree")

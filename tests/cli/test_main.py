@@ -52,6 +52,7 @@ def test_help_is_a_command_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("Usage: beam wait")
 
 
+@pytest.mark.slow
 def test_an_error_becomes_its_exit_code_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["nonsense"]) == 2
     said = capsys.readouterr()
@@ -64,6 +65,7 @@ def test_a_misspelt_command_is_told_the_nearest(capsys: pytest.CaptureFixture[st
     assert "did you mean `beam queue list`?" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_word_that_is_near_nothing_is_told_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["agent", "upgrade"]) == 2
     said = capsys.readouterr().err
@@ -71,6 +73,7 @@ def test_a_word_that_is_near_nothing_is_told_what_there_is(capsys: pytest.Captur
     assert "there are: list, show" in said
 
 
+@pytest.mark.slow
 def test_an_agents_name_in_a_commands_place_is_told_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["claude", "hi there", "--new"]) == 2
     said = capsys.readouterr().err
@@ -79,11 +82,13 @@ def test_an_agents_name_in_a_commands_place_is_told_the_command(capsys: pytest.C
     )
 
 
+@pytest.mark.slow
 def test_a_misspelt_option_is_told_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["send", "scripted", "hi", "--modle", "x"]) == 2
     assert capsys.readouterr().err == "beam: no such option: --modle; did you mean --model?\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "argv",
     [

@@ -46,6 +46,7 @@ def test_a_rewind_takes_back_unless_it_is_only_tried(inside: Inside, told: Told)
     ]
 
 
+@pytest.mark.slow
 def test_a_new_model_is_given_to_the_running_process_too_and_other_settings_are_not(
     inside: Inside, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def seen(*progress: Any, then: Any) -> Any:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("scenario")
 def test_a_run_is_reported_step_by_step_and_its_code_is_the_exit_code(inside: Inside, told: Told) -> None:
     bad = result(Verdict.FAILED, 13)
@@ -73,6 +74,7 @@ def test_a_run_is_reported_step_by_step_and_its_code_is_the_exit_code(inside: In
     assert (as_json.code, as_json.json["verdict"], as_json.err) == (13, "failed", "beam: careful\n")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("scenario")
 def test_a_plan_is_printed_and_nothing_is_run(inside: Inside, told: Told) -> None:
     told.replace("run")
@@ -184,6 +186,7 @@ def test_a_summary_that_can_not_be_written_is_an_error(
     assert (done.code, done.err) == (74, f"beam: {said}\n")
 
 
+@pytest.mark.slow
 def test_what_keeps_a_scenario_from_running_is_told_to_ci(inside: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     summary = inside.project / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
@@ -310,6 +313,7 @@ def test_the_report_is_written_also_where_the_result_can_not_be_printed(
 # -- consent -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_who_must_trust_a_scenario_first_is_asked_at_a_terminal(
     inside: Inside, scenario: Path, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:

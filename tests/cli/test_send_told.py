@@ -77,6 +77,7 @@ def test_an_option_is_in_the_message(inside: Inside, made: Told, words: tuple[st
     assert options_of(inside, made, *words) == options
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_queue")
 def test_what_is_no_option_of_the_turn_goes_with_the_message(inside: Inside, made: Told) -> None:
     (inside.project / "a.png").touch()
@@ -116,6 +117,7 @@ def test_where_a_message_works_and_what_is_noted_of_it_is_reported(
     assert noted == [False, False, False]
 
 
+@pytest.mark.slow
 def test_a_history_is_quoted_below_the_prompt(inside: Inside, made: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str]] = []
     monkeypatch.setattr(Beam, "put", lambda _, message: message.id)
@@ -208,6 +210,7 @@ def test_what_is_no_agents_name_is_refused(
     assert (refused.code, refused.err) == (code, f"beam: {said}\n")
 
 
+@pytest.mark.slow
 def test_a_text_for_the_running_turn_is_given_to_it(inside: Inside, told: Told) -> None:
     told.replace("steer", "it was read", "it was read")
     done = inside("send", "bot", "look", "--steer")
@@ -487,6 +490,7 @@ VERDICT = Comparison(
 )
 
 
+@pytest.mark.slow
 def test_a_judge_scores_the_answers(inside: Inside, side: Told) -> None:
     side.results = {"a": outcome(agent="a", reply="one"), "b": outcome(agent="b", reply="two")}  # type: ignore[attr-defined]
     tie = Comparison(judge="c", scores=VERDICT.scores)

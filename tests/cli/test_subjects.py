@@ -91,6 +91,7 @@ def test_each_root_stands_above_its_name(inside: Inside, told: Told) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_happens_is_on_the_screen_as_it_happens(inside: Inside, told: Told, monkeypatch: Any) -> None:
     from beam.api import Beam
     from beam.conversations.play import Warned

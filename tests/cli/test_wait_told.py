@@ -324,6 +324,7 @@ def text(words: str, seq: int = 1, agent: str = "box", ts: str = "2026-01-02T03:
     return events.Text(text=words, seq=seq, agent=agent, ts=ts, turn=1)
 
 
+@pytest.mark.slow
 def test_what_happens_is_printed_as_it_comes(inside: Inside, watched: Any) -> None:
     watched.batches = [[text("one"), text("two", agent="asker")], [text("three")]]
     shown = inside("watch")
@@ -354,6 +355,7 @@ def test_a_call_that_did_not_return_is_printed_at_the_end(inside: Inside, watche
     assert inside("watch", "--now").out == "03:04:05 box      ⚙ Bash\n"
 
 
+@pytest.mark.slow
 def test_a_time_leaves_out_what_was_before_it_and_an_id_prints_one_event(inside: Inside, watched: Any) -> None:
     old, new = text("old"), text("new", ts=clock.rfc3339(time.time_ns()))
     watched.batches = [[old, new]]
@@ -381,6 +383,7 @@ def test_a_turn_that_runs_already_is_printed_first_where_it_fits(inside: Inside,
         assert inside("watch", *words).out == "", words
 
 
+@pytest.mark.slow
 def test_the_watching_ends_once_nothing_runs_with_the_code_of_what_failed(
     inside: Inside, watched: Any, told: Told
 ) -> None:
@@ -394,6 +397,7 @@ def test_the_watching_ends_once_nothing_runs_with_the_code_of_what_failed(
     assert inside("watch", "--until-idle").out.count("never") == 2
 
 
+@pytest.mark.slow
 def test_a_cursor_goes_on_where_it_stopped(inside: Inside, watched: Any) -> None:
     now = clock.rfc3339(time.time_ns())
     watched.batches = [[text("one", 1, ts=now)], [text("two", 2, ts=now)]]
@@ -550,6 +554,7 @@ def test_a_broker_is_described(inside: Inside, told: Told, monkeypatch: pytest.M
     assert inside("broker", "status", "--json").json["pid"] == 7
 
 
+@pytest.mark.slow
 def test_a_broker_is_run_started_and_stopped_as_the_options_say(inside: Inside, told: Told) -> None:
     told.replace("serve", None, None)
     assert inside("broker").code == 0
@@ -650,6 +655,7 @@ def test_a_message_has_its_own_diff(inside: Inside, told: Told, monkeypatch: pyt
     assert told.calls == [((), {"message_id": "bot-1", "turn": 4, "session": False})]
 
 
+@pytest.mark.slow
 def test_what_is_internal_is_watched_by_those_who_want_more_in_the_signs_that_they_want(
     inside: Inside, watched: Any
 ) -> None:
@@ -661,6 +667,7 @@ def test_what_is_internal_is_watched_by_those_who_want_more_in_the_signs_that_th
     assert inside("watch", "--now", "--team", "t").out == "" and watched.batches
 
 
+@pytest.mark.slow
 def test_a_temporary_session_that_runs_is_named_by_the_end_of_its_id(
     inside: Inside, watched: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

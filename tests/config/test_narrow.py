@@ -34,6 +34,7 @@ def loaded(tmp_path: Path) -> Load:
     return make
 
 
+@pytest.mark.slow
 def test_a_session_of_an_agent_that_nobody_declared_has_the_settings_of_its_adapter(loaded: Load) -> None:
     assert loaded().resolve("claude@review").settings == AgentSettings(adapter="claude")
     with pytest.raises(NotFoundError):

@@ -194,6 +194,7 @@ def complaint(folder: Folder, agent: str, **environ: str) -> tuple[str, str, str
     return message, hint, subject, error.kind
 
 
+@pytest.mark.slow
 def test_each_agent_that_can_not_be_resolved_says_why(folder: Folder) -> None:
     folder.user_config("disable: [scripted]\nenv_profiles: {home: {A: '1'}}").yaml(
         "agents:\n  x: {model: m}\n  s: {script: a.yaml}\n  p: {adapter: claude, env_profile: hom}\n"

@@ -30,6 +30,7 @@ def cell(column: Column, case: str) -> matrix.Cell:
     return found.cells[case]
 
 
+@pytest.mark.slow
 def test_it_is_of_the_versions_that_the_lock_files_pin_and_the_cards_name() -> None:
     """Where this fails the CLIs are newer than the table: `make conformance`."""
     versions = pinned()
@@ -51,6 +52,7 @@ def test_every_cli_of_the_registry_with_a_screen_of_its_own_is_in_it() -> None:
     assert {column.adapter for column in columns(("terminal",))} == set(SCREENS)
 
 
+@pytest.mark.slow
 def test_every_case_is_in_it_and_every_cell_names_the_test_that_makes_it() -> None:
     known, table = written.all_cases(), written.read()
     assert [case.name for case in table.cases] == list(known)

@@ -229,6 +229,7 @@ def test_an_agent_of_which_nothing_was_recorded_is_named(tmp_path: Path) -> None
         replay.take(other)
 
 
+@pytest.mark.slow
 def test_a_recorder_keeps_no_file_open_for_each_turn(tmp_path: Path) -> None:
     recorder, opened = Recorder(tmp_path / "r"), []
     for number in range(1, 4):

@@ -69,6 +69,7 @@ def run(said: str, *, verdict: Verdict = Verdict.FAILED) -> RunResult:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_though_each_step_passed_has_a_failure_and_the_counts_of_model_calls() -> None:
     passed = StepResult(id="1", kind="run", verdict=Verdict.PASSED, line=1)
     calls = ModelCallCounts(calls=3, exact=1, minor=2)

@@ -719,6 +719,7 @@ def test_what_changed_since_a_step_began_is_checked_by_git(place: Root) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_prompt_has_the_diff_since_the_run_began_or_says_that_there_is_none(place: Root) -> None:
     tree = Tree()
     run = Run(place, "- {send: a, prompt: {diff: true}}\n", {"a": ["yes"]}, tree=tree)
@@ -770,6 +771,7 @@ def test_nothing_is_recorded_of_files_that_are_not_of_the_run(
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_replay_makes_the_changes_of_each_step_again_or_says_that_they_do_not_fit(
     place: Root, tmp_path: Path
 ) -> None:
@@ -816,6 +818,7 @@ def test_files_say_nothing_where_the_turns_are_replayed(place: Root, tmp_path: P
     assert [turn.replayed for result in found for turn in result.turns] == ["exact", "exact"]
 
 
+@pytest.mark.slow
 def test_a_file_of_a_prompt_is_read_when_its_step_begins_and_no_link_leads_it_elsewhere(place: Root) -> None:
     file, other = place.base / "notes.txt", place.base / "other.txt"
     file.write_text("first")

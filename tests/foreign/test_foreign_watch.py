@@ -73,6 +73,7 @@ def texts(found: list[ForeignEvent]) -> list[str]:
     return [one.event.text for one in found if isinstance(one.event, events.SessionPrompted | events.Text)]
 
 
+@pytest.mark.slow
 def test_what_was_there_is_not_reported_and_what_comes_is_once(
     transcripts: Path, watching: Callable[..., Foreign]
 ) -> None:
@@ -174,6 +175,7 @@ def test_links_pipes_and_folders_in_a_files_place_are_left_alone(
     assert texts(told(foreign, 1)) == ["real"]
 
 
+@pytest.mark.slow
 def test_hostile_names_are_only_names(transcripts: Path, watching: Callable[..., Foreign]) -> None:
     foreign = watching()
     name = "\x1b]0;owned\x07$(touch x)`y`\n.jsonl"
@@ -182,6 +184,7 @@ def test_hostile_names_are_only_names(transcripts: Path, watching: Callable[...,
     assert [one.session.id for one in found] == [name.removesuffix(".jsonl")]
 
 
+@pytest.mark.slow
 def test_secrets_are_blanked(transcripts: Path, watching: Callable[..., Foreign]) -> None:
     foreign = watching()
     secret = "sk-ant-api03-" + "a1B2" * 20
@@ -201,6 +204,7 @@ def test_without_notifications_files_are_looked_at(transcripts: Path, watching: 
 # -- documents and databases -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_document_tells_what_is_new_in_it(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
     folder = tmp_path / ".continue" / "sessions"
     folder.mkdir(parents=True)
@@ -230,6 +234,7 @@ def database(path: Path) -> sqlite3.Connection:
     return made
 
 
+@pytest.mark.slow
 def test_rows_of_a_database_are_reported_once(tmp_path: Path, watching: Callable[..., Foreign]) -> None:
     made = database(tmp_path / ".local/share/opencode/opencode.db")
     foreign = watching(only=["opencode"])

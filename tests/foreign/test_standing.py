@@ -62,6 +62,7 @@ def test_a_register_that_names_no_time_is_believed_by_its_process_id(
     assert [line.session_id for line in stands(monkeypatch, tmp_path, SPARE)] == ["5e55"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cli", "path"), [("copilot", ".copilot/session-state/s1/events.jsonl")])
 def test_a_session_asks_from_its_request_until_its_answer(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: str, path: str

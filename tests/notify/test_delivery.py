@@ -85,6 +85,7 @@ def test_the_spool_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         spool.put(tmp_path, TARGET, told(3))
 
 
+@pytest.mark.slow
 def test_a_notification_that_fails_is_tried_again_and_then_delivered(tmp_path: Path) -> None:
     spool.put(tmp_path, TARGET, told())
     tries = Tries(tmp_path, Tried(error="503"), Tried(error="refused"))
@@ -149,6 +150,7 @@ def test_a_file_that_is_no_notification_is_given_up(tmp_path: Path, text: str) -
     assert names(tmp_path) == (0, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_target_of_an_untrusted_folder_gets_nothing_and_the_file_says_why(tmp_path: Path) -> None:
     spool.put(tmp_path, OTHER, told())
     tries = Tries(tmp_path)

@@ -63,6 +63,7 @@ def posted(url: str, environ: dict[str, str] | None = None, **more: Any) -> Trie
     return webhook.post(target, TOLD, environ or {}, timestamp=7)
 
 
+@pytest.mark.slow
 def test_a_notification_is_posted_with_its_headers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     environ = {"S": "word", "T": "token"}
@@ -199,6 +200,7 @@ def told(root: Root) -> Root:
     return root
 
 
+@pytest.mark.slow
 def test_targets_of_a_folder_count_where_it_is_trusted(told: Root) -> None:
     trusted = Targets(told.context.home, told.environ)
     assert [is_folders for _, is_folders in trusted.found.values()] == [True, True] and trusted.untrusted == set()

@@ -232,6 +232,7 @@ def test_all_are_stopped_then_killed_until_two_looks_find_nothing(
     assert (stopped, sorted(killed)) == ([61, 62], [61, 62, 62])
 
 
+@pytest.mark.slow
 def test_what_can_not_be_killed_within_five_seconds_is_counted(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     one = made(kernel, went=True)
     monkeypatch.setattr(one, "targets", lambda *, childless: {(61, 1), (62, 1)})

@@ -94,6 +94,7 @@ def confined(kernel: Kernel, home: Path, monkeypatch: pytest.MonkeyPatch, versio
     return {path.removeprefix(f"{home}/"): granted for path, granted in kernel.rules if path.startswith(f"{home}/")}
 
 
+@pytest.mark.slow
 @linux
 def test_all_beside_the_way_to_a_protected_folder_stays_open_and_the_way_is_closed(
     home: Path, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,7 @@ def test_what_is_written_is_delivered_while_the_file_is_open(notified: bool, tmp
     assert asyncio.run(main()) == [b"one", b"two", b"<end>"]
 
 
+@pytest.mark.slow
 def test_all_that_was_written_before_the_end_is_delivered_in_pieces_after_it(tmp_path: Path) -> None:
     async def main() -> list[bytes]:
         seen: list[bytes] = []

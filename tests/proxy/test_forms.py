@@ -93,6 +93,7 @@ def test_every_clis_masks_can_be_used() -> None:
     Canonicalizer(all_masks(), {})
 
 
+@pytest.mark.slow
 def test_a_difference_is_of_one_field_and_of_few_characters_wherever_else_ids_stand() -> None:
     text = "line\n" * 300
     before = canonical({"system": f"session aaaa\n{text}", "tools": [{"d": f"{text}x"}, {"d": "end bbbb"}]})

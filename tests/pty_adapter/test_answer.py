@@ -19,6 +19,7 @@ SCREENS = Path(__file__).parents[1] / "recordings" / "screens"
 STUB = "STUB ANSWER line one.\n\nSecond paragraph of the stub answer. END-OF-ANSWER"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "profile", "text"),
     [

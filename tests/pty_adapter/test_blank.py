@@ -55,6 +55,7 @@ def spelled(text: str, row: int, column: int, order: list[int]) -> list[str]:
     return [f"{at(row, column + n)}{text[n]}" for n in order]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["forward", "backward", "shuffled", "tail first"])
 def test_a_key_written_in_pieces_by_cursor_moves_is_in_no_recording(how: str) -> None:
     order = [*range(len(KEY))]
@@ -127,6 +128,7 @@ def test_what_shows_no_secret_is_recorded_as_it_was_and_at_once() -> None:
     assert "".join(moment.text for moment in cast.read(file.getvalue()).moments) == "".join(texts)
 
 
+@pytest.mark.slow
 def test_once_a_key_was_seen_nothing_of_it_is_in_the_file_while_the_turn_runs() -> None:
     file = io.BytesIO()
     recorder = Recorder(file, columns=COLUMNS, rows=ROWS, title="t", timestamp=1, now=lambda: 1.0)

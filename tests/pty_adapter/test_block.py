@@ -89,6 +89,7 @@ def test_a_request_before_other_calls_is_reported_with_them_and_none_of_them_is_
     assert "Shell touch '/p/made-by-reading-2'" in question.description
 
 
+@pytest.mark.slow
 def test_every_screen_without_a_quotation_is_idle() -> None:
     assert set(PROFILES) == {"claude", "codex", "gemini", "opencode", "qwen", "copilot", "aider"}
     for name, profile in PROFILES.items():

@@ -69,6 +69,7 @@ def test_a_secret_is_blanked_in_whatever_pieces_it_comes(sizes: list[int]) -> No
     assert SECRET not in text and text.startswith("key: [redacted:") and text.endswith(" and more")
 
 
+@pytest.mark.slow
 def test_it_ends_where_it_is_long_enough_and_says_so() -> None:
     film = Film(most=10_000)
     for _ in range(1000):

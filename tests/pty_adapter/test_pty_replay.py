@@ -33,12 +33,14 @@ def test_a_recorded_turn_shows_its_states_and_what_decided_them() -> None:
     assert {"state=working:app=codex", "state=done:app=codex"} <= {each.text for each in found if each.signal == 7501}
 
 
+@pytest.mark.slow
 def test_a_dialog_is_named_when_it_comes() -> None:
     found = noted("claude-perm", "claude", 8.5)
     assert [each.dialog for each in found if each.dialog is not None] == ["permission"]
     assert states(found)[-1] == "waiting"
 
 
+@pytest.mark.slow
 def test_without_an_enter_no_turn_is_seen() -> None:
     assert "sent" not in states(noted("claude", "claude"))
 
@@ -64,6 +66,7 @@ def test_what_is_no_recording_is_refused() -> None:
         read(b"x", b"no timeline\n")
 
 
+@pytest.mark.slow
 def test_a_profile_is_an_adapters() -> None:
     assert profile_of(None) is GENERIC
     with pytest.raises(UnsupportedError):
@@ -83,6 +86,7 @@ def explained(name: str, adapter: str) -> list[Noted]:
     return list(replay(recording, profile_of(adapter), explain=True))
 
 
+@pytest.mark.slow
 def test_what_is_explained_names_the_rows_that_decided_and_by_which_field() -> None:
     dialog = next(each for each in explained("claude-perm", "claude") if each.dialog == "permission")
     rows = [(found.field, found.text.strip()) for found in dialog.because]

@@ -105,6 +105,7 @@ def test_a_message_is_pasted_once_and_entered_once() -> None:
     assert port.end.state is State.ACCEPTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deaf", [1, 2])
 def test_a_lost_enter_is_pressed_again_and_the_text_never_pasted_again(deaf: int) -> None:
     port = KeyPort(CLAUDE, deaf=deaf)
@@ -112,12 +113,14 @@ def test_a_lost_enter_is_pressed_again_and_the_text_never_pasted_again(deaf: int
     assert (port.pasted, port.pressed) == (["hello"], ["\r"] * (deaf + 1))
 
 
+@pytest.mark.slow
 def test_enter_is_pressed_three_times_at_most() -> None:
     port = KeyPort(CLAUDE, deaf=10)
     said(port, "hello")
     assert (port.pasted, port.pressed) == (["hello"], ["\r"] * 3)
 
 
+@pytest.mark.slow
 def test_a_text_that_is_not_shown_is_not_entered() -> None:
     port = KeyPort(CLAUDE, blind=True)
     with pytest.raises(typing.NotTakenError, match="did not show"):

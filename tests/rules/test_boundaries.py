@@ -226,6 +226,7 @@ def test_a_command_is_split_where_a_shell_would_and_in_doubt_not_at_all(
     assert shell.split(command) == words
 
 
+@pytest.mark.slow
 def test_a_command_of_the_greatest_length_is_split_and_a_longer_one_is_in_doubt() -> None:
     assert shell.split("x" * 20_000) == [("x" * 20_000,)]
     assert shell.split("x" * 20_001) is None

@@ -90,6 +90,7 @@ def test_the_row_of_a_private_key_ends_where_the_key_does() -> None:
     assert (jwt.kind, jwt.prefix, jwt.span, jwt.at_word_start) == ("jwt", "eyJ", 16384, True)
 
 
+@pytest.mark.slow
 def test_the_table_of_secrets_by_what_they_begin_with() -> None:
     assert [(row.kind, row.prefix, row.span, row.any_case, row.at_word_start) for row in ROWS] == [
         ("private-key", "-----BEGIN", 16384, False, False),

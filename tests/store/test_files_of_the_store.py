@@ -323,6 +323,7 @@ def test_a_message_is_put_durably_step_by_step(root: Root, monkeypatch: pytest.M
     assert seen == [("put.written", [1, 0]), ("put.renamed", [0, 1]), ("put.published", [0, 1])]
 
 
+@pytest.mark.slow
 def test_a_queue_that_is_full_or_archived_or_has_no_position_left_takes_no_message(root: Root) -> None:
     limits = root.context.config.limits
     few = msgspec.structs.replace(limits, waiting=2)

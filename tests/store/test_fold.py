@@ -50,6 +50,7 @@ def test_a_fold_of_nothing_is_the_empty_state(tmp_path: Path) -> None:
     assert_same(fold)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_a_fold_is_what_a_whole_reading_comes_to(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)

@@ -57,6 +57,7 @@ def after(steps: list[str], act: Callable[[], object]) -> list[str]:
     return list(steps)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("descriptors")
 def test_each_call_syncs_what_it_must_and_no_more(tmp_path: Path, steps: list[str]) -> None:
     limits = Limits(segment_bytes=1)

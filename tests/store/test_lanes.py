@@ -20,6 +20,7 @@ def left_in(place: AgentPaths) -> None:
     (place.queue / "new" / "00000000000000000001-worker-x.json").write_bytes(b"{}")
 
 
+@pytest.mark.slow
 def test_only_lanes_that_were_entered_are_looked_at_however_many_are_finished(root: Root) -> None:
     agent = root.place("worker")
     for number in range(5):

@@ -59,6 +59,7 @@ def test_lanes_share_their_agents_reserve(root: Root) -> None:
     assert place.lane_of("aaaa").reserve == place.reserve == place.dir / "reserve"
 
 
+@pytest.mark.slow
 def test_without_room_for_an_outcome_nothing_is_claimed_and_it_goes_on_when_there_is(
     root: Root, disk: SmallDisk
 ) -> None:

@@ -175,6 +175,7 @@ def test_zeros_that_no_power_cut_leaves_are_damage_and_their_end_is_not_looked_f
     assert damage(directory)
 
 
+@pytest.mark.slow
 def test_a_segment_of_zeros_alone_has_no_snapshot(tmp_path: Path) -> None:
     directory = tmp_path / "j"
     directory.mkdir()

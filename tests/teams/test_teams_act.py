@@ -525,6 +525,7 @@ def test_beam_writes_nothing_below_a_link(tmp_path: Path, folder: str) -> None:
 # -- what may be sent --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_text_of_the_largest_size_is_sent_and_one_more_is_not() -> None:
     assert frames.check_text("x" * 262_144) == "x" * 262_144
     assert [refused(lambda text=text: frames.check_text(text)) for text in ("x" * 262_145, " \n", ' {"type": 1} ')] == [

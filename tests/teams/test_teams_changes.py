@@ -31,6 +31,7 @@ def test_what_changes_during_a_long_look_is_reported_before_its_end(tmp_path: Pa
     assert len(changes.take()[0]) == SLICE * 3
 
 
+@pytest.mark.slow
 def test_a_file_that_was_told_meanwhile_and_one_that_is_gone_are_no_trouble(tmp_path: Path) -> None:
     folder = tasks(tmp_path, SLICE)
     changes = Changes([str(tmp_path)], wake=threading.Event())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from beam.agents.claude.history import Line, read
 from beam.model import events
 from beam.model.events import Event
@@ -411,6 +413,7 @@ def test_a_vanished_configuration_is_no_end_while_the_lead_lives() -> None:
     assert list(team.members.present) == ["team-lead", "bob"]
 
 
+@pytest.mark.slow
 def test_the_transcripts_alone_tell_of_every_message() -> None:
     diff = Diff()
     team = diff.team(H, "session-x")

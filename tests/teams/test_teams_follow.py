@@ -271,6 +271,7 @@ def test_a_task_that_is_deleted_is_reported(home: Home, begin: Begin) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_too_large_is_named_once(home: Home, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     home.config("bob")
     home.lead()

@@ -476,6 +476,7 @@ def test_only_whole_lines_of_a_spool_are_calls_and_each_is_given_once(tmp_path: 
     assert list(spool.calls("/h")) == []
 
 
+@pytest.mark.slow
 def test_calls_of_another_home_wait_for_it_but_not_more_than_a_thousand(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.begin(None)

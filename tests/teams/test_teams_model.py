@@ -42,6 +42,7 @@ def dumped(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
+@pytest.mark.slow
 def test_every_file_of_every_recording_is_understood_or_known_to_be_half_written() -> None:
     parsers = {"config": model.roster, "inboxes": model.inbox, "tasks": model.task, "sessions": model.session}
     half = 0

@@ -239,6 +239,7 @@ MODEL_SCRIPTS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 def test_each_script_of_the_model_is_taken_or_refused_and_answers_as_checked_in() -> None:
     told = {}
     for value in MODEL_SCRIPTS:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import yaml
 
 from beam.proxy.wire.values import Answer, ModelRequest
@@ -58,6 +59,7 @@ def test_it_names_every_field_of_an_answer_and_the_defaults_it_gives():
     assert (Answer().chunk, Answer().delay) == (24, 0)
 
 
+@pytest.mark.slow
 def test_the_python_example_runs():
     names: dict[str, Any] = {"run": run}
 

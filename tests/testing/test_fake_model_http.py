@@ -51,6 +51,7 @@ def events_of(data: bytes) -> list[dict[str, Any]]:
     return [json.loads(line[6:]) for line in data.decode().splitlines() if line.startswith("data: ")]
 
 
+@pytest.mark.slow
 def test_one_connection_serves_several_requests():
     with FakeModel() as model:
         connection = connect(model)
@@ -70,6 +71,7 @@ def test_one_connection_serves_several_requests():
         assert model.prompts() == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_stream_is_chunked_and_ends_so_that_the_connection_goes_on():
     with FakeModel() as model:
         connection = connect(model)
@@ -95,6 +97,7 @@ def test_tokens_are_counted_and_that_is_no_prompt():
         assert model.requests[0].path == "/v1/messages/count_tokens"
 
 
+@pytest.mark.slow
 def test_an_error_has_its_status_headers_and_body():
     script = {"rules": [{"error": {"status": 529, "retry_after": 2, "message": "busy"}, "times": 1}]}
     with FakeModel(script) as model:
@@ -214,6 +217,7 @@ def test_a_cut_in_the_middle_gives_the_client_a_part(stream: bool):
     assert len(cut.value.partial) > 10
 
 
+@pytest.mark.slow
 def test_an_error_in_the_middle_of_a_stream_is_its_last_event():
     with FakeModel() as model:
         events = events_of(ask(connect(model), "!error-mid", stream=True).read())
@@ -223,6 +227,7 @@ def test_an_error_in_the_middle_of_a_stream_is_its_last_event():
     assert "message_stop" not in [event["type"] for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_malformed_answer_is_complete_http_and_no_json(stream: bool):
     with FakeModel() as model:
@@ -232,6 +237,7 @@ def test_a_malformed_answer_is_complete_http_and_no_json(stream: bool):
         events_of(data) if stream else json.loads(data)
 
 
+@pytest.mark.slow
 def test_a_slow_answer_takes_its_time():
     with FakeModel() as model:
         began = time.monotonic()
@@ -259,6 +265,7 @@ def test_requests_are_kept_whole_but_no_secret():
     assert "s3cret" not in repr(request)
 
 
+@pytest.mark.slow
 def test_the_log_file_has_one_line_a_request(tmp_path: Path):
     log = tmp_path / "requests.jsonl"
     with FakeModel(log=log) as model:
@@ -309,6 +316,7 @@ def test_a_port_that_is_taken_and_a_log_that_can_not_be_written_are_refused(tmp_
         FakeModel(log=tmp_path / "none" / "x.jsonl").start()
 
 
+@pytest.mark.slow
 def test_a_script_may_be_a_file(tmp_path: Path):
     path = tmp_path / "script.yaml"
     path.write_text("replies: [from the file]")
@@ -385,6 +393,7 @@ def test_an_adapter_that_needs_files_gets_them_in_a_scratch_home_and_not_without
             model.env("codex", tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_an_adapter_that_has_no_model_or_does_not_exist_is_refused():
     with FakeModel() as model:
         with pytest.raises(UnsupportedError, match="mailbox"):

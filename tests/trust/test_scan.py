@@ -63,6 +63,7 @@ def test_only_what_counts_with_this_access_is_found_and_some_of_it_can_be_ignore
     assert found(base, obeyed, access="full") == []
 
 
+@pytest.mark.slow
 def test_a_file_counts_only_with_a_word_in_it_where_its_adapter_says_so(base: Path) -> None:
     obeyed = AutoloadedFile(path="c.json", says=("plugin", "\\u"))
     for text, count in (("{}", 0), ('{"plugin": []}', 1), ('{"\\u0070lugin": []}', 1), ("x" * (1 << 20), 1)):

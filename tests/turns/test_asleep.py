@@ -80,6 +80,7 @@ def a_turn(tmp_path: Path) -> Turn:
     return Turn(text="hello", fresh_session_id="f-1", **names)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["timeout", "idle_timeout"])
 def test_a_headless_turn_is_not_stopped_for_the_time_in_which_nobody_listened(tmp_path: Path, limit: str) -> None:
     clock, stop = Sleepy(), Stop()
@@ -91,6 +92,7 @@ def test_a_headless_turn_is_not_stopped_for_the_time_in_which_nobody_listened(tm
     assert (verdict.status, verdict.reason, clock.slept) == (Status.COMPLETED, None, SLEPT_S)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["timeout", "idle_timeout"])
 def test_a_turn_on_a_terminal_is_not_stopped_for_the_time_in_which_nobody_listened(tmp_path: Path, limit: str) -> None:
     clock, stop = Sleepy(), Stop()

@@ -125,11 +125,13 @@ def test_an_untested_version_gets_its_protocol_after_the_handshake_and_is_named_
     assert [text.split()[1] for _, text in updated.notices()] == ["1.9.0", "1.10.0"]
 
 
+@pytest.mark.slow
 def test_the_version_is_asked_for_outside_of_the_project_folder(updated: Updated) -> None:
     updated.turn()
     assert updated.calls.read_text() == "/\n"
 
 
+@pytest.mark.slow
 def test_a_tested_version_is_not_named(updated: Updated) -> None:
     updated.install("1.2.0")
     assert (updated.turn().via, updated.notices()) == ("dialogue", [])
@@ -152,11 +154,13 @@ def test_an_untested_version_whose_handshake_fails_is_run_headless_for_a_day(upd
     assert updated.turn().via == "dialogue"
 
 
+@pytest.mark.slow
 def test_a_tested_version_whose_handshake_failed_once_is_tried_again(updated: Updated) -> None:
     updated.install("1.2.0")
     assert [updated.turn(face=Unready()).via, updated.turn().via] == ["exec", "dialogue"]
 
 
+@pytest.mark.slow
 def test_a_version_that_is_known_to_be_broken_is_run_headless(updated: Updated) -> None:
     updated.install("6.6.6")
     finished = updated.turn()
@@ -167,6 +171,7 @@ def test_a_version_that_is_known_to_be_broken_is_run_headless(updated: Updated) 
     assert updated.turn(via="dialogue").via == "dialogue"
 
 
+@pytest.mark.slow
 def test_what_only_a_broken_protocol_could_do_is_refused(updated: Updated) -> None:
     updated.install("6.6.6")
     finished = updated.turn(access="ask")
@@ -175,6 +180,7 @@ def test_what_only_a_broken_protocol_could_do_is_refused(updated: Updated) -> No
     assert finished.reason is not None and finished.reason.startswith(said)
 
 
+@pytest.mark.slow
 def test_a_mode_that_was_named_asks_for_no_version(updated: Updated) -> None:
     finished = updated.turn(via="dialogue")
     assert (finished.via, finished.why, updated.times_asked) == ("dialogue", None, 0)
@@ -187,12 +193,14 @@ def test_a_damaged_file_is_a_cli_that_was_never_looked_at(updated: Updated) -> N
         assert updated.turn().why == KEPT
 
 
+@pytest.mark.slow
 def test_a_cli_that_prints_no_version_gets_its_protocol_and_is_asked_again(updated: Updated) -> None:
     updated.program.write_text(f"#!/bin/sh\npwd >> '{updated.calls}'\necho who knows\n")
     assert (updated.turn().via, updated.turn().via, updated.notices()) == ("dialogue", "dialogue", [])
     assert updated.times_asked == 2 and not updated.file.exists()
 
 
+@pytest.mark.slow
 def test_the_version_of_an_npm_package_is_read_and_its_cli_is_not_started(updated: Updated) -> None:
     package = {"version": "1.3.0", "bin": {"the-cli": updated.program.name}}
     (updated.program.parent / "package.json").write_text(json.dumps(package))

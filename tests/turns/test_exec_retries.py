@@ -59,6 +59,7 @@ def run(tmp_path: Path, program: str, *, retries: int | None = None, idle: float
 COUNT = "import sys, time\nfor n in range(1, 500):\n    print(n, file=sys.stderr, flush=True)\n    time.sleep(0.05)\n"
 
 
+@pytest.mark.slow
 def test_after_its_share_of_retries_the_turn_is_ended_for_them(tmp_path: Path) -> None:
     found, verdict = run(tmp_path, COUNT, retries=2)
     assert verdict.reason == "retries"
@@ -66,11 +67,13 @@ def test_after_its_share_of_retries_the_turn_is_ended_for_them(tmp_path: Path) -
     assert attempts[:3] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_retries_are_no_sign_of_life(tmp_path: Path) -> None:
     _, verdict = run(tmp_path, COUNT, idle=0.5)
     assert verdict.reason == "idle"
 
 
+@pytest.mark.slow
 def test_what_the_agent_says_after_its_retries_is_one(tmp_path: Path) -> None:
     program = COUNT.replace("500", "2") + "for _ in range(8):\n    print('x', flush=True)\n    time.sleep(0.5)\n"
     found, verdict = run(tmp_path, program, retries=2, idle=3)

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from beam.agents import registry
@@ -59,6 +60,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 FACES = [("claude", "exec"), ("claude", "dialogue"), ("claude", "terminal"), ("qwen", "exec"), ("bash", "terminal")]
 
 
+@pytest.mark.slow
 def test_each_option_setting_and_field_reaches_the_adapter_or_is_refused(tmp_path: Path) -> None:
     _, order = ordered(Root(tmp_path))
     (order.base / "sub").mkdir()

@@ -62,6 +62,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @in_memory
 @pytest.mark.parametrize("name", RUNS)
 def test_a_message_runs_to_its_checked_in_outcome(

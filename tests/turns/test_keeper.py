@@ -112,6 +112,7 @@ def test_a_turn_that_is_unlike_begins_another_one(tmp_path: Path, unlike: dict[s
     assert agent.exited()[0] == "the next turn wants another session or other settings"
 
 
+@pytest.mark.slow
 def test_what_was_granted_counts_in_the_place_of_the_settings_and_for_later_turns_too(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         keeper = agent.keeper
@@ -147,6 +148,7 @@ def test_one_that_takes_no_message_any_more_is_replaced_and_nothing_was_typed(tm
     assert sum(isinstance(event, events.PromptSent) for event in agent.events) == 2
 
 
+@pytest.mark.slow
 def test_after_a_command_of_its_own_it_is_not_kept(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("/clear")
@@ -155,6 +157,7 @@ def test_after_a_command_of_its_own_it_is_not_kept(tmp_path: Path) -> None:
     scene(tmp_path, play)
 
 
+@pytest.mark.slow
 def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("one", session_id="s", keep=1000.0)
@@ -174,6 +177,7 @@ def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Pat
     assert agent.exited() == [None]
 
 
+@pytest.mark.slow
 def test_one_is_dropped_at_once_and_unsaid_where_nobody_can_wait(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("one")

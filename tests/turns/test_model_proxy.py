@@ -97,6 +97,7 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_a_proxy_is_asked_for_what_the_message_says_and_the_agent_is_led_to_it(name: str, root: Root) -> None:
     order = order_for(root, **CALLS[name])
@@ -203,6 +204,7 @@ DONE = Verdict(status=Status.COMPLETED, reply="yes", usage=Usage(input_tokens=1)
 FAILED = Verdict(status=Status.FAILED, class_=Class.CRASHED, reason="why")
 
 
+@pytest.mark.slow
 def test_a_verdict_has_what_the_proxy_knows(root: Root) -> None:
     told, order = {}, order_for(root)
     shares = (ModelUsage(model="m", usage=Usage(input_tokens=1)),)

@@ -59,6 +59,7 @@ def told(root: Root, agent: str = "worker") -> list[str]:
     return [type(event).__name__ for event in root.events(agent)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("memory")  # and as acceptance tests with real processes
 def test_a_turn_writes_its_steps_in_their_order(root: Root) -> None:
     lease, order = ordered(root)

@@ -349,6 +349,7 @@ def test_a_disk_without_blocks_is_full(blocks: int, left: int, flag: int, monkey
     assert running._is_full(call) is (blocks > 0 and left == 0)
 
 
+@pytest.mark.slow
 def test_what_a_repository_can_not_do_is_the_callers_mistake(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {"PATH": str(folder.parent / "bin"), "HOME": str(folder.parent)}
     made = Repository(folder, environ)

@@ -126,6 +126,7 @@ def test_any_split_of_the_bytes_gives_the_same_steps(path: Path) -> None:
         assert Played(path, in_pieces(size)).talk.steps == steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FIRST, ids=[path.parent.name for path in FIRST])
 def test_what_is_asked_says_the_command_and_each_request_is_answered_once(path: Path) -> None:
     talk = Played(path, whole).talk
@@ -140,6 +141,7 @@ def test_what_is_asked_says_the_command_and_each_request_is_answered_once(path: 
     assert len(called) >= 3 and not {"tool", "other"} & called
 
 
+@pytest.mark.slow
 def test_a_recorded_session_that_goes_on_says_nothing_of_its_older_turns() -> None:
     for path in PATHS:
         if path.stem == "first":

@@ -30,6 +30,7 @@ def everything(name: str) -> list[Line]:
     return [line for line in found if line is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["in-process", "tmux"])
 def test_no_line_of_a_recorded_team_is_unknown(name: str) -> None:
     unknown = [body for line in everything(name) for body in line.bodies if isinstance(body, events.Unknown)]

@@ -146,6 +146,7 @@ def frames_of(name: str) -> list[tuple[str, Frame]]:
     return recorded(RECORDINGS / version / "stream-json" / file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_recorded_frames_are_of_the_published_types(name: str) -> None:
     found = set(deviations(frames_of(name), "<"))

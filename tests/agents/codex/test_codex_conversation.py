@@ -61,6 +61,7 @@ def broken(talk: Talk) -> Broken:
 # -- its beginning -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_turn_from_the_first_frame_to_its_end() -> None:
     talk = Talk()
     assert kinds(talk.begin()) == ["Ready"]

@@ -74,6 +74,7 @@ class Played:
             talk.do(Decide(key=json.dumps(frame.get("id")), decision=word))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_recorded_turn_ends_as_codex_said_and_nothing_in_it_is_unknown(name: str) -> None:
     played = Played(name, whole)
@@ -94,6 +95,7 @@ def test_any_split_of_the_bytes_gives_the_same_steps(size: int) -> None:
         assert Played(name, in_pieces(size)).talk.steps == Played(name, whole).talk.steps, name
 
 
+@pytest.mark.slow
 def test_the_recorded_requests_are_asked_and_answered() -> None:
     talk = Played("02-approvals.jsonl", whole).talk
     asked = [step for step in talk.steps if isinstance(step, Asked)]

@@ -40,12 +40,14 @@ def test_a_program_gets_every_column(capsys: pytest.CaptureFixture[str]) -> None
     ]
 
 
+@pytest.mark.slow
 def test_without_agents_there_is_the_head(capsys: pytest.CaptureFixture[str], wide: pytest.MonkeyPatch) -> None:
     wide.setenv("COLUMNS", "120")
     report.table([])
     assert capsys.readouterr().out.split() == ["AGENT", "MODEL", "TURNS", "TOKENS", "COST", "SHARE", *HEAD[5:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "worked"), [(109, "1m30s"), (110, "1m30s (most 1m00s)")])
 def test_a_terminal_has_bars_and_no_empty_columns_and_the_longest_times_where_there_is_room(
     capsys: pytest.CaptureFixture[str], wide: pytest.MonkeyPatch, columns: int, worked: str

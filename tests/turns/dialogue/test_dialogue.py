@@ -116,6 +116,7 @@ def play(tmp_path: Path, text: str, during: Any = None, *, face: Lines | None = 
     return played, asyncio.run(played.turn(text, during, **fields))
 
 
+@pytest.mark.slow
 def test_a_turn_says_its_steps_in_their_order(tmp_path: Path) -> None:
     played, verdict = play(tmp_path, "say hi")
     assert (verdict.status, verdict.reply) == (Status.COMPLETED, "hi")
@@ -183,6 +184,7 @@ def ruled(**lists: tuple[str, ...]) -> Ruleset:
     return combine(rules_of(RuleLists(**lists), "beam.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("access", ["read", "ask", "edit"])
 def test_a_rule_decides_and_the_decision_says_which_and_whose(tmp_path: Path, access: str) -> None:
     rules = ruled(allow=("Bash(git *)",), deny=("Bash(rm *)",))
@@ -220,6 +222,7 @@ def test_a_rule_that_asks_waits_for_a_person_whatever_the_access(tmp_path: Path,
     assert [decided.by for decided in played.journal.of(events.PermissionDecided)] == ["ann"]
 
 
+@pytest.mark.slow
 def test_a_kept_process_has_the_rules_that_it_began_with(tmp_path: Path) -> None:
     async def turns() -> None:
         played = Played(tmp_path, keeps=True)
@@ -243,6 +246,7 @@ def test_a_request_that_is_denied_with_stop_ends_the_turn(tmp_path: Path) -> Non
     assert played.face.heard == ["Prompt", "Decide deny", "Decide cancelled", "Interrupt", "Close"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_turn_that_ends_early_has_its_session_and_what_it_used(tmp_path: Path, is_stopped: bool) -> None:
     async def stop(played: Played) -> None:
@@ -337,6 +341,7 @@ def test_a_decision_is_on_disk_before_the_agent_hears_of_it(tmp_path: Path) -> N
     assert verdict.reply == "1 allow " and journal.told == [[]]
 
 
+@pytest.mark.slow
 def test_a_decision_that_cant_be_written_is_never_told_to_the_agent(tmp_path: Path) -> None:
     class Full(Recorded):
         def __call__(self, body: Event, *, sync: bool = False) -> Event:
@@ -423,6 +428,7 @@ def test_a_line_that_is_too_long_is_named_and_ends_the_turn_before_its_end(tmp_p
     assert played.all_gone()
 
 
+@pytest.mark.slow
 def test_a_kept_process_that_writes_a_line_without_end_is_ended_before_the_next_turn(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
         assert (await played.turn("flood", session_id="s")).reply == "done"
@@ -469,6 +475,7 @@ def test_one_that_leaves_before_it_is_ready_was_sent_nothing(tmp_path: Path) -> 
     assert "PromptSent" not in played.journal.kinds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "manner", "limits", "reason"),
     [
@@ -501,6 +508,7 @@ def test_an_agent_that_ends_its_turn_when_it_is_interrupted_says_so_itself(tmp_p
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_call_is_passed_on_and_answered_by_the_process(tmp_path: Path) -> None:
     answers: list[CallAnswer] = []
 
@@ -576,6 +584,7 @@ def test_after_a_stop_another_process_takes_the_next_turn(tmp_path: Path) -> Non
     assert started(scene(tmp_path, turns)) == [None, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["stir", "ask 1 Bash"])
 def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str) -> None:
     async def turns(played: Played) -> None:
@@ -591,6 +600,7 @@ def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str)
     assert played.journal.of(events.AgentExited)[0].stopped_by == "it began to work between two turns"
 
 
+@pytest.mark.slow
 def test_late_words_about_a_turn_are_nobodys_and_the_process_stays(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
         await played.turn("stray text too late")
@@ -603,6 +613,7 @@ def test_late_words_about_a_turn_are_nobodys_and_the_process_stays(tmp_path: Pat
     assert [text.text for text in played.journal.of(events.Text)] == ["two"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [0.0, 60.0])
 def test_a_turn_whose_session_is_lost_begins_once_afresh_in_another_process(tmp_path: Path, keep: float) -> None:
     async def turns(played: Played) -> None:
@@ -735,6 +746,7 @@ def both(root: Root, face: Lines, text: str) -> events.TurnFinished:
     return asyncio.run(turn())
 
 
+@pytest.mark.slow
 def test_a_protocol_that_fails_before_the_prompt_gives_way_to_the_headless_mode(tmp_path: Path) -> None:
     root = Root(tmp_path)
     finished = both(root, Unready(), "say hi")
@@ -745,6 +757,7 @@ def test_a_protocol_that_fails_before_the_prompt_gives_way_to_the_headless_mode(
     assert len([event for event in told if isinstance(event, events.PromptSent)]) == 1
 
 
+@pytest.mark.slow
 def test_one_that_fails_after_the_prompt_is_not_run_twice(tmp_path: Path) -> None:
     root = Root(tmp_path)
     finished = both(root, Lines(), "dies")
