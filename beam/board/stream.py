@@ -52,7 +52,7 @@ class Filter(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether every event passes."""
+        """Return whether the filter lets every event pass."""
         return self == Filter()
 
     def fits(self, shown: StreamEvent) -> bool:

@@ -80,7 +80,7 @@ def mark_delivered(directory: Path, name: str) -> None:
 
 
 def give_up(directory: Path, name: str, item: Item | None) -> None:
-    """Move a notification to those that were given up, with what is known of why. Raises DiskError."""
+    """Move a notification to those that were given up, and store the known reason. Raises DiskError."""
     if item is not None:
         files.replace(directory / NEW / name, msgspec.json.encode(item))
     _move(directory, name, DEAD)

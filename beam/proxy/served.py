@@ -26,7 +26,7 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
 
 
 def explain(served: ServedRequest) -> str:
-    """Return what is said of a request that nothing recorded answers: the nearest call and its first difference."""
+    """Describe a request for which no answer was recorded: the nearest recorded call and its first difference."""
     if served.nearest is None:
         return f"model call {served.number} was not recorded, and nothing like it was"
     first = served.differences[0] if served.differences else None

@@ -98,7 +98,7 @@ def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, s
 
 
 def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield each git directory that this folder has or is, with the one that contains its configuration."""
+    """Yield each git directory of this folder, or the folder itself, with the directory of its configuration."""
     inner = level / ".git"
     if os.path.isfile(inner):  # noqa: PTH113 - it never raises
         named = _line(inner, "gitdir:")
