@@ -61,9 +61,14 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the files that take longest first, then those that start `beam` and agent CLIs: a long file that came last
-    would keep one core waiting."""
-    long = {item.path for item in items if item.get_closest_marker("acceptance") or item.get_closest_marker("real")}
-    items.sort(key=lambda item: (item.path.name not in _LONGEST, item.path not in long))
+    would keep one core waiting. The longest wait for most of their time, so each second file is one that works."""
+    starting = {item.path for item in items if item.get_closest_marker("acceptance") or item.get_closest_marker("real")}
+    paths = dict.fromkeys(item.path for item in items)
+    longest = [path for path in paths if path.name in _LONGEST]
+    working = [path for path in paths if path in starting and path.name not in _LONGEST]
+    first = [path for both in zip(longest, working, strict=False) for path in both]
+    ranks = {path: rank for rank, path in enumerate(dict.fromkeys([*first, *longest, *working]))}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -158,6 +158,7 @@ def test_a_throw_away_session_leaves_no_transcript(claude: Claude) -> None:
     assert list(claude.home.rglob("*.jsonl")) == []
 
 
+@pytest.mark.soak
 def test_what_read_access_tells_the_model_is_not_told_to_a_later_turn_with_more_access(claude: Claude) -> None:
     """Claude keeps the system prompt of a session's first turn, unless it is told not to."""
     told = "This session may look and not change anything"

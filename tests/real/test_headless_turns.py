@@ -147,6 +147,7 @@ def test_a_prompt_that_is_a_subcommand_of_cline_reaches_the_model(agent: Subject
     assert agent.send("history").json["reply"] == "ECHO[history] turns=1"
 
 
+@pytest.mark.soak
 @each("kimi")
 def test_kimis_prompt_is_not_in_the_journals_argv(agent: Subject) -> None:
     agent.send("a private prompt")

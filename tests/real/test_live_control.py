@@ -112,6 +112,7 @@ def test_claude_takes_an_effort_and_a_thinking_budget_and_no_nonsense(live: Cli,
     assert last(model)["output_config"]["effort"] == "low"
 
 
+@pytest.mark.soak
 def test_claude_gets_an_mcp_server_while_it_lives(live: Cli, model: FakeModel) -> None:
     send(live, "claude", "hello", access="full")
     servers = json.dumps({"docs": {"command": sys.executable, "args": [str(STUB)], "env": {"KEY": "hidden-key"}}})

@@ -47,7 +47,8 @@ def rewound(cli: Cli, agent: str) -> list[dict[str, Any]]:
     return [event for event in cli.journal(agent) if event["type"] == "session.rewound"]
 
 
-@pytest.mark.parametrize("agent", ["claude", pytest.param("codex", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_the_model_is_not_told_what_was_taken_back(live: Cli, model: FakeModel, agent: str) -> None:
     assert live("broker", "start").code == 0
     for word in ("plums", "pears", "figs"):

@@ -124,6 +124,7 @@ def test_a_command_that_no_protocol_offers_runs_on_the_screen(agent: Agent) -> N
     assert said["lossy"] is True and "Model:" in said["reply"] and "Session:" in said["reply"]
 
 
+@pytest.mark.soak
 @each("codex", "gemini", "opencode")
 def test_an_api_error_on_the_screen_is_a_failure(agent: Agent) -> None:
     ended = agent.send("!error 401")

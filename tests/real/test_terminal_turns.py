@@ -87,6 +87,7 @@ def test_claude_may_edit_where_it_was_allowed(claude: Cli) -> None:
     assert target.read_text() == "hi"
 
 
+@pytest.mark.soak
 def test_claude_never_takes_a_message_for_a_command(claude: Cli) -> None:
     done = claude("send", "claude", *SEND, "!touch made").json
     assert done["reply"] == "ECHO[ !touch made] turns=1" and not (claude.project / "made").exists()

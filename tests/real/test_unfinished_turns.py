@@ -57,6 +57,7 @@ def test_a_background_agent_that_claude_stops_with_its_turn_is_said_on_stderr_an
     assert "unfinished when its turn ended: Agent Look" in claude("log", "claude").out
 
 
+@pytest.mark.soak
 def test_a_background_command_is_waited_for_and_one_that_beam_stopped_is_said(claude: Cli) -> None:
     shell = tool("Bash", command="sleep 4; touch made", run_in_background=True, description="Make")
     done = claude("send", "claude", shell, "--json").json

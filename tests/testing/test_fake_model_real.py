@@ -94,6 +94,7 @@ def test_claude_waits_through_a_stall_in_the_middle(claude: Path, tmp_path: Path
         assert model.prompts() == ["!stall-mid"]
 
 
+@pytest.mark.soak
 def test_claude_runs_the_tools_of_the_model_and_tells_it_the_results(ask: Any):
     ran = ask('!tool Bash {"command":"echo $((40+2))"} !then !tool Bash {"command":"echo 7"}', "--allowedTools", "Bash")
 
