@@ -26,7 +26,7 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
 
 
 def explain(served: ServedRequest) -> str:
-    """Describe a request for which no answer was recorded: the nearest recorded call and its first difference."""
+    """Return why a request has no recorded answer: the nearest recorded call and its first difference."""
     if served.nearest is None:
         return f"model call {served.number} was not recorded, and nothing like it was"
     first = served.differences[0] if served.differences else None
