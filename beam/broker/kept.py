@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from beam.root.paths import AgentPaths
 
 _CLOSING_S = 6.0  # a process that is asked to quit has four seconds
+_MOMENT_S = 0.5  # so long, at most, a holder that keeps nothing takes to claim a message or to release the agent
 _LOOK_S = 0.02
 
 
@@ -28,27 +29,32 @@ def kept_for(message: Message) -> float | None:
 
 
 def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> Steps[bool]:
-    """Wait while a holder with an idle kept process may still take this queued message.
+    """Wait while a holder that runs no turn may still take this queued message or release the agent.
 
     Return whether the agent has no holder afterwards. Does not wait for a broker, which takes every message.
     """
     if is_free(paths.lock):
         return True
     from beam.process import tree
-    from beam.store.journal import read_state  # who sends to an agent that nobody holds needs neither
+    from beam.store.segment import Fold  # who sends to an agent that nobody holds needs neither
 
-    state = read_state(paths.journal)
-    kept = state.kept
-    if kept is None or state.open_turn is not None or not tree.is_alive(kept.owner):
-        return False
-    if registry.serves_here(context.home):
-        return False
-    queue, until = Queue(paths.queue, paths.put_lock), context.clock.monotonic() + _CLOSING_S
-    while context.clock.monotonic() < until:
+    fold, queue = Fold(paths.journal), Queue(paths.queue, paths.put_lock)
+    began, limit_s = context.clock.monotonic(), _MOMENT_S
+    while True:
+        state = fold.state()
+        if state.open_turn is not None and not state.open_turn.finished:  # a sender has the outcome before it is closed
+            return False
+        if state.kept is not None:
+            if not tree.is_alive(state.kept.owner):
+                return False
+            limit_s = _CLOSING_S
+        if registry.serves_here(context.home):
+            return False
         entry = queue.find(message.id)
         if entry is None or entry.box != "new":
             return False
         if is_free(paths.lock):
             return True
+        if context.clock.monotonic() >= began + limit_s:
+            return False
         yield _LOOK_S
-    return False

@@ -25,7 +25,14 @@ def ended(steps: Generator[float, None, Any]) -> Any:
     return done.value.value
 
 
-def kept_by(root: Root, *, owner: events.Owner | None = None, is_in_turn: bool = False) -> tuple[Message, Lock]:
+def kept_by(
+    root: Root,
+    *,
+    owner: events.Owner | None = None,
+    is_in_turn: bool = False,
+    is_closed: bool = True,
+    has_ended: bool = False,
+) -> tuple[Message, Lock]:
     """A message to an agent that another process holds, with a process that it keeps."""
     lease = root.hold("worker")
     bodies: list[events.Event] = [
@@ -33,7 +40,9 @@ def kept_by(root: Root, *, owner: events.Owner | None = None, is_in_turn: bool =
         events.AgentKept(pid=1),
     ]
     if not is_in_turn:
-        bodies += [events.TurnFinished(status=Status.COMPLETED), events.TurnClosed()]
+        bodies.append(events.TurnFinished(status=Status.COMPLETED))
+        bodies += [events.TurnClosed()] if is_closed else []
+        bodies += [events.AgentExited(pid=1)] if has_ended else []
     for body in bodies:
         lease.log.record(body, turn=1, sync=True)
     return root.put("worker"), lease._lock
@@ -49,14 +58,38 @@ def test_an_agent_that_nobody_holds_is_free_at_once(root: Root) -> None:
     assert ended(until_let_go(root.context, root.place("worker"), root.message("worker"))) is True
 
 
-def test_a_holder_without_a_kept_process_is_not_waited_for(root: Root) -> None:
+def test_a_holder_without_a_kept_process_is_waited_for_half_a_second_and_no_longer(root: Root) -> None:
+    """It may be releasing the agent, and would not see the message any more."""
     with root.hold("worker")._lock:
         steps = until_let_go(root.context, root.place("worker"), root.put("worker"))
+        next(steps)
+        root.clock.sleep(0.4)
+        next(steps)
+        root.clock.sleep(0.2)
         assert ended(steps) is False
 
 
-def test_a_holder_that_lets_its_process_go_is_waited_for(root: Root) -> None:
-    message, lock = kept_by(root)
+def test_a_holder_that_has_ended_its_kept_process_is_waited_for_until_it_releases_the_agent(root: Root) -> None:
+    message, lock = kept_by(root, has_ended=True)
+    steps = until_let_go(root.context, root.place("worker"), message)
+    next(steps)
+    lock.release()
+    assert ended(steps) is True
+
+
+def test_a_holder_that_begins_a_turn_is_not_waited_for(root: Root) -> None:
+    lease = root.hold("worker")
+    steps = until_let_go(root.context, root.place("worker"), root.put("worker"))
+    next(steps)
+    lease.log.record(events.TurnStarted(owner=tree.this_process(), turn_key="k", adapter="command", via="exec"), turn=1)
+    assert ended(steps) is False
+    lease.close()
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_holder_that_lets_its_process_go_is_waited_for(root: Root, is_closed: bool) -> None:
+    """Also right after the outcome of its last turn, which a sender has before the turn is closed."""
+    message, lock = kept_by(root, is_closed=is_closed)
     steps = until_let_go(root.context, root.place("worker"), message)
     assert [next(steps), next(steps)] == [0.02, 0.02]
     lock.release()

@@ -173,8 +173,8 @@ class SendVerbs(ComposeVerbs):
     def put(self, message: Message) -> Steps[str]:
         """Put the message into its queue, make sure that a process runs it, and return its id.
 
-        Returns immediately if the agent is held or no broker serves the root, otherwise after half a second at most.
-        Raises LimitError for a full queue, DiskError.
+        Returns after half a second at most, or after six seconds where the agent's holder ends a kept process. Raises
+        LimitError for a full queue, DiskError.
         """
         from beam.broker import launch
         from beam.broker import registry as brokers
