@@ -20,6 +20,7 @@ from beam.store.segment import GONE, read_event, read_state
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.5
 _LONGEST_PAUSE_S = 8.0
+_MOST_LOOKS = 25  # half a second in all
 _SENDERS_S = 5.0  # how long starting a worker is left to the sender, whose environment it would have
 _MOST_STARTS = 7  # half a minute in all, with the growing pauses
 
@@ -35,13 +36,14 @@ def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | No
 def _outcome_event(
     paths: AgentPaths, known: MessageRecord, message_id: str
 ) -> events.TurnFinished | events.MessageDead:
-    """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it; the message itself is
-    known for longer."""
+    """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it, although the message itself
+    is known for longer, or if the agent was removed with the message."""
     try:
         event = read_event(paths.journal, known.outcome_seq or 0)
     except DiskError as error:
         if error.kind != GONE:
             raise
+        _check_is_there(paths, message_id)
         raise NotFoundError(
             f"{message_id} ended ({known.status}), but its outcome was removed with old parts of the journal",
             "beam doctor --gc keeps what is younger than --older-than",
@@ -72,8 +74,8 @@ def follow(
     looks_only: bool = False,
     is_sender: bool = True,
 ) -> Steps[Outcome | None]:
-    """Wait for the message's outcome and return it; return None once `is_wanted` returns False. `seen` gets the
-    message's events as they come.
+    """Wait for the message's outcome and return it, when the message has left `cur`; return None once `is_wanted`
+    returns False. `seen` gets the message's events as they come.
 
     Unless `looks_only`, this process checks twice a second that the agent has a holder, and otherwise does the duty
     itself. Without `is_sender`, a message that was sent a moment ago is left to its sender's worker, which runs it in
@@ -82,19 +84,20 @@ def follow(
     message.
     """
     with gone_as_not_found(paths, message_id):
-        return (
-            yield from _follow(
-                context,
-                paths,
-                message_id,
-                seen=seen,
-                timeout=timeout,
-                is_wanted=is_wanted,
-                after_seq=after_seq,
-                looks_only=looks_only,
-                is_sender=is_sender,
-            )
+        outcome = yield from _follow(
+            context,
+            paths,
+            message_id,
+            seen=seen,
+            timeout=timeout,
+            is_wanted=is_wanted,
+            after_seq=after_seq,
+            looks_only=looks_only,
+            is_sender=is_sender,
         )
+    if outcome is not None:
+        yield from _until_archived(paths, message_id)
+    return outcome
 
 
 def _follow(
@@ -159,6 +162,19 @@ def _follow(
         if new:
             pause, starts = _TAKE_OVER_S, 0
         else:
+            yield _POLL_S
+
+
+def _until_archived(paths: AgentPaths, message_id: str) -> Steps[None]:
+    """Wait until the holder has moved the message out of `cur`, which it does just after its end is in the journal.
+
+    Gives up after half a second: a holder that died in between leaves that to the next one.
+    """
+    queue = Queue(paths.queue, paths.put_lock)
+    with contextlib.suppress(DiskError):  # the outcome is known all the same
+        for _ in range(_MOST_LOOKS):
+            if queue.find_in("cur", message_id) is None:
+                return
             yield _POLL_S
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,33 @@ def test_an_outcome_that_is_there_is_given_at_once_and_its_event_told(root: Root
     outcome = ended(following(root, message, seen))
     assert outcome.reply == "yes"
     assert [type(event).__name__ for event in seen] == ["TurnFinished"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("holder", ["lives", "died"])
+def test_whose_waiting_is_over_finds_the_message_in_no_list_of_running_ones(root: Root, holder: str) -> None:
+    message = root.put("box", reply="wait")
+    (path,) = root.place("box").queue.glob("new/*.json")
+    answer(root, message)
+    left = root.place("box").queue / "cur" / path.name
+    left.write_bytes(b"{}")  # its end is in the journal, and the file is about to be moved
+    steps = following(root, message, [])
+    next(steps)
+    next(steps)
+    if holder == "lives":
+        left.unlink()
+    assert ended(steps).reply == "yes"
+    assert left.exists() is (holder == "died"), "the next holder archives it"
+
+
+@pytest.mark.slow
+def test_who_reads_an_outcome_as_the_agent_is_removed_is_told_so(root: Root) -> None:
+    message = root.put("box", reply="wait")
+    answer(root, message)
+    state = read_state(root.place("box").journal)
+    shutil.rmtree(root.place("box").dir)
+    with pytest.raises(NotFoundError, match="box was removed with all its messages"):
+        outcome_in(root.place("box"), state, message.id)
 
 
 @pytest.mark.slow
