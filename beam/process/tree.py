@@ -20,6 +20,7 @@ from beam.process.table import Process
 
 GUARD_SHARE = 0.7  # of the time to clean: how long a guard that is still at work may finish it
 POLL_SECONDS = 0.004
+EMPTY_SCANS = 5  # in a row, until nothing is left: one scan can miss every link of a quick chain of forks
 
 # Children of this process in sessions of their own that `end_orphans` must not take for what a dead guard left.
 spared: set[int] = set()
@@ -88,7 +89,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
 
     Never ends this process or one above it. A guard that is still at work may finish first: within `patience` seconds
     if given, else for most of the time. An owner of another host or pid namespace is left alone: use `is_alive`.
-    Returns when two scans in a row found nothing, or after `timeout` seconds.
+    Returns when `EMPTY_SCANS` scans in a row found nothing, or after `timeout` seconds.
     """
     began = time.monotonic()
     hunt = _Cleanup(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
@@ -103,7 +104,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
         known = len(hunt.seen)
         struck = hunt.strike(table.SIGKILL)
         empty = 0 if struck else empty + 1
-        if empty == 2 or time.monotonic() - began > timeout:
+        if empty == EMPTY_SCANS or time.monotonic() - began > timeout:
             left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
             return Cleaned(ended=len(hunt.seen) - len(left), left=left)
         if struck and len(hunt.seen) == known:
