@@ -6,6 +6,7 @@ time at which it happened, whenever it was seen. Does not depend on paths, clock
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
@@ -28,6 +29,7 @@ CONFIG_GONE_NS = 2_000_000_000
 STARTING_NS = 10_000_000_000
 _NEAR_NS = 15_000_000_000
 _CALLS = 5_000
+_EARLY_MAILS = 100
 
 Key = tuple[str, str]  # home, team
 
@@ -36,7 +38,8 @@ class Team:
     """What is known of one team.
 
     `session_id` is its lead's conversation, which differs from the configuration after a resume; `lead_pid` is None
-    unless a living process of the lead is known.
+    unless a living process of the lead is known. `early_mail` is what members received from the lead, by their
+    transcripts, before anything told that they are there.
     """
 
     def __init__(self, home: str, name: str, once: Deduplicator, mail_ids: Owners) -> None:
@@ -55,6 +58,7 @@ class Team:
         self.config_gone_ns = 0
         self.said_gone = False
         self.calls: dict[str, tuple[str, dict[str, object]]] = {}
+        self.early_mail: deque[tuple[str, Mail, int]] = deque(maxlen=_EARLY_MAILS)
 
     @property
     def is_live(self) -> bool:
@@ -116,7 +120,7 @@ class Diff:
         team.roster = roster
         self._speakers[home, roster.session_id] = (name, lead.name if (lead := roster.lead) else LEAD)
         events += team.members.roster(roster, at_ns)
-        return events
+        return events + self._early_mail(team)
 
     def config_gone(self, home: str, name: str, at_ns: int) -> None:
         """Record that a team's configuration is missing; its content stays until the team's directory goes, too."""
@@ -308,6 +312,16 @@ class Diff:
         events, letter = team.post.on_received(member, mail, "transcript", is_proof=is_proof)
         if letter is not None:
             events += team.members.frame(letter, "transcript")
+        if me is None and mail.sender == LEAD and not is_proof and not events:
+            team.early_mail.append((member, mail, at_ns))
+        return events
+
+    def _early_mail(self, team: Team) -> list[Event]:
+        """Apply what members received before it was known that they are there: only now it shows what it proves."""
+        waiting, events = list(team.early_mail), list[Event]()
+        team.early_mail.clear()
+        for member, mail, at_ns in waiting:
+            events += self._message_received(team, member, mail, at_ns)
         return events
 
     def _proved(self, team: Team, call: Call) -> list[Event]:
@@ -319,7 +333,7 @@ class Diff:
         if found.spawned is not None:
             if found.spawned.name in team.members.present:
                 return []
-            return team.members.on_spawned(found.spawned, call.source, call.at_ns)
+            return team.members.on_spawned(found.spawned, call.source, call.at_ns) + self._early_mail(team)
         if found.mail is not None and found.failed:
             return team.post.on_failed(found.to, found.mail, found.failed, call.source)
         if found.mail is not None:

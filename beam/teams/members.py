@@ -154,7 +154,8 @@ class Members:
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
     def _is_newer(self, name: str, activity: str, at_ns: int, *, is_said: bool) -> bool:
-        """Return whether this is news: an observation older than Claude Code's latest comes too late."""
+        """Return whether this is news: an observation older than Claude Code's latest comes too late, and two sources
+        see one change in the same millisecond."""
         if not name:
             return False
         state = self.states.setdefault(name, State())
@@ -162,7 +163,7 @@ class Members:
             return False
         if is_said:
             state.said_ns = at_ns
-        if state.activity == activity:
+        if state.activity == activity or not self._once.first((activity, name, at_ns // 1_000_000)):
             return False
         state.activity, state.since_ns = activity, at_ns
         return True

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
+from beam.teams.deduplicate import Deduplicator
 from beam.teams.disk import FOLDERS, SMALL
 from beam.teams.mail import Letter
 from beam.teams.members import Members
@@ -13,7 +13,7 @@ from beam.teams.model import Mail
 
 def test_a_member_that_waits_is_reported_with_all_that_it_says_of_its_last_task() -> None:
     told: list[dict[str, Any]] = []
-    members = Members(lambda *_, **fields: told.append(fields), SimpleNamespace())  # type: ignore[arg-type,return-value]
+    members = Members(lambda *_, **fields: told.append(fields), Deduplicator())  # type: ignore[arg-type,return-value]
     frame = {
         "idleReason": "failed",
         "summary": "half done",

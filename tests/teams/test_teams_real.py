@@ -165,7 +165,7 @@ def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Ca
         """It has read all its mail and does nothing."""
         sent, read = ({e["mail_id"] for e in told(kind, to="team-lead")} for kind in ("mail.sent", "mail.delivered"))
         idle, works = (told(kind, member="team-lead") for kind in ("member.idle", "member.working"))
-        return sent <= read and idle[-1]["ts"] > works[-1]["ts"]
+        return sent <= read and bool(idle and works) and idle[-1]["ts"] > works[-1]["ts"]
 
     try:
         pane.say("begin the work")

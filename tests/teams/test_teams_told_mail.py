@@ -9,7 +9,7 @@ import pytest
 from beam.agents.claude.history import read
 from beam.teams import mail as mail_module
 from beam.teams.model import Mail, Member
-from tests.teams.teams_told import BOB, H, S, T, hook, line, started, tags, told
+from tests.teams.teams_told import BOB, LEAD, H, S, T, hook, line, roster, started, tags, told
 
 
 def test_a_message_is_told_whole_when_it_comes_and_when_it_is_taken() -> None:
@@ -127,6 +127,22 @@ def test_the_prompt_of_a_member_with_a_process_of_its_own_is_a_message() -> None
     text = '<teammate-message teammate_id="team-lead">\ntest it\n</teammate-message>'
     assert tags(diff.line(team, "bob", line(3, content=text))) == ["member.working", "mail.sent", "mail.delivered"]
     assert tags(diff.line(team, "ann", line(3, content=text))) == ["member.working"]
+
+
+def test_the_prompt_of_a_member_is_told_although_its_transcript_was_read_before_it_was_known() -> None:
+    ann = Member(name="ann", agent_id="ann@x", joined_ns=2 * S, prompt="test it")
+    diff, team = started()
+    text = '<teammate-message teammate_id="team-lead">\ntest it\n</teammate-message>'
+    for name in ("bob", "ann"):
+        assert tags(diff.line(team, name, line(3, content=text))) == ["member.working"]
+    seen = told(diff.config(H, T, roster(LEAD, BOB, ann), 4 * S))
+    assert [(row[1], row[5].get("to")) for row in seen] == [
+        ("member.joined", None),
+        ("member.joined", None),
+        ("mail.sent", "bob"),
+        ("mail.delivered", "bob"),
+    ], "ann has no process of its own: its prompt came in no message"
+    assert tags(diff.config(H, T, roster(LEAD, BOB, ann), 5 * S)) == [], "and once"
 
 
 def tool(name: str, given: dict[str, Any], call_id: str = "c1") -> dict[str, Any]:

@@ -36,6 +36,17 @@ def test_a_member_that_another_replaces_leaves_first() -> None:
     ]
 
 
+def test_one_change_that_two_sources_see_in_the_same_millisecond_is_told_once() -> None:
+    _, team = started(BOB)
+    members = team.members
+    ms = 1_000_000
+    assert tags(members.working("bob", 3 * S + 800_000, "hook", "a turn")) == ["member.working"]
+    assert tags(members.idle("bob", 3 * S + 2 * ms, "hook")) == ["member.idle"]
+    assert members.working("bob", 3 * S + 600_000, "files", "mail", is_said=False) == []
+    assert members.states["bob"].activity == "idle"
+    assert tags(members.working("bob", 3 * S + 3 * ms, "files", "mail", is_said=False)) == ["member.working"]
+
+
 def test_what_a_member_says_later_counts_and_what_is_older_does_not() -> None:
     _, team = started(BOB)
     members = team.members
