@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import os
 import sys
 
-from beam.base import files
+from beam.base import files, startup
 from beam.base.clock import rfc3339
 from beam.base.errors import DiskError
 from beam.base.version import __version__
@@ -18,8 +17,6 @@ from beam.broker.loop import Broker, Say
 from beam.process import tree
 from beam.root import discovery
 from beam.turns.signals import STOPPING
-
-_GC_THRESHOLDS = 2_000, 10, 10  # those of a short command would let what is garbage here lie for days
 
 
 async def run(
@@ -48,8 +45,7 @@ async def run(
     for number in STOPPING:
         loop.add_signal_handler(number, broker.ask_to_stop)
     tree.become_subreaper()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    startup.stay()
     claimed = None
     try:
         claimed = registry.claim(context.home, entry)  # a reader of broker.json may send a signal immediately

@@ -5,16 +5,14 @@ Every error below this module ends up here and nowhere else.
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
+
+from beam.base import startup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
-
-_GC_THRESHOLD = 100_000  # objects; with 700 collecting takes a tenth of a short command's time and finds nothing
 
 
 def run(argv: list[str]) -> int:
@@ -43,7 +41,7 @@ def _command(argv: list[str]) -> Callable[[], object]:
     if quietly:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        _import_msgspec()
+        startup.import_msgspec()
         from beam.cli import errors, plain  # noqa: F401 - what an error needs is there before one can come
 
         found = plain.command(argv)
@@ -57,41 +55,16 @@ def _command(argv: list[str]) -> Callable[[], object]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _import_msgspec() -> None:
-    """Import msgspec without `typing_extensions`: all that msgspec takes from there is in `typing` since Python 3.11.
-
-    It would import `inspect` as well: 8 ms of CPU, which is a tenth of a short command.
-    """
-    name = "typing_extensions"
-    is_hidden = name not in sys.modules
-    if is_hidden:
-        sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        if is_hidden:
-            del sys.modules[name]
-
-
 def main() -> NoReturn:
-    """Run as the console script. Skips the interpreter's shutdown, which takes 15 ms of CPU to free memory."""
-    code = answer()
-    try:  # noqa: SIM105 - contextlib would be imported for it
-        sys.stderr.flush()
-    except OSError:
-        pass  # nobody is left to be told
-    os._exit(code)
+    """Run as the console script."""
+    startup.leave(answer())
 
 
 def answer() -> int:
     """Run this process's command line, flush stdout and return the exit code."""
     from beam.cli import streams
 
-    gc.set_threshold(_GC_THRESHOLD, 20, 100)
-    if sys.platform == "linux":  # elsewhere `beam watch` imports watchfiles, and that anyio, which may need it
-        # asyncio would load OpenSSL (5 ms, 3 MB). Only `beam notify test` speaks TLS, and no command runs foreign
-        # code in this process.
-        sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
+    startup.prepare()
     streams.prepare()
     argv = sys.argv[1:]
     code = run(argv)

@@ -14,7 +14,8 @@ import pytest
 
 from beam.base import files
 from beam.base.errors import DiskError
-from beam.broker import closing, launch, worker
+from beam.broker import closing, launch
+from beam.broker import drain as drain_module
 from beam.broker.lease import AgentLease
 from beam.broker.waiting import Waiting
 from beam.model.message import Message
@@ -40,7 +41,7 @@ def drain(root: Root, monkeypatch: pytest.MonkeyPatch, run: Run) -> list[str]:
         return None
 
     monkeypatch.setattr("beam.broker.turn.run", instead)
-    asyncio.run(worker.drain(root.context, root.place("worker")))
+    asyncio.run(drain_module.drain(root.context, root.place("worker")))
     return ran
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from beam.base import files
+from beam.base import files, startup
 from beam.base.errors import DiskError, UsageError
-from beam.broker import stranded, worker
+from beam.broker import drain, stranded, worker
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.root import discovery
@@ -26,7 +26,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RootContext, AgentPath
     async def serve(context: RootContext, paths: AgentPaths) -> None:
         found.append((context, paths))
 
-    monkeypatch.setattr(worker, "serve", serve)
+    monkeypatch.setattr(drain, "serve", serve)
+    monkeypatch.setattr(startup, "stay", lambda: None)  # this process goes on
     return found
 
 
@@ -41,7 +42,7 @@ def test_a_worker_serves_the_agent_or_lane_that_its_arguments_name(
     for name, value in root.environ.items():
         monkeypatch.setenv(name, value)
     arguments = [str(root.context.home.root), "worker", *([lane] if lane is not None else [])]
-    assert worker._run_arguments(arguments) == 0
+    assert worker.main(arguments) == 0
     ((context, paths),) = served
     assert (paths.agent, paths.lane, paths.dir.is_relative_to(root.context.home.root)) == ("worker", lane, True)
     assert (context.home.root, context.environ) == (root.context.home.root, root.environ)
@@ -59,7 +60,7 @@ def test_what_is_wrong_is_reported_with_the_arguments_and_its_exit_code(
     monkeypatch.setattr(files, "check_descriptors", short)
     monkeypatch.setenv("BEAM_TRUST", "1")
     argv = [str(root.context.home.root), "worker"]
-    assert worker._run_arguments(argv) == 74
+    assert worker.main(argv) == 74
     said = capsys.readouterr().err
     assert said.startswith(f"beam worker {argv[0]} worker: no {files.TURN_FILES} descriptors")
     assert said.endswith("\n")
@@ -78,7 +79,7 @@ class Lanes:
         self.lanes = [root.context.agent_paths("worker", name) for name in names]
         monkeypatch.setattr(stranded, "found", lambda paths: iter(self.lanes))
         monkeypatch.setattr(stranded, "own_s", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0))
-        monkeypatch.setattr(worker, "drain", self.drain)
+        monkeypatch.setattr(drain, "drain", self.drain)
         monkeypatch.setattr(asyncio, "sleep", self.sleep)
 
     async def drain(self, context: RootContext, paths: AgentPaths) -> bool:
@@ -92,7 +93,7 @@ class Lanes:
         self.slept.append(seconds)
 
     def serve(self) -> list[str | None]:
-        asyncio.run(worker.serve(self.root.context, self.root.place("worker")))
+        asyncio.run(drain.serve(self.root.context, self.root.place("worker")))
         return self.drained
 
 
@@ -147,7 +148,7 @@ def test_the_lock_of_a_lane_is_tried_three_times_more(
     monkeypatch.setattr(AgentLease, "acquire", acquire)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     paths = root.context.agent_paths("worker", lane)
-    assert asyncio.run(worker._acquired(root.context, paths)) is None
+    assert asyncio.run(drain._acquired(root.context, paths)) is None
     assert (asked, slept) == ([paths] * tries, [0.02] * (tries - 1))
 
 
@@ -162,6 +163,6 @@ def test_the_lock_of_a_lane_that_is_free_a_moment_later_is_taken(root: Root, mon
         other.release()
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    lease = asyncio.run(worker._acquired(root.context, lane))
+    lease = asyncio.run(drain._acquired(root.context, lane))
     assert lease is not None and lease.log.paths == lane
     lease.close()

@@ -14,7 +14,7 @@ import beam.model.events
 import beam.model.message
 import beam.model.outcome
 import beam.model.state
-from tests.support.cli import Cli
+from tests.support.cli import Cli, eventually
 
 pytestmark = pytest.mark.acceptance
 
@@ -130,6 +130,17 @@ def test_a_turn_loads_an_event_loop_but_no_openssl(beam: Cli) -> None:
     assert "asyncio" in found
     openssl = ["_hashlib", "_ssl", "ssl"]
     assert [name for name in openssl if name in found] == ([] if sys.platform == "linux" else openssl)
+
+
+def test_a_worker_loads_what_the_command_does_and_nothing_more(beam: Cli) -> None:
+    beam("send", "scripted", "hi", "--no-wait", env={"PYTHONPROFILEIMPORTTIME": "1"})
+    log = beam.root / "agents/scripted/worker.log"
+    eventually(lambda: log.exists() and "beam.turns.run" in log.read_text())
+    found = [line.rpartition("|")[2].strip() for line in log.read_text().splitlines()]
+    assert found.index("msgspec") < found.index("inspect") < found.index("asyncio"), "typing_extensions needs inspect"
+    assert [name for name in ("_ssl", "typer", "yaml") if name in found] == (
+        [] if sys.platform == "linux" else ["_ssl"]
+    )
 
 
 def test_structs_that_are_read_at_start_have_no_annotations_to_evaluate() -> None:
