@@ -40,11 +40,14 @@ def cleaned(
     return tree.clean("MARKER", [], timeout=timeout), hunt.signals
 
 
-def test_a_tree_is_stopped_first_and_killed_until_two_looks_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_is_stopped_first_and_killed_until_five_looks_in_a_row_find_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     one, two = {(10, 1)}, {(10, 1), (11, 1)}
-    found, signals = cleaned(monkeypatch, one, two, two, two, set(), {(12, 1)}, set(), set(), timeout=100.0)
+    missed = [set[Process]()] * 4  # of a chain of forks, whose links are gone a moment later
+    found, signals = cleaned(monkeypatch, one, two, two, two, *missed, {(12, 1)}, *missed, set(), timeout=100.0)
     assert (found.ended, found.left) == (3, ())
-    assert signals == [signal.SIGSTOP] * 3 + [signal.SIGKILL] * 5
+    assert signals == [signal.SIGSTOP] * 3 + [signal.SIGKILL] * (1 + 4 + 1 + 5)
 
 
 def test_what_can_not_be_killed_in_time_is_left_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
