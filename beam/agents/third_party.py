@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from beam.agents.base import Adapter, Card, Decoder, Exit, Host, Launch, Turn, Verdict
-from beam.base import typed_values
+from beam.base import startup, typed_values
 from beam.base.errors import BeamError, ConfigError, UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -67,6 +67,7 @@ def adapter(name: str) -> Adapter:
     """
     if name not in _loaded:
         entry = _entry(name)
+        startup.allow_tls()  # its imports are its own affair
         try:
             found = entry.load()
             why = why_no_adapter(name, found)

@@ -17,19 +17,24 @@ _SHORT = 100_000, 20, 100  # objects; with 700 collecting takes a tenth of a sho
 _LONG = 2_000, 10, 10  # those of a short command would let what is garbage lie for days
 
 
-def prepare(*, speaks_tls: bool = False) -> None:
-    """Collect garbage seldom, and keep OpenSSL out of asyncio unless this process `speaks_tls`.
+def prepare() -> None:
+    """Collect garbage seldom, and keep asyncio from loading OpenSSL (5 ms, 3 MB): see `allow_tls`.
 
-    asyncio would load it (5 ms, 3 MB). No process of beam's runs foreign code, so nothing else can want it. Elsewhere
-    than on Linux `beam watch` imports watchfiles, and that anyio, which may need it.
+    Only on Linux: elsewhere `beam watch` imports watchfiles, which imports anyio, which may need OpenSSL.
     """
     gc.set_threshold(*_SHORT)
-    if sys.platform == "linux" and not speaks_tls:
+    if sys.platform == "linux":
         sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]
 
 
+def allow_tls() -> None:
+    """Let this process import `ssl`: it is about to speak TLS, or to import an adapter of another package."""
+    if sys.modules.get("ssl", sys) is None:
+        del sys.modules["ssl"]
+
+
 def stay() -> None:
-    """Collect garbage as suits a process that stays: what is there by now is never looked at again."""
+    """Collect garbage as a long process needs it. Objects that exist by now are left out: they stay in use."""
     gc.freeze()
     gc.set_threshold(*_LONG)
 

@@ -1,6 +1,7 @@
 """A worker: a detached process that drains one agent's queue, then lanes without a worker, and exits.
 
-`python -m beam.broker.worker ROOT AGENT [LANE]`. Imports the rest of beam only when it is prepared for that.
+`python -m beam.broker.worker ROOT AGENT [LANE]`. Its imports are inside functions: `startup.prepare` runs before
+them and makes them cheaper.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from beam import ExitCode
+from beam.base import startup
 from beam.cli.commands import App
 from beam.cli.context import Context
 from beam.cli.parameters import option
@@ -55,8 +56,7 @@ def test(
     """
     from beam.cli.render.text import one_line, write_line
 
-    if sys.modules.get("ssl", sys) is None:
-        del sys.modules["ssl"]  # which every other command does without
+    startup.allow_tls()
     tried = call.beam.test_notify()
     for each in tried:
         if as_json:

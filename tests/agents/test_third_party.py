@@ -58,6 +58,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     forget()
 
 
+def test_an_adapter_may_import_what_beam_does_without(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ssl", None)
+    install({"beam_oracle": f"import ssl\n{HEAD}"}, {"oracle": "beam_oracle"})
+    assert registry.adapter("oracle").card.name == "oracle"
+
+
 def loaded(install: Install, source: str) -> Any:
     install({"oracle": source}, {"oracle": "oracle"})
     return registry.adapter("oracle")
