@@ -145,6 +145,7 @@ class Diff:
             created = (team.roster.created_ns or at_ns) // 1_000_000
             events.append(team.tell(all_events.TeamEnded, at_ns, "", f"ended/{created}", "files", reason=reason))
             team.members.on_ended()
+        team.early_mail.clear()
         team.is_ended = True
         team.roster = None
         return events
@@ -317,11 +318,16 @@ class Diff:
         return events
 
     def _early_mail(self, team: Team) -> list[Event]:
-        """Apply what members received before it was known that they are there: only now it shows what it proves."""
-        waiting, events = list(team.early_mail), list[Event]()
-        team.early_mail.clear()
+        """Apply the prompts that members received before it was known that they are there: only now it shows whether
+        such a message proves that it was sent."""
+        events: list[Event] = []
+        waiting, team.early_mail = team.early_mail, deque(maxlen=_EARLY_MAILS)
         for member, mail, at_ns in waiting:
-            events += self._message_received(team, member, mail, at_ns)
+            me = team.members.present.get(member)
+            if me is None:
+                team.early_mail.append((member, mail, at_ns))
+            elif me.prompt.strip() == mail.text.strip():
+                events += self._message_received(team, member, mail, at_ns)
         return events
 
     def _proved(self, team: Team, call: Call) -> list[Event]:

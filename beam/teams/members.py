@@ -154,8 +154,8 @@ class Members:
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
     def _is_newer(self, name: str, activity: str, at_ns: int, *, is_said: bool) -> bool:
-        """Return whether this is news: an observation older than Claude Code's latest comes too late, and two sources
-        see one change in the same millisecond."""
+        """Return whether this is news. An observation older than Claude Code's latest is not, nor is one that another
+        source made in the same millisecond."""
         if not name:
             return False
         state = self.states.setdefault(name, State())

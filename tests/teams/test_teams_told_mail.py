@@ -145,6 +145,15 @@ def test_the_prompt_of_a_member_is_told_although_its_transcript_was_read_before_
     assert tags(diff.config(H, T, roster(LEAD, BOB, ann), 5 * S)) == [], "and once"
 
 
+def test_what_else_a_member_received_before_it_was_known_is_left_to_its_inbox() -> None:
+    diff, team = started()
+    text = '<teammate-message teammate_id="team-lead">\ngo on\n</teammate-message>'
+    assert tags(diff.line(team, "bob", line(3, content=text))) == ["member.working"]
+    again = Mail(id="m", sender="team-lead", text="go on", sent_ns=4 * S)
+    assert tags(diff.inbox(H, T, "bob", [again], 4 * S)) == ["mail.sent"]
+    assert tags(diff.config(H, T, roster(LEAD, BOB), 5 * S)) == ["member.joined"], "it waits in the inbox"
+
+
 def tool(name: str, given: dict[str, Any], call_id: str = "c1") -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": name, "input": given}
 
