@@ -61,6 +61,8 @@ class Membership:
         self._name = LEAD if joining.leads else joining.name
         self._note = note
         self._failed: set[str] = set()  # tasks that are not taken a second time unasked
+        self._given_back: list[str] = []  # tasks of a killed member whose place this one took
+        self._joined_ms = 0
         self._is_member = False
         self._signal = 0
         self._heard: Sequence[signal.Signals] = ()
@@ -114,7 +116,9 @@ class Membership:
         self._is_member = True
         self._check_alone()  # of two that joined at once
         if replaced:
-            for task_id in self._files.release_tasks(self._name):
+            self._joined_ms = time.time_ns() // 1_000_000
+            self._given_back = self._files.release_tasks(self._name)
+            for task_id in self._given_back:
                 self._note(f"task {task_id} is free again: the {self._name} before this one was killed")
         access = f"the access {joining.access}" if joining.access is not None else "the access of its settings"
         takes = "It takes free tasks by itself. " if joining.takes_tasks else ""
@@ -197,7 +201,7 @@ class Membership:
     def _mail(self, mail: Mail) -> bool:
         """Do what a message asks for; return whether there was anything to do."""
         if mail.kind == "task_assignment":
-            return self._assigned(str(mail.frame.get("taskId")))
+            return self._assigned(str(mail.frame.get("taskId")), mail.sent_ns)
         if mail.kind != "message":
             self._note(f"left out: {mail.kind} of {mail.sender}")
             return False
@@ -212,7 +216,9 @@ class Membership:
             self._say(mail.sender, answer, reply_to=mail.id)
         return True
 
-    def _assigned(self, task_id: str) -> bool:
+    def _assigned(self, task_id: str, sent_ns: int) -> bool:
+        if task_id in self._given_back and sent_ns // 1_000_000 < self._joined_ms:
+            return False  # it was meant for the killed member, which had begun the task before it read this
         tasks = self._files.tasks()
         task = tasks.get(task_id)
         if task is None or task.owner not in (None, self._name) or task.status == COMPLETED:

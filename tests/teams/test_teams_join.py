@@ -196,6 +196,9 @@ def test_a_member_that_was_killed_joins_again_and_its_task_is_free(team: Team) -
     process.kill()
     process.wait(WAIT)
     assert team.files.roster().member("echo") is not None
+    team.files.frame(
+        "echo", "task_assignment", sender="team-lead", taskId="1", subject="Never end"
+    )  # it had not read it
     done = team.cli("team", "join", "mixed", "echo", "--idle", "100ms", "--access", "own")
     assert done.code == 0, done
     assert "task 1 is free again: the echo before this one was killed" in done.err
