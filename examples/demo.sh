@@ -5,7 +5,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 state=$(mktemp -d)  # beside the folder: what lies in it, agents may write
-trap 'rm -rf "$folder" "$state"' EXIT
+remove() {  # again, where an agent that is still at work makes a file meanwhile
+  for _ in {1..50}; do rm -rf "$folder" "$state" 2>/dev/null && return; sleep 0.1; done
+  echo "could not remove $folder and $state" >&2
+}
+trap remove EXIT
 unset "${!BEAM_@}"
 cp "$here/demo/beam.yaml" "$folder"
 cd "$folder"
