@@ -24,8 +24,8 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
     """Return the prompt. `schema` is the path of --schema, which may be `-` as well.
 
     Reads stdin if there is neither argument nor file, or if `-` is among them. Raises UsageError if two things want
-    stdin, or if stdin holds text that would be left out; not inside a turn, where stdin is usually the agent's own
-    prompt. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    stdin, or if stdin already holds text that would be left out; not inside a turn, where stdin is usually the agent's
+    own prompt. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
     """
     wanted = [*words, *paths, schema].count("-")
     if wanted > 1:

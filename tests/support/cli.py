@@ -209,12 +209,12 @@ def _ended(done: subprocess.CompletedProcess[bytes]) -> Ended:
     return Ended(code, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-def eventually(claim: Callable[[], bool], timeout: float = 20, what: str = "") -> None:
-    """Waits until the claim holds; fails if it does not within `timeout` seconds."""
+def eventually(claim: Callable[[], bool], timeout: float = 20, what: str | Callable[[], str] = "") -> None:
+    """Waits until the claim holds; fails with `what` if it does not within `timeout` seconds."""
     deadline = time.monotonic() + timeout
     pause = 0.005
     while not claim():
-        assert time.monotonic() < deadline, what or "it did not happen in time"
+        assert time.monotonic() < deadline, (what() if callable(what) else what) or "it did not happen in time"
         time.sleep(pause)
         pause = min(pause * 1.3, 0.05)
 

@@ -32,6 +32,7 @@ _STARTS = ("PYTHON", "LC_")  # read by the interpreter
 _ROOT = Path(__file__).parents[2]
 RUNNING: dict[int, bytes] = {}  # what each forked command that somebody waits for was given; /proc does not tell
 _FIRST_OWN, _LAST = 3, 256  # descriptors
+_FITS = 4096  # bytes that every empty pipe takes at once
 _ASKING = threading.Lock()
 
 
@@ -62,17 +63,28 @@ class Warm:
     ) -> subprocess.CompletedProcess[bytes]:
         """As `subprocess.run` with captured output. Raises subprocess.TimeoutExpired, the process then ended."""
         stdin = subprocess.DEVNULL if data is None else subprocess.PIPE
-        with self.start(args, cwd=cwd, env=env, stdin=stdin, own_session=False) as process:
-            out, err = process.communicate(data, timeout)
+        first, rest = (data or b"")[:_FITS], (data or b"")[_FITS:]
+        with self.start(args, cwd=cwd, env=env, stdin=stdin, first=first, own_session=False) as process:
+            out, err = process.communicate(rest, timeout)
             return subprocess.CompletedProcess(args, process.wait(), out, err)
 
     def start(
-        self, args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str], stdin: int, own_session: bool = True
+        self,
+        args: tuple[str, ...],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int,
+        first: bytes = b"",
+        own_session: bool = True,
     ) -> Forked:
-        """As `subprocess.Popen` with pipes for its output, in a session of its own. `stdin` is DEVNULL or PIPE."""
+        """As `subprocess.Popen` with pipes for its output, in a session of its own. `stdin` is DEVNULL or PIPE, with
+        `first` in it before the command begins: a forked one is quicker than a shell that starts `printf x | beam`."""
         order = {"args": args, "cwd": str(cwd), "env": dict(env), "umask": _umask(), "own_session": own_session}
         mine, theirs = socket.socketpair()
         feeds, fed = os.pipe() if stdin == subprocess.PIPE else (os.open(os.devnull, os.O_RDONLY), None)
+        if fed is not None:
+            os.write(fed, first)
         out, outer = os.pipe()
         err, errer = os.pipe()
         process = Forked(

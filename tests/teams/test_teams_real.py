@@ -115,6 +115,9 @@ class Pane:
                 eventually(lambda: text not in self._composer(), 5)
                 return
 
+    def screen(self) -> str:
+        return self.tmux("capture-pane", "-p", "-t", ":0.0").strip()
+
     def _composer(self) -> str:
         """The text in the composer; "" if the screen shows no composer any more."""
         rows = self.tmux("capture-pane", "-p", "-t", ":0.0").splitlines()
@@ -169,7 +172,7 @@ def test_a_real_team_is_seen_live_from_its_start_to_its_end(beam: Cli, start: Ca
 
     try:
         pane.say("begin the work")
-        eventually(lambda: seen("member.joined", member="alice"), 60, "alice did not join")
+        eventually(lambda: seen("member.joined", member="alice"), 60, lambda: f"alice did not join\n{pane.screen()}")
         for word in ("created", "claimed", "started", "completed"):
             eventually(lambda word=word: seen(f"task.{word}", task_id="1"), 60, f"no task.{word}")  # type: ignore[misc]
         eventually(lambda: seen("mail.sent", to="alice", text="please use snake_case"), 60, "no mail to alice")
