@@ -262,7 +262,7 @@ def foreign(bench: Bench) -> list[Figure]:
 
 
 def _said(text: str) -> bytes:
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + ".999Z"
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time())) + ".999Z"  # without an argument it lags
     line = {"type": "user", "timestamp": stamp, "cwd": "/p", "message": {"content": text}}
     return json.dumps(line).encode() + b"\n"
 

@@ -38,8 +38,8 @@ class Foreign:
     """The sessions of this machine's agent CLIs that keep files.
 
     `poll` returns what happened since the last call, and never waits; `wake` is set when it is worth calling. Events
-    from before `since_ns` (default: now) are left out. `running` returns the folders of running processes by adapter,
-    for CLIs that keep their sessions there.
+    from before the millisecond of `since_ns` (default: now) are left out; the CLIs write their times in milliseconds.
+    `running` returns the folders of running processes by adapter, for CLIs that keep their sessions there.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Foreign:
     ) -> None:
         began_ns = time.time_ns()
         self._since_ns = began_ns if since_ns is None else since_ns
-        self._since = rfc3339(self._since_ns)
+        self._since = rfc3339(self._since_ns // 1_000_000 * 1_000_000)
         self._has_history = since_ns is not None
         self.places = places(environ, only)
         self._running = running

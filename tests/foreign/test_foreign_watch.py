@@ -24,7 +24,7 @@ WAIT_S = 10
 
 
 def line(kind: str, text: str, *, at: str = "", key: str = "", cwd: str = "/p") -> bytes:
-    stamp = at or time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + ".999Z"
+    stamp = at or time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time())) + ".999Z"  # without an argument it lags
     message = {"content": text} if kind == "user" else {"id": f"m{key}{text[:20]}", "content": [_block(text)], **_END}
     value = {"type": kind, "uuid": key or os.urandom(4).hex(), "timestamp": stamp, "cwd": cwd, "message": message}
     return json.dumps(value).encode() + b"\n"
@@ -96,9 +96,13 @@ def test_what_was_there_is_not_reported_and_what_comes_is_once(
 def test_since_tells_what_came_after_it(transcripts: Path, watching: Callable[..., Foreign]) -> None:
     before, after = "2026-11-24T09:00:00.000Z", "2026-11-24T11:00:00.000Z"
     (transcripts / "one.jsonl").write_bytes(line("user", "early", at=before) + line("user", "late", at=after))
-    from beam.base.clock import parse_rfc3339
-
     assert texts(told(watching(since_ns=parse_rfc3339(AT)), 1)) == ["late"]
+
+
+def test_an_event_in_the_millisecond_of_since_is_told(transcripts: Path, watching: Callable[..., Foreign]) -> None:
+    (transcripts / "one.jsonl").write_bytes(line("user", "in the same one", at=AT))
+    foreign = watching(since_ns=parse_rfc3339(AT) + 400_000)
+    assert texts(told(foreign, 1)) == ["in the same one"]
 
 
 def test_two_sessions_of_one_folder_are_told_apart(transcripts: Path, watching: Callable[..., Foreign]) -> None:
