@@ -286,7 +286,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Import the name from where it is defined. Raises AttributeError for one that is not here."""
+    """Import the name from where it is defined. Raises AttributeError for an unknown name."""
     import sys
 
     module = _LAZY_MODULES.get(name) or next((where for where, names in _LAZY.items() if name in names.split()), None)

@@ -26,7 +26,7 @@ Face = Literal["dialogue", "exec", "terminal", "mailbox"]
 
 
 class Content(Struct, frozen=True, kw_only=True):
-    """The content of an attached file. `image` is its media type, "" if it is no image."""
+    """The content of an attached file. `image` is the media type of an image, "" for any other file."""
 
     path: str
     image: str = ""
@@ -42,14 +42,15 @@ class Turn(Struct, frozen=True, kw_only=True):
     all of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
     directory for the agent's requests to beam, "" if it may send none. `schema` is a JSON Schema as text.
 
-    `rules` are those that count besides `access`; the adapter was asked about each before (`HasRules`).
+    `rules` decide about some tool calls, whatever `access` says of them. Each was checked before: the CLI or beam
+    enforces it (`HasRules`).
 
-    `once`: this session is never resumed. `slash`: the text is a slash command of the CLI's own. `folder_trusted`: a
+    `once`: this session is never resumed. `slash`: the text is one of the CLI's own slash commands. `folder_trusted`: a
     person allowed this folder's own files, as they are now, to run code. `leave_out`: some files of `Card.obeys` are
-    not trusted; the CLI must not read them. `carried` is what the CLI had counted over the whole session before this
-    turn, for a CLI whose figures keep growing; None if unknown. `told` is the digest of the system prompt that an
-    earlier message of the session began with, None if none did. `contents` are the attached files, read, for a mode
-    with `attach="inline"`.
+    not trusted; the CLI must not read them. `carried` are the CLI's figures of the whole session before this turn, for
+    a CLI that reports running totals; None if unknown. `told` is the digest of the system prompt that an earlier
+    message of the session began with, None if none did. `contents` are the attached files with their content, for a
+    mode with `attach="inline"`.
     """
 
     text: str
@@ -96,10 +97,10 @@ class Launch(Struct, frozen=True, kw_only=True):
     `stdin` is everything that the CLI reads there (None: /dev/null). `env` is added to the child's environment. `files`
     (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: the indexes of arguments that hold the
     prompt, which the journal leaves blank. `interrupt`: the signal that asks the CLI to end the turn and keep the
-    session. `drops_output`: the CLI drops output if its stdout is full, so its stdout is a file. `retries`: after how
-    many reported retries beam ends the turn (None: the CLI itself has the limit). `session_file`: the file of the asked
-    session, for a CLI that would silently begin a new one; if it is missing, the session is lost and the CLI is not
-    started.
+    session. `drops_output`: the CLI drops output if its stdout is full, so its stdout is a file. `retries`: beam ends
+    the turn after that many reported retries (None: the CLI itself limits them). `session_file`: the file of the
+    requested session, for a CLI that would silently begin a new one; if it is missing, the session is lost and the CLI
+    is not started.
     """
 
     argv: tuple[str, ...]
@@ -130,10 +131,11 @@ class Decoder(Protocol):
     """Turns the output of one process of the CLI into events. Takes complete lines without their newline, in order."""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line; a line that nobody understands becomes `events.Unknown`. Never raises."""
+        """Return the events of this line; a line that the decoder does not understand becomes `events.Unknown`. Never
+        raises."""
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the events that only the end tells, and the verdict. Called once, after the last line."""
+        """Return the events that are known only at the end, and the verdict. Called once, after the last line."""
 
 
 @runtime_checkable
@@ -145,7 +147,7 @@ class ErrorReader(Protocol):
 
 
 class Exec(Protocol):
-    """The headless mode: one process per turn. A module may be one."""
+    """The headless mode: one process per turn. A module with these names satisfies it."""
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         """Return how to run this turn. Raises UnsupportedError for what this CLI can't do."""
@@ -155,7 +157,7 @@ class Exec(Protocol):
 
 
 class Terminal(Protocol):
-    """The terminal mode: the CLI's own screen, driven by beam. A module may be one."""
+    """The terminal mode: the CLI's own screen, driven by beam. A module with these names satisfies it."""
 
     profile: Profile
 
@@ -186,7 +188,7 @@ class Transcript(Protocol):
 class History(Protocol):
     """The CLI's own transcripts.
 
-    A module may be one. `tells_end`: beam waits for the transcript to say that a turn is over.
+    A module with these names satisfies it. `tells_end`: beam waits for the transcript to say that a turn is over.
     """
 
     @property
@@ -226,13 +228,14 @@ class Enforced(Struct, frozen=True):
 
 
 class Rules(Protocol):
-    """How an adapter handles rules. A module may be one."""
+    """How an adapter handles rules. A module with these names satisfies it."""
 
     def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
         """Return who enforces this rule in a turn with that face and access."""
 
     def call(self, tool: str, arguments: object) -> ToolCall | None:
-        """Return a tool call, given by the CLI's own name and input, in the terms of rules; None if it has none."""
+        """Return a tool call, given by the CLI's own name and input, in the terms of rules; None if rules can't
+        describe it."""
 
 
 @runtime_checkable
@@ -245,15 +248,15 @@ class HasRules(Protocol):
 class Capabilities(Struct, frozen=True, kw_only=True):
     """What a mode can do; each entry has a test.
 
-    `access` lists the values that the mode can enforce; empty: it can enforce none, and trusting the folder covers it.
-    `attach`: how attached files are passed on: by their path, or read by beam (`inline`); None: not at all. `rewrites`:
-    it changes blanks in some prompts, and a notice says where. `calls`: its outcome tells how many model calls its
-    tokens are for; `models`: of which models. `rewind`: it can continue from an earlier point of a session;
-    `checkpoints`: it puts files back as they were then. `system`: it takes a system prompt beside its own. `denials`:
-    its CLI reports each call that was denied. `api_time`: its outcome tells how long the model calls took; `lines`: how
-    many lines of files the turn changed. `steer`: a text can be given to the turn that runs; `changes`: an approval can
-    change the input of the call. `commands`: the CLI's own slash commands can be sent. `outbox`: the access
-    that lets its file tool write into the turn's outbox.
+    `access` lists the values that the mode can enforce. If it is empty, beam can't limit what the program does; a
+    person agrees to that by trusting the folder. `attach`: how attached files are passed on: by their path, or read by
+    beam (`inline`); None: not at all. `rewrites`: it changes blanks in some prompts, and a notice says where. `calls`:
+    its outcome has the number of model calls that its tokens are for; `models`: it has each model's share. `rewind`: it
+    can continue from an earlier point of a session; `checkpoints`: it can restore the files of that point. `system`: it
+    takes a system prompt in addition to its own. `denials`: its CLI reports each call that was denied. `api_time`: its
+    outcome tells how long the model calls took; `lines`: how many lines of files the turn changed. `steer`: a text can
+    be given to the turn that runs; `changes`: an approval can change the input of the call. `commands`: the CLI's own
+    slash commands can be sent. `outbox` lists the accesses with which its file tool may write into the turn's outbox.
     """
 
     resume: bool = False
@@ -289,7 +292,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 class Remembers(Struct, frozen=True, kw_only=True):
     """A JSON file of the folder in which a CLI stores permanent permissions.
 
-    `keys` lead to the list that it adds to, and `most` is how many entries one decision may add.
+    `keys` is the path of keys to the list that the CLI adds to. `most` is the largest number of entries that one
+    decision may add.
     """
 
     path: str
@@ -310,19 +314,20 @@ class Card(Struct, frozen=True, kw_only=True):
     """What users see of an adapter.
 
     `executable` is the program's name on PATH ("" if it has none of its own). `versions` are those that its tests ran
-    with; in those of `broken` its protocol is used only where a message names it. `runs_code`: it is a program of the
-    person's own, and its settings say what it runs. `runs_text`: it runs the message as code. An agent of either kind
-    in a folder's beam.yaml takes effect only after `beam trust`. `own_sandbox`: below full access the CLI confines
-    itself, and Landlock would break that. `makes`: the folders (None) and files (their first content) that it creates
-    on first use, which it can't do under Landlock; a path begins with HOME or with an XDG variable. `writes`: the
-    folders (as in `makes`) that it needs to write besides its own, below full access; all others are closed to a CLI
-    that could leave its folder through a link. None: only beam's files are closed. `obeys` are the files of a folder
-    that the CLI obeys. `occupied` are files (or `$NAME`: variables) of the machine's owner that its switches against
-    those files would replace; if one exists, the switches are not used. `remembers` are the files in which it stores
-    what a person allowed with `--always`. `unverified` says why nobody has tested it, and how to use it anyway: it then
-    has no mode and is only listed. `by_name` are modes that are used only where a message names them, for access `ask`,
-    or (dialogue) where the process stays for the next turn; `never_auto` are those that are used only where a message
-    names them. `figures_in_files`: over its protocol the CLI reports the tokens of a turn only in its own files
+    with; with a version in `broken`, its protocol is used only if a message names that mode. `runs_code`: it is a
+    program of the person's own, and its settings say what it runs. `runs_text`: it runs the message as code. An agent
+    of either kind in a folder's beam.yaml takes effect only after `beam trust`. `own_sandbox`: below full access the
+    CLI confines itself, and Landlock would break that. `makes`: the folders (None) and files (with their first content)
+    that the CLI creates on first use. beam makes them, because the CLI can't do so under Landlock. A path begins with
+    HOME or with an XDG variable. `writes`: the folders (as in `makes`) that the CLI needs to write below full access,
+    besides the agent's folder. All others are closed, because this CLI could leave its folder through a link. None:
+    only beam's files are closed. `obeys` are the files of a folder that the CLI obeys. Switches can make the CLI ignore
+    them. `occupied` are files (or `$NAME`: variables) of the machine's owner that these switches would replace; if one
+    of them exists, the switches are not used. `remembers` are the files in which it stores what a person allowed with
+    `--always`. `unverified` says why nobody has tested it, and how to use it anyway: it then has no mode and is only
+    listed. `by_name` are modes that are used only if a message names them, for access `ask`, or (dialogue) if the
+    process stays for the next turn; `never_auto` are modes that are used only if a message names them.
+    `figures_in_files`: over its protocol the CLI reports the tokens of a turn only in its own files
     (`session_files.TellsCalls`). `teams`: `beam watch` shows its agent teams.
     """
 
@@ -364,7 +369,7 @@ class Native(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the line as `raw` keeps it; most lines, such as deltas, are not kept."""
+        """Return the line as text, for the field `raw` of an event; most lines, such as deltas, are not kept there."""
         return self.line.decode("utf-8", "replace")
 
 

@@ -111,8 +111,8 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
 
 
 def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]) -> None:
-    """Raise UnsupportedError if the program would read a value that came from somebody else as an option. Values
-    that the person wrote are not checked."""
+    """Raise UnsupportedError if the program would take somebody else's value for an option. Values that the person
+    wrote are not checked."""
     found = _PLACEHOLDER.match(argument)
     is_own = found is not None and found[1] == "prompt" and turn.sender in ("", "human")
     if found is None or is_own or not (values[found[1]] or "").startswith("-"):
@@ -153,7 +153,7 @@ class _Output:
         raise NotImplementedError
 
     def finish(self) -> tuple[list[Event], str]:
-        """Return the events that only the end tells, and why there is no reply ("" if there is one)."""
+        """Return the events that are known only at the end, and why there is no reply ("" if there is one)."""
         raise NotImplementedError
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
@@ -261,7 +261,7 @@ class JsonOutput(_Output):
 
 
 class JsonLinesOutput(_Output):
-    """Each line is a JSON record; the reply is what the last record with something at `reply_path` has there.
+    """Each line is a JSON record; the reply is the value at `reply_path` of the last record that has one.
 
     A record whose `type` is the name of one of beam's events about an agent's output becomes that event.
     """

@@ -65,7 +65,8 @@ def class_of(http_status: int | None, text: str) -> Class:
 
 
 def is_refusal(text: str) -> bool:
-    """Return whether a failure's text says that a content filter stopped the turn: it refused, and did not fail."""
+    """Return whether a failure's text says that a content filter stopped the turn, which then counts as refused, not as
+    failed."""
     return _REFUSAL.search(text[:2000].lower()) is not None
 
 
@@ -76,7 +77,8 @@ def _words() -> tuple[tuple[re.Pattern[str], Class], ...]:
 
 
 def plain(text: str) -> str:
-    """Return the text of a failure, with the message alone in the place of the API's answer that it may end with."""
+    """Return the text of a failure. If it ends with the API's answer in JSON, only the message of that answer is
+    kept."""
     begin = text.find("{")
     if begin < 0:
         return text

@@ -187,7 +187,7 @@ def _models_since(before: tuple[ModelUsage, ...], whole: tuple[ModelUsage, ...])
 
 
 def cost(parts: Iterable[float]) -> float:
-    """Return the sum in US dollars, rounded so that adding leaves no residue."""
+    """Return the sum in US dollars, rounded so that errors of floating-point addition do not show."""
     return round(sum(parts), COST_DIGITS)
 
 

@@ -1,7 +1,7 @@
 """The terminal mode of `command` agents: any program with a screen, driven without knowledge of it.
 
-beam learns the prompt that stands before the cursor. If that does not show when the program is idle again, the turn
-ends as stalled, with its screen: beam never guesses.
+beam learns the prompt that stands before the cursor. If that prompt is not there when the program is idle again, the
+turn ends as stalled, with its screen: beam never guesses.
 """
 
 from __future__ import annotations

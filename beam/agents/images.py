@@ -1,8 +1,9 @@
-"""Images among what an agent says and does: what each is, and its content as a `data:` link in `path`.
+"""Events of the images in what an agent says and does: the type and size of each, and its content as a `data:` link in
+`path`.
 
-A turn writes that content to a file before it records the event (`beam.turns.images`); everybody else drops it with
-`named`. Reads the blocks of all protocols: the Messages API's, the Model Context Protocol's (as ACP), and the Responses
-API's. Does not decode an image.
+A turn writes that content to a file before it records the event (`beam.turns.images`); all other code drops it with
+`named`. Reads the blocks of all protocols: the Messages API's, the Model Context Protocol's (which ACP uses, too), and
+the Responses API's. Does not decode an image.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def content_of(image: ImageSeen) -> str:
 
 
 def named(event: E) -> E:
-    """Return the event without an image's content, where nobody keeps it."""
+    """Return the event without the content of its image, for a caller that does not store that content."""
     if isinstance(event, ImageSeen) and event.path.startswith(CONTENT):
         return structs.replace(event, path="")
     return event

@@ -163,9 +163,9 @@ Step = Send | Eof | Say | Ready | Acknowledged | Asked | Withdrawn | Answered | 
 
 
 class Link(Protocol):
-    """The conversation with one process, for its whole life. `now` is a monotonic clock's seconds. `due` is when
-    `on_due` has to be called, because a request of the protocol times out then; None for never. `busy`: a turn runs,
-    from `Prompt` to `Over`."""
+    """The conversation with one process, for its whole life. `now` is the time of a monotonic clock, in seconds. `due`
+    is the time at which `on_due` has to be called, because a request of the protocol times out then; None for never.
+    `busy`: a turn runs, from `Prompt` to `Over`."""
 
     @property
     def due(self) -> float | None: ...
@@ -198,7 +198,8 @@ class ErrorListener(Protocol):
 
 
 class Dialogue(Protocol):
-    """The dialogue mode: one process, kept or for one turn, that speaks a protocol. A module may be one."""
+    """The dialogue mode: one process, kept or for one turn, that speaks a protocol. A module with these names satisfies
+    it."""
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         """Return how to start a process that takes this turn and others like it; its `stdin` is not used.

@@ -1,6 +1,7 @@
 """What an adapter knows about routing its CLI's model calls through a proxy, as values.
 
-An adapter's `env` module says it with `model_route` and, where it must look into files of HOME, `model_config`. Pure.
+An adapter's module `env` has the function `model_route` and, if that needs files under HOME, their paths in
+`model_config`. Pure.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ class Route(Struct, frozen=True, kw_only=True):
     """How a CLI's model calls are routed through a proxy.
 
     `upstream` is the URL that the CLI's settings give for them, "" if they give none. `env`, `words` (after the
-    program's name) and `files` (in the turn's scratch folder, as `{scratch}` in the words and variables) route them
-    through the proxy. `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key from,
-    and `keys` are all variables that may hold one. `choices` are the variables by which a person chooses a model or the
-    like, and which hold no secret.
+    program's name) and `files` (in the turn's scratch folder, which the words and variables call `{scratch}`) route
+    them through the proxy. `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key
+    from, and `keys` are all variables that may hold one. `choices` are the variables by which a person chooses a model
+    or the like, and which hold no secret.
     """
 
     upstream: str = ""

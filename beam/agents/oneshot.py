@@ -30,7 +30,7 @@ _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
 
 
 def check_access(turn: Turn, name: str, face: Capabilities) -> None:
-    """Raise UnsupportedError if the turn asks for anything that this mode can't do: nothing is ignored silently."""
+    """Raise UnsupportedError if this mode can't enforce the access of the turn."""
     if turn.access not in face.access:
         raise UnsupportedError(
             f"{name} can't enforce access {turn.access!r}",
@@ -42,7 +42,7 @@ def check_access(turn: Turn, name: str, face: Capabilities) -> None:
 
 
 def argument(name: str, what: str, value: str) -> str:
-    """Return the value as one argument that is no flag. Raises UnsupportedError."""
+    """Return the value if it can be an argument and can't be taken for a flag. Raises UnsupportedError."""
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
             f"{name} can't be given the {what} {value[:80]!r}",
@@ -114,9 +114,9 @@ class OutputSummary(Struct, kw_only=True):
     """What one process reported so far.
 
     `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
-    `texts` are the agent's texts since its last call. `lost` is the CLI's proof that it has no session of the asked id.
-    `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last retry.
-    `calls` are the open ones: name and input by id. Figures that it does not report stay None.
+    `texts` are the agent's texts since its last call. `lost` is the CLI's proof that it has no session with the
+    requested id. `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last
+    retry. `calls` are the open ones: name and input by id. Figures that it does not report stay None.
     """
 
     name: str
@@ -165,7 +165,7 @@ class OutputSummary(Struct, kw_only=True):
         return [events.Text(text=text)]
 
     def called(self, call_id: str, name: str, arguments: object) -> list[Event]:
-        """Return the events of a tool call; the text before it was no answer."""
+        """Return the events of a tool call; the text before it does not count as the answer."""
         self.texts = []
         self.calls[call_id] = (name, arguments)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(arguments))]
@@ -216,7 +216,7 @@ class OutputSummary(Struct, kw_only=True):
 
 
 def verdict(turn: Turn, exit: Exit, summary: OutputSummary) -> tuple[list[Event], Verdict]:
-    """Return the events that only the end tells, and the verdict: completed only with the CLI's own proof."""
+    """Return the events that are known only at the end, and the verdict: completed only with the CLI's own proof."""
     emitted: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in summary.calls]
     if summary.lost and summary.session_id is None:
         emitted.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=summary.lost))

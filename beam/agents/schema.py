@@ -46,7 +46,7 @@ def held_to_schema(turn: Turn, verdict: Verdict) -> Verdict:
 
 
 def _values(reply: str) -> Iterator[Any]:
-    """Yield the JSON value of an answer: the whole of it, else each block of code that is one."""
+    """Yield the JSON value of the whole answer; if it is not JSON, the value of each of its code blocks that is."""
     for text in (reply, *(block[1] for block in _FENCED.finditer(reply))):
         try:
             yield document(text.encode("utf-8", "replace"))

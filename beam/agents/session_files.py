@@ -29,14 +29,15 @@ Decision = Literal["allow", "deny"] | None  # None: the request needs no answer 
 class SessionFiles(Struct, frozen=True, kw_only=True):
     """Where a CLI keeps its sessions.
 
-    `folder` begins with HOME or an XDG variable; the variable `moved_by` names another one, if it is set. Files are
-    `below` it, and `name` is a regular expression of their paths from there; `beside` is the path from a file to
-    another one that says more of its session. `shape`: `lines` grow at their end, `document` is written anew as a
-    whole, `database` is SQLite: `query` yields rows (time in ms, JSON text) that are not older than `:since` (ms), and
-    `history` the last rows of the session `:session`, the newest first. The folder CWD is that of each
-    running process of the CLI. A process whose arguments begin with one of `helpers` has no session, and one whose
-    arguments begin with one of `spares` only the session that the CLI's register names. `tells_asks`: the files say
-    when the session waits for a permission. `programs` are other names of the CLI's program.
+    `folder` begins with HOME or an XDG variable; if the variable `moved_by` is set, its value replaces the folder. The
+    files are in its subfolder `below`, and `name` is a regular expression of their paths from there. `beside` is the
+    path of another file that says more of the session, from the folder of the session's file. `shape`: `lines` grow at
+    their end, `document` is written anew as a whole, `database` is SQLite: `query` yields rows (time in ms, JSON text)
+    that are not older than `:since` (ms), and `history` the last rows of the session `:session`, the newest first. A
+    `folder` of CWD means the working folder of each running process of the CLI. A process whose arguments begin with
+    one of `helpers` has no session, and one whose arguments begin with one of `spares` has only the session that the
+    CLI's register names. `tells_asks`: the files say when the session waits for a permission. `programs` are other
+    names of the CLI's program.
     """
 
     folder: str
@@ -102,7 +103,7 @@ class Registered(Struct, frozen=True, kw_only=True):
 class HasRegister(Protocol):
     """A module `sessions` whose CLI keeps a file for each of its processes.
 
-    `register` is its path, with `{pid}` in it, from the folder that `SessionFiles.below` is in.
+    `register` is the path of that file, with `{pid}` in it, from the folder that contains `SessionFiles.below`.
     """
 
     register: str
@@ -229,7 +230,7 @@ class Account:
 
 
 def when(text: str) -> str:
-    """Return an RFC 3339 time as events have it, "" for anything else."""
+    """Return an RFC 3339 time in the form that events use, "" for anything else."""
     try:
         return rfc3339(parse_rfc3339(text)) if text else ""
     except (ValueError, OverflowError):
@@ -237,7 +238,7 @@ def when(text: str) -> str:
 
 
 def when_ms(value: object) -> str:
-    """Return a time in milliseconds since the epoch as events have it, "" for anything else."""
+    """Return a time in milliseconds since the epoch in the form that events use, "" for anything else."""
     if isinstance(value, int | float) and 0 < value < _YEAR_10000_MS:
         return rfc3339(int(value) * 1_000_000)
     return ""

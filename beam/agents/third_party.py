@@ -38,7 +38,7 @@ def names(built_in: Iterable[str]) -> list[str]:
 
 
 def is_offered(name: str) -> bool:
-    """Return whether an installed package offers an adapter of this name. A found one is remembered."""
+    """Return whether an installed package offers an adapter of this name. Once it is found, it is remembered."""
     if name not in _found and PLAIN.match(name):
         _look()
     return name in _found and PLAIN.match(name) is not None

@@ -1,7 +1,7 @@
-"""Moves agents from another root of a folder into the folder's own, once a person has seen all that this would run.
+"""Moves a folder's agents from another root into the folder's own root, once a person has seen all that they would run.
 
-Anybody may have written another root's files. So they are copied one by one, never linked or renamed: a second name
-could stay where an agent may write. The copy is compared with what the person saw.
+Anybody may have written another root's files. So they are copied one by one, never linked or renamed: a file could keep
+a second name where an agent may write. The copy is compared with what the person saw.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEFT_OUT = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve"
 
 class Waiting(Struct, frozen=True, kw_only=True):
     """A message that would run: who sent it, what it says, the access that it asks for, the files that it attaches.
-    `more` are its other fields that aren't the usual ones, such as the rules that it brings; `digest` is of its file.
+    `more` has its other fields whose values are unusual, such as its rules; `digest` is the SHA-256 digest of its file.
     """
 
     sender: str
@@ -50,8 +50,8 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One agent of a root that may be adopted. `settings` is its agent.json as text, null if it has none; `session`
-    the one that its next turn continues in; `taken`: this folder's root has an agent of that name."""
+    """One agent of a root that may be adopted. `settings` is its agent.json as text, null if it has none; `session` is
+    the session that its next turn continues; `taken`: this folder's root has an agent of that name."""
 
     agent: str
     settings: str | None
@@ -124,7 +124,7 @@ def _adopt_whole(here: RootPaths, folder: Path) -> str:
 
 def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
     """Copy the agent into this root, under a name that no agent can have, and return the copy. Raises UnfinishedError
-    if it was changed.
+    if the agent was changed since the person saw it.
     """
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
     with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
@@ -277,7 +277,7 @@ def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
 
 
 def _copy_file(source: Path, target: Path, size: int) -> None:
-    """Copy that many bytes; blocks of zeros take no room in the copy. Raises DiskError if there are more."""
+    """Copy a file of `size` bytes; blocks of zeros take no room in the copy. Raises DiskError if the file is longer."""
     with files.opened(source) as reader:
         handle = files.open_to_write(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as writer:

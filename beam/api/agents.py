@@ -31,9 +31,9 @@ class AgentLine(Struct, frozen=True, kw_only=True):
 
 
 class AgentShown(Struct, frozen=True, kw_only=True):
-    """`beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode; `features`: of
-    all modes together), and the agent's state. `face` is the mode of the next message, if it names none, and `why` the
-    reason, null if it is the only one. `environment` says whose environment its turns run in. `fork` is the
+    """`beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode; `features`: of all
+    modes together), and the agent's state. `face` is the mode in which the next message runs if it names none; `why` is
+    the reason, null if there was no choice. `environment` says which environment variables its turns get. `fork` is the
     session that its first turn will copy."""
 
     agent: str

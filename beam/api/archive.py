@@ -1,7 +1,7 @@
 """Archives an agent, restores it, or renames it. Its files stay complete.
 
-Each operation holds the agent's lock and, briefly, the lock that orders publications. A message that is published
-before makes the operation fail; after it, the message's sender is refused.
+Each operation holds the agent's lock and, briefly, the lock that orders publications. A message that was published
+before makes the operation fail; the sender of a later message is refused.
 """
 
 from __future__ import annotations

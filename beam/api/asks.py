@@ -22,8 +22,8 @@ SHORTEST = 4  # characters of an id's end that may name it
 
 class AskLine(Struct, frozen=True, kw_only=True):
     """One open ask: a line of `beam asks`. `input` is the JSON value that the tool would get (null: not known),
-    `description` what the agent shows of it; `suggestions` what else could be answered, in the agent's words.
-    `asked` and `expires` are RFC 3339; at `expires` it is denied."""
+    `description` is the agent's text about it; `suggestions` has other possible answers, in the agent's words. `asked`
+    and `expires` are RFC 3339; at `expires` the ask is denied."""
 
     v: int = 1
     id: str
@@ -84,9 +84,10 @@ def _open(context: RootContext, agents: list[str] | None) -> Iterator[tuple[Agen
 
 
 def find(context: RootContext, ask_id: str) -> tuple[AgentPaths, str]:
-    """Find an open ask by its id or any unique ending of at least four characters; return its place and its whole id.
+    """Find an open ask by its id or any unique ending of at least four characters; return its agent's paths and its
+    whole id.
 
-    Raises NotFoundError for one that is over or never was, UsageError for an ambiguous ending.
+    Raises NotFoundError if no such ask is open, UsageError for an ending that is ambiguous or too short.
     """
     if len(ask_id) < SHORTEST:
         raise UsageError(

@@ -26,8 +26,8 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
 class Attached:
-    """A connection to an agent's terminal. `picture` is the newest picture; `why` is the reason once the terminal is
-    gone."""
+    """A connection to an agent's terminal. `picture` is the newest picture; once the terminal is gone, `why` is the
+    reason."""
 
     def __init__(self, agent: str, connection: socket.socket) -> None:
         self.agent = agent
@@ -161,8 +161,8 @@ def _connected(directory: Path) -> socket.socket | None:
 
 
 def picture_of(attached: Attached, *, seconds: float = 5.0) -> Picture:
-    """Return the screen as it is now, waiting up to `seconds` for it. Raises NotFoundError if the terminal is gone
-    before.
+    """Return the screen as it is now, waiting up to `seconds` for it, and close the connection. Raises NotFoundError if
+    no picture came in that time.
     """
     deadline = time.monotonic() + seconds
     with contextlib.closing(attached):

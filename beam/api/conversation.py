@@ -1,7 +1,7 @@
-"""A conversation of agents for a program, which runs their turns, may step in, and gets what was said.
+"""A conversation of agents that a program holds: the program runs their turns, may step in, and gets what was said.
 
-The code that `beam chat` and scenarios use decides who speaks next, what each agent is told, and when the conversation
-ends.
+The same code as for `beam chat` and scenarios decides who speaks next, what each agent is told, and when the
+conversation ends.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _OWN = (
 
 
 class Spoken(Struct, frozen=True, kw_only=True):
-    """One text of a conversation. `agent`: in whose name, or `human`. `is_of_person`: a person said it."""
+    """One text of a conversation. `agent` is the agent in whose name it was said, or `human`. `is_of_person`: a person
+    said it."""
 
     agent: str
     text: str
@@ -52,7 +53,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 class ConversationResult(Struct, frozen=True, kw_only=True):
     """The result of a conversation: why it is over, its exit code, what was said, and the outcome of each turn,
-    including a moderator's. `turns` counts those of the speakers. Cost and tokens are None if nobody knows any."""
+    including a moderator's. `turns` counts those of the speakers. `cost_usd` and `tokens` are None if no turn's are
+    known."""
 
     why: str
     exit_code: int
@@ -66,13 +68,13 @@ class ConversationResult(Struct, frozen=True, kw_only=True):
 class Conversation:
     """Agents that talk about a topic: `Conversation(beam, ["writer", "reviewer"], "Find a title.", turns=6).run()`.
 
-    They take turns; with `by_address` an agent names the next one (`@NAME`), with a `moderator` that agent does. It is
-    over when a text has the `phrase`, when `until` returns True for one, after `turns` turns of all, at `cost_usd` or
-    so many `tokens`, or after `time` seconds; and when an agent fails, says nothing or addresses nobody. Each agent
-    speaks in a new session, AGENT@`name`.
+    They take turns; with `by_address` each agent names the next one (`@NAME`), with a `moderator` that agent names it.
+    The conversation is over when a text contains the `phrase`, when `until` returns True for a text, after `turns`
+    turns of all agents together, when `cost_usd` or `tokens` are used up, or after `time` seconds. It is also over when
+    an agent fails, says nothing or addresses nobody. Each agent speaks in a new session, AGENT@`name`.
 
     `on_ask` decides what the agents ask for, as in `Beam.send`. `options`, or its fields as keywords, are for every
-    turn. Raises UsageError and NotFoundError for what can't be.
+    turn. Raises NotFoundError for an unknown agent, UsageError for other invalid arguments.
     """
 
     def __init__(
@@ -137,7 +139,8 @@ class Conversation:
 
     @coroutine_verb
     async def run(self, seen: Callable[[Event], None] | None = None) -> ConversationResult:
-        """Have them talk until the conversation is over, and return its result; each event of a turn goes to `seen`.
+        """Let the agents talk until the conversation is over, and return its result; each event of a turn goes to
+        `seen`.
 
         A turn that fails is a result with that turn's exit code. Raises what `Beam.send` raises, SignalledError after a
         signal.
@@ -197,7 +200,8 @@ class Conversation:
         return self._beam.message(f"{agent}@{self._name}", text, options=options)
 
     def _next(self) -> NextTurn | None:
-        """Say what the program wants to say, and return the turn that is next."""
+        """Add the texts that the program said since the last turn, and return the next turn; None if the conversation
+        is over."""
         waiting, self._waiting = self._waiting, []
         for text, name in waiting:
             self._chat.step_in(text, name)

@@ -1,10 +1,10 @@
 """A named position in the event stream. A watcher that is restarted with it continues without gaps or repeats.
 
-Some events arrive late, or again from another source. So a time alone is no position: the cursor also stores which
-events around that time were printed. Each cursor is one file in beam's state directory: its content when it was opened,
-then a line for each write to the output. If the output is a file, the line is written first and says where the output
-goes; so it is known what arrived, even after `kill -9` in the middle of a write. If the output is a pipe, the line is
-written afterwards, and an interrupted write is repeated.
+Some events arrive late, or again from another source. So a time alone does not say where to continue: the cursor also
+stores which events around that time were printed. Each cursor is one file in beam's state directory: its content when
+it was opened, then a line for each write to the output. If the output is a file, the line is written first and says
+where the output goes; so it is known what arrived, even after `kill -9` in the middle of a write. If the output is a
+pipe, the line is written afterwards, and an interrupted write is repeated.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Written(Struct, frozen=True):
 
 
 class Cursor:
-    """The cursor of that name. `since` is the time from which the stream must be read again; "" for a new cursor."""
+    """A cursor and its file. `since` is the time from which the stream must be read again; "" for a new cursor."""
 
     def __init__(self, path: Path, *, now_ns: int) -> None:
         self._path = path
@@ -86,7 +86,8 @@ class Cursor:
             self._seen.setdefault(what, []).append(at)
 
     def passes(self, event: Event) -> bool:
-        """Return whether the event is new, and mark it as printed."""
+        """Return whether the event is new: not older than `since`, and not among the printed ones. Each printed event
+        is refused once."""
         what = _identity(event)
         if self.since and event.ts < self.since:
             return False
@@ -98,8 +99,8 @@ class Cursor:
         return True
 
     def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
-        """Record the events that will be printed next. `lines`: each takes one line; otherwise the number is
-        unknown."""
+        """Record the events that will be printed next. `lines`: each takes one line; otherwise nobody knows how many
+        lines they take."""
         self._last = None
         out = [(_identity(event), event.ts) for event in events]
         if not out:

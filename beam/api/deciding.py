@@ -1,7 +1,7 @@
-"""Decides the asks of a turn by a function of the program that waits for it (`on_ask=`).
+"""Lets a program that waits for a turn decide the turn's asks by a function (`on_ask=`).
 
-The function says what a person would say with `beam approve` and `beam deny`, and its decision goes the same way. What
-it can't decide is denied.
+The function decides what a person would decide with `beam approve` and `beam deny`, and its decision is sent the same
+way. An ask that it can't decide is denied.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ OnAsk = Callable[[AskLine], Decision | Awaitable[Decision]]
 
 
 class Deciding:
-    """Has a function decide the asks of one message, one after the other.
+    """Lets a function decide the asks of one message, one ask after the other.
 
-    The function runs in a thread of its own, so that it may take its time; if it is a coroutine, in the event loop.
+    The function runs in a thread of its own, so that it may take its time; a coroutine runs in the event loop.
     """
 
     def __init__(self, context: RootContext, on_ask: OnAsk, seen: Callable[[Event], None], *, by: str) -> None:
@@ -62,7 +62,7 @@ class Deciding:
 
     def event(self, event: Event) -> None:
         """Take an event of the message and pass it on. An ask is decided by the function; if somebody else decides it
-        first, that is cancelled."""
+        first, the function's decision is cancelled."""
         self._seen(event)
         match event:
             case events.PermissionAsked() if event.expires is not None:  # else beam decides it at once
@@ -143,7 +143,7 @@ class Deciding:
 
 
 async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
-    """Return what the function returns. Nobody waits for its thread after a cancellation."""
+    """Call the function in a new thread and return its result. After a cancellation nobody waits for the thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
 

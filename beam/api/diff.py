@@ -18,7 +18,8 @@ _NONE_MADE = "one is made before a turn with access above `read` of an agent CLI
 
 
 class WorkTreeDiff(Struct, frozen=True, kw_only=True):
-    """What changed in the work tree `folder` since a turn began: its number and when (`ts`, RFC 3339)."""
+    """What changed in the work tree `folder` since a turn began. `turn` is its number, `ts` when it began (RFC
+    3339)."""
 
     agent: str
     folder: str
@@ -35,10 +36,10 @@ async def diff(
     turn: int | None = None,
     session: bool = False,
 ) -> WorkTreeDiff:
-    """Return what changed since the message's turn began, since that turn, since the session's first turn, or else
-    since the agent's last turn.
+    """Return what changed since a turn began: the message's turn, the turn with that number, the session's first turn
+    (with `session`), or else the agent's last turn.
 
-    Raises NotFoundError if nothing was recorded then, UsageError for a folder that is gone, GitError.
+    Raises NotFoundError if no snapshot was made for that turn, UsageError for a folder that is gone, GitError.
     """
     if message_id is not None and (turn is not None or session):
         raise UsageError("a message's id says which turn is meant", "leave out --turn and --session")

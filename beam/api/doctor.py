@@ -93,7 +93,7 @@ class _Installed(Struct, frozen=True):
 
 
 def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
-    """Return the agent's CLI, or its rank and the text to report instead."""
+    """Return the agent's CLI, or the agent's rank and the check to report instead."""
     what = f"agent {name}"
     declared = name in agent_names(context)
     rank = _DECLARED if declared else _HERE
@@ -122,7 +122,7 @@ def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
 
 
 def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) -> tuple[int, Check]:
-    """Return the agent's rank and what is said of it."""
+    """Return the agent's rank and its check, with the version that its CLI reports."""
     if not isinstance(found, _Installed):
         return found
     adapter, executable = found.adapter, found.executable
@@ -138,7 +138,7 @@ def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) ->
 
 
 def _face(adapter: Adapter) -> str:
-    """Return the mode that a turn would run in, and why not a better one."""
+    """Return the mode that a turn would run in, and which better modes beam does not have for this CLI."""
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
     better = tuple(one for one in better if one not in adapter.card.by_name)

@@ -1,8 +1,8 @@
 """Sessions that beam did not start: a stream of their events, and their current states. Those that beam runs itself are
 left out.
 
-A session is beam's while a turn of beam's runs in it, and foreign before and after. What a new session says waits until
-it is known whether a turn that runs now has opened it.
+A session is beam's while a turn of beam's runs in it, and foreign before and after. The events of a new session are
+held back until it is known whether one of beam's running turns opened it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class OwnTurns:
             self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
 
     def take(self, name: str, events: Iterable[AnyEvent]) -> None:
-        """Record what was written since."""
+        """Record the events that were written since."""
         turns = self._turns.setdefault(name, [])
         for event in events:
             match event:
@@ -86,7 +86,7 @@ class OwnTurns:
         del turns[:-200]
 
     def is_own(self, adapter: str, session: Session, at: str) -> bool | None:
-        """Return whether a turn of beam's wrote this at that time; None if that is not known yet."""
+        """Return whether a turn of beam's wrote the session's event of that time; None if that is not known yet."""
         ids = {session.id, session.root_id} - {""}
         unknown = False
         at_ns = parse_rfc3339(at)
@@ -170,7 +170,8 @@ class ForeignStatus(Struct, frozen=True, kw_only=True):
 
 
 def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = ()) -> list[ForeignStatus]:
-    """Return the sessions that live now, by process; those of beam's own agents (adapter, session id) left out."""
+    """Return the living sessions, one for each process. Those in `own` (adapter, session id) belong to beam's agents
+    and are left out."""
     from beam.foreign.standing import standing
 
     found = []
@@ -202,7 +203,7 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
 
 
 def teams_led(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the Claude teams by the sessions that lead them."""
+    """Return the names of the Claude teams, by the ids of the sessions that lead them."""
     from beam.api.teams import TeamsHere
 
     return {line.session_id: line.team for line in TeamsHere(environ).teams() if line.session_id}

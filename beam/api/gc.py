@@ -132,8 +132,8 @@ def _size(path: Path) -> int:
 
 
 def _with_all_below(path: Path) -> Iterator[Path]:
-    """Yield the path and everything below it, without what others remove meanwhile, and without what lies so deep that
-    no path leads there: an agent may nest directories without end."""
+    """Yield the path and everything below it, except what others remove meanwhile. A directory whose path is nearly too
+    long for the system is not entered: an agent may nest directories without end."""
     yield path
     waiting = [path] if not path.is_symlink() else []
     while waiting:
@@ -262,7 +262,7 @@ def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
 
 
 def _remove_with(paths: tuple[Path, ...]) -> bool:
-    """Remove the first file, then the others, so that nothing names what is gone."""
+    """Remove the first file, a segment, then the others, its images: no segment names an image that is gone."""
     for path in paths:
         files.remove(path)
     return True

@@ -92,7 +92,7 @@ class TurnAround(Struct, frozen=True):
         return answer.accepted or message.id
 
     async def deliver(self, message: Message, clock: Clock) -> Outcome:
-        """Send a message and return its outcome; a signal ends what was sent."""
+        """Send a message and return its outcome; a signal interrupts or withdraws the message."""
         import asyncio
 
         from beam.turns.signals import stopping
@@ -185,7 +185,7 @@ class TurnAround(Struct, frozen=True):
 
 
 def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
-    """Return the turn that the calling process belongs to; None for a person's."""
+    """Return the turn that the calling process belongs to; None if a person started the process."""
     given = _guard_above() or environ
     agent, folder = given.get("BEAM_AGENT", ""), given.get("BEAM_OUTBOX", "")
     if not NAME.match(agent) or not folder.startswith("/"):

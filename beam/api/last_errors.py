@@ -19,7 +19,7 @@ _SHOWN = 200  # characters of a reason
 
 
 class LastError(Struct, frozen=True, kw_only=True):
-    """One outcome without success; `at` is RFC 3339."""
+    """One outcome that is a failure; `at` is RFC 3339."""
 
     at: str
     outcome: Outcome

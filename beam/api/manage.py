@@ -1,4 +1,4 @@
-"""Agents declared by command: agent.json in the agent's directory."""
+"""Declares, changes and removes agents by command: writes the agent.json in an agent's directory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "
 
 
 def change(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
-    """Change an agent's agent.json and return its path; an agent of beam.yaml or an adapter's name gets one."""
+    """Change an agent's agent.json and return its path. An agent that is declared in beam.yaml, or is only the name of
+    an adapter, gets an agent.json."""
     settings = own_settings(context, check_name(name))
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
@@ -79,7 +80,7 @@ def own_settings(context: RootContext, name: str) -> AgentSettings:
 def write_settings(
     context: RootContext, name: str, before: AgentSettings, after: AgentSettings, *, by: str = "human"
 ) -> Path:
-    """Write an agent's agent.json, as a person wants it, and record what changed; return its path."""
+    """Write an agent's agent.json, record that a person wanted it and what changed, and return its path."""
     paths = context.agent_paths(name)
     path = _write(context, paths, after)
     settings_events.tell(context, paths, settings_events.differences(before, after), by=by)
@@ -118,9 +119,9 @@ def _history_of(imported: SessionImported, name: str) -> str:
 def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:
     """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
-    The copy ends after `at` (a turn or message); null: it is whole. Return the session's id. Raises NotFoundError if
-    the agent has no session, UnsupportedError if it can't copy one, UntrustedError if its settings need a trusted
-    folder, UsageError if `new` exists already.
+    The copy ends after `at` (a turn or message); None: it has the whole session. Return the session's id. Raises
+    NotFoundError if the agent has no session, UnsupportedError if its CLI can't copy a session, UntrustedError if its
+    settings need a trusted folder, UsageError if `new` exists already.
     """
     from beam.api.rewind import point_of
     from beam.broker import standing
@@ -190,7 +191,7 @@ def _write(context: RootContext, paths: AgentPaths, settings: AgentSettings) -> 
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove empty folders, from the innermost to this one."""
+    """Remove this folder and the folders in it, the innermost first, if they are empty."""
     for each in (*sorted(folder.rglob("*"), reverse=True), folder):
         with contextlib.suppress(OSError):
             each.rmdir()
@@ -356,6 +357,6 @@ def unblock(context: RootContext, name: str) -> str:
 def settings_of_flags(given: Mapping[str, str]) -> dict[str, object]:
     """Return settings from the texts of flags, by key; `env.NAME` sets one variable.
 
-    Raises ConfigError with the nearest key.
+    Raises ConfigError; for an unknown key it names the most similar one.
     """
     return fields.settings_from_text(given, _COMMAND_LINE)

@@ -22,8 +22,8 @@ FACES: tuple[Face, ...] = ("exec", "dialogue", "terminal")
 
 class Case(Struct, frozen=True, kw_only=True):
     """One test case, which runs with every CLI that has one of its modes (`faces`). `capability` is the capability on
-    an adapter's card that it proves, "" for what every CLI must do; `quick`: it runs in every test run, not only in
-    `make conformance`."""
+    an adapter's card that the case proves, "" if every CLI must pass it; `quick`: it runs in every test run, not only
+    in `make conformance`."""
 
     name: str
     title: str
@@ -107,14 +107,14 @@ def lines(table: Matrix) -> Iterator[MatrixLine]:
 
 
 def of_mode(table: Matrix, face: Face) -> tuple[tuple[Case, ...], tuple[Column, ...]]:
-    """Return the rows and the columns of one mode; both are empty if the table has none of it."""
+    """Return the rows and the columns of one mode; both are empty if the table has no column of that mode."""
     columns = tuple(column for column in table.adapters if column.face == face)
     return tuple(case for case in table.cases if face in case.faces) if columns else (), columns
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Shorten the names to the same length, as short as possible while they still differ. Of a name of several words
-    the initials and the rest of its last word count: `caa` is claude-agent-acp beside `cla`."""
+    """Shorten the names to the same length, as short as possible while they still differ. Before the last word of a
+    name only the initials count: claude-agent-acp is first `caacp`, and becomes `caa` beside `cla`."""
     whole = [_initials(name) for name in names]
     size = next(size for size in range(3, 65) if len({name[:size] for name in whole}) == len(set(names)))
     return [name[:size] for name in whole]

@@ -36,7 +36,7 @@ class QueueItem(Struct, frozen=True, kw_only=True):
 
 
 class Pending(Struct, frozen=True, kw_only=True):
-    """`beam show` of a message without an outcome yet."""
+    """What `beam show` prints for a message that has no outcome yet."""
 
     v: int = 1
     message_id: str

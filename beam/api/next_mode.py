@@ -1,6 +1,6 @@
-"""In which mode the next message of an agent would run, if it names none, and why.
+"""The mode in which the next message of an agent would run if it names none, and the reason.
 
-Starts nothing: of the CLI's version it knows what the last turn found.
+Starts no process: it takes the CLI's version to be the one that the last turn found.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from beam.turns.choice import ASKS, KEPT, NOT_KEPT, why_not_kept
 
 
 class NextMode(Struct, frozen=True, kw_only=True):
-    """The mode (as in `via`), "" if no message would run, and the reason; None if the agent has only that one."""
+    """`face` is the mode (as in `via`), "" if no message would run. `why` is the reason; None if there was no
+    choice."""
 
     face: str
     why: str | None = None

@@ -21,8 +21,9 @@ _HOW = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
 
 
 class TargetLine(Struct, frozen=True, kw_only=True):
-    """One target: where it is configured, what for, and what of it waits or was given up. `error` is why the last one
-    was given up. `trusted` is false for one of an untrusted folder, to which nothing is sent."""
+    """One target: where it is configured, what it is told of, and how many notifications wait for it, were delivered or
+    were given up. `error` is why the last one was given up. `trusted` is false for a target of an untrusted folder;
+    nothing is sent to it."""
 
     target: str
     origin: str
@@ -36,7 +37,7 @@ class TargetLine(Struct, frozen=True, kw_only=True):
 
 
 class TargetTried(Struct, frozen=True, kw_only=True):
-    """How the try of one target ended; `error` is "" if it was delivered."""
+    """The result of a test notification to one target; `error` is "" if it was delivered."""
 
     target: str
     error: str
@@ -67,7 +68,8 @@ def listed(context: RootContext) -> list[TargetLine]:
 
 
 def try_targets(context: RootContext, *, agent: str) -> list[TargetTried]:
-    """Send a notification to every target at the same time, once each. Raises NotFoundError if there is none."""
+    """Send a test notification to every target, one after the other, once each. Raises NotFoundError if there is
+    none."""
     configured = _configured(context)
     if not configured:
         raise NotFoundError(_NO_TARGET, _HOW)

@@ -55,7 +55,7 @@ def start(
     places: Mapping[str, str] | None,
     seen: Callable[[ServedRequest], None] | None,
 ) -> ProxyProcess:
-    """Start a proxy. Raises UsageError for what does not go together, and what `ProxyProcess` raises."""
+    """Start a proxy. Raises UsageError for options that do not go together, and what `ProxyProcess` raises."""
     if replay is None and not upstream:
         raise UsageError("a proxy needs a model to ask, or a recording", "--upstream URL, or --replay DIR")
     if (fill or fork_at is not None) and not (replay and upstream):
@@ -91,7 +91,7 @@ def start(
 
 
 def _ignore(served: ServedRequest) -> None:
-    """Tell nobody."""
+    """Ignore a served request, because nobody wants to know of it."""
 
 
 def calls_of(context: RootContext, message_id: str) -> list[ModelCalled]:

@@ -1,4 +1,4 @@
-"""What agents did, cost and waited for, by agent and model, from their journals."""
+"""What agents did, what it cost and how long it waited, by agent and model, from their journals."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _DAY_NS = 86_400_000_000_000
 class ReportLine(Struct, frozen=True, kw_only=True):
     """What one agent did with one model; `model` is null for turns that named none. `agent` is null for the sum.
 
-    `failures` counts turns that did not complete by class, or by status where they have none. `worked_s` is how long
-    turns took, `queued_s` how long their messages waited for them, `asked_s` how long they waited for decisions; the
-    longest of each beside. `estimated_usd` is what list prices of `prices_as_of` make of tokens whose CLI named no
-    cost. `error` where a journal can't be read.
+    `failures` counts the turns that did not complete, by class, or by status if they have no class. `worked_s` is how
+    long turns took, `queued_s` how long their messages waited before, `asked_s` how long turns waited for decisions;
+    the `_most_s` fields are the longest of each. `estimated_usd` is the cost by the list prices of `prices_as_of` of
+    turns whose CLI reported none. `error` is set if a journal can't be read.
     """
 
     agent: str | None
@@ -52,7 +52,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
     def plus(self, other: ReportLine) -> ReportLine:
-        """Return the sum, under this line's names."""
+        """Return the sum of both lines, with the agent and model of this one."""
         return structs.replace(
             self,
             turns=self.turns + other.turns,
@@ -70,7 +70,8 @@ class ReportLine(Struct, frozen=True, kw_only=True):
 
 
 def report(context: RootContext, agents: Sequence[str], *, since: str = "") -> list[ReportLine]:
-    """Return a line for each agent and model with turns that ended since then (RFC 3339); the last is the sum."""
+    """Return a line for each agent and model with turns that ended at `since` (RFC 3339) or later; the last is the
+    sum."""
     found: list[ReportLine] = []
     for agent in agents:
         by_model: dict[str | None, ReportLine] = {}
@@ -94,7 +95,7 @@ def report(context: RootContext, agents: Sequence[str], *, since: str = "") -> l
 
 
 def turns_of(agent: str, events: Sequence[AnyEvent], *, since: str = "") -> Iterator[ReportLine]:
-    """Yield a line for each turn that ended since then."""
+    """Yield a line for each turn that ended at `since` or later."""
     queued: dict[str | None, str] = {}
     asked: dict[str, str] = {}
     waited = longest = before = 0.0

@@ -50,7 +50,7 @@ class _Past(Struct, frozen=True):
 def rewind(
     context: RootContext, paths: AgentPaths, to: str | None, what: str, *, dry_run: bool, by: str
 ) -> Steps[Rewound]:
-    """Remove everything after the turn `to` (None: the last turn) from the session; return what was removed.
+    """Remove everything after the turn `to` from the session (None: remove the last turn); return what was removed.
 
     Files are restored first; if the agent's CLI can't do that, nothing changes. Raises NotFoundError for a turn that is
     not in the session, UnsupportedError, UnfinishedError while a turn runs.
@@ -83,7 +83,8 @@ def rewind(
 
 
 def point_of(paths: AgentPaths, session_id: str, at: str, adapter: str) -> str:
-    """Return the CLI's own id of the last message of a turn of that session (its number, or its message's id).
+    """Return the CLI's own id of the last message in a turn of that session. `at` is the turn's number or its message's
+    id.
 
     Raises NotFoundError, UnsupportedError if the CLI did not report it.
     """
@@ -117,7 +118,7 @@ def _files(context: RootContext, paths: AgentPaths, found: Rewound, dropped: lis
 
 
 def _past(paths: AgentPaths, session_id: str) -> list[_Past]:
-    """Return the turns of the session that still count, oldest first, as far back as the journal goes."""
+    """Return the turns of the session that were not taken back, oldest first, as far back as the journal goes."""
     found: list[_Past] = []
     reader = Reader(paths.journal)
     while lines := reader.poll():

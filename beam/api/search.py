@@ -20,8 +20,8 @@ class Found(Struct, frozen=True, kw_only=True):
     """One event in which the text was found.
 
     `ts` is its time (RFC 3339). `project` is the folder of its root; `lane` the `--once` session, null for the agent's
-    own. `kind` is `prompt`, `text`, `thinking`, `tool`, `output`, `failure`, `request`, `file` or `note`. `text` is
-    what stands around the words, and `marks` are [begin, end) of the words in it, in characters.
+    own. `kind` is `prompt`, `text`, `thinking`, `tool`, `output`, `failure`, `request`, `file` or `note`. `text` is an
+    excerpt around the words, and `marks` are the [begin, end) of the words in it, in characters.
     """
 
     ts: str
@@ -53,9 +53,9 @@ def search(
     end_ns: int | None = None,
     limit: int = 20,
 ) -> SearchResult:
-    """Return the newest `limit` events of these roots in which all words of the text stand; of these agents, or of all.
+    """Return the newest `limit` events of these roots that contain all words of the text; of these agents, or of all.
 
-    The indexes are caught up first. Raises UsageError for a text without a word, DiskError.
+    The search indexes are brought up to date first. Raises UsageError for a text without a word, DiskError.
     """
     if not any(char.isalnum() for char in text):
         raise UsageError("there is no word to look for", 'beam search "two words" shows how a text is written')
@@ -106,7 +106,7 @@ def _found(project: Path, paths: AgentPaths, entry: Entry) -> Found:
 
 
 def _marked(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return the text without the signs around what was found, and where that is."""
+    """Return the text without the signs around the words that were found, and the [begin, end) of these words."""
     pieces, marks, at = [], [], 0
     for place, piece in enumerate(snippet.split(BEGIN)):
         inside, is_marked, after = piece.partition(END)

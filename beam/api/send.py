@@ -43,9 +43,9 @@ async def send(
     events as they are recorded. `hold` lets another part of this process hold the agent and run the message.
 
     A signal withdraws or interrupts this message only (a second signal: immediately). After the clean-up,
-    SignalledError is raised. A message with a key that somebody else sent before is not touched. `fold`: the part of
-    the journal that the caller has read already. `looked_at`: when the caller found the folder trusted for this message
-    (monotonic seconds; None: it did not look).
+    SignalledError is raised. A message that somebody else already sent with the same key is not touched. `fold`: the
+    part of the journal that the caller has read already. `looked_at`: when the caller found the folder trusted for this
+    message (monotonic seconds; None: it did not look).
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
@@ -119,7 +119,8 @@ async def _acquired(
 async def _run_here(
     lease: AgentLease, message: Message, stop: Stop, seen: Callable[[Event], None], *, looked_at: float | None
 ) -> Outcome | None:
-    """Run the message if nothing is ahead; return None if somebody else will run it. The lease is handed over."""
+    """Run the message if no other is ahead of it; return None if somebody else will run it. The lease is handed
+    over."""
     try:
         is_fresh = looked_at is not None and lease.log.context.clock.monotonic() - looked_at < _FRESH_S
         due = duty.step(lease, trusted=message.id if is_fresh else None)

@@ -130,7 +130,7 @@ class _History:
 
 
 def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Steps[str]:
-    """Make the agent's next turn continue in an earlier session of its own; return the session's whole id.
+    """Make the agent's next turn continue in one of the agent's earlier sessions; return the session's whole id.
 
     A unique beginning of the id of at least four characters is enough. Raises NotFoundError for a session that the
     agent was never in, UsageError, UnsupportedError if the agent's CLI can't resume sessions.
@@ -186,7 +186,7 @@ def begin_in(
     """Make the first turn of a new agent continue that session of its CLI, and write into the agent's journal what the
     session contains; `env` are the agent's own variables.
 
-    Return how much that was. Raises UsageError if the agent already had a turn or a message.
+    Return how much was written. Raises UsageError if the agent already had a turn or a message.
     """
     from beam.foreign.past import past
     from beam.store.lock import try_lock
@@ -222,7 +222,7 @@ def begin_in(
 
 
 def _import(journal: Journal, adapter: str, session_id: str, found: Past | None) -> events.SessionImported:
-    """Append what the session contains, without what an earlier try that was killed has appended."""
+    """Append the session's events, except those that an earlier, killed attempt appended."""
     from collections import Counter
 
     earlier = Counter(_content(event) for event in Reader(journal.directory).poll() if event.imported is not UNSET)

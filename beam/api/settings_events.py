@@ -26,7 +26,7 @@ _EXPIRES_NS = 30 * 86_400 * 1_000_000_000
 
 
 def differences(before: AgentSettings, after: AgentSettings) -> dict[str, str | None]:
-    """Return the new value of each changed setting as JSON text; None for one that is at its default now.
+    """Return the new value of each changed setting as JSON text; None for a setting that has its default value now.
 
     Variables are listed by name without their values, which may be secrets.
     """

@@ -22,7 +22,7 @@ _PERMISSION = re.compile(r"perm-[A-Za-z0-9_-]{1,100}")
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """A message that lies in a member's inbox. `sender` is what it says of itself; nobody checks that."""
+    """A message that lies in a member's inbox. `sender` is the name that it gives as its sender; nobody checks that."""
 
     team: str
     to: str
@@ -31,7 +31,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class TeamActions:
-    """One team of these homes, to be changed."""
+    """Changes one team of these Claude homes."""
 
     def __init__(self, environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = ()) -> None:
         teams = [team for team in Look(homes(environ, claude_homes)).teams() if team.roster is not None]
@@ -53,14 +53,15 @@ class TeamActions:
         return Delivery(team=self.team, to=member.name, mail_id=mail_id, sender=sender)
 
     def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> Task:
-        """Add a task that waits for those of `after`."""
+        """Add a task that waits for the tasks in `after`."""
         if not subject.strip():
             raise UsageError("a task needs a subject")
         task_id = self.files.add_task(subject, description=description, after=after)
         return self.files.tasks()[task_id]
 
     def claim_task(self, task_id: str, owner: str = PERSON) -> Task:
-        """Make somebody the owner of a free task; a member is told so, as Claude Code does."""
+        """Make somebody the owner of a free task; an owner who is a member gets mail about it, as Claude Code sends
+        it."""
         is_member = owner != PERSON
         if is_member:
             self.files.member(owner)
@@ -91,7 +92,7 @@ class TeamActions:
         return self.files.tasks()[task_id]
 
     def shut_down(self, member: str = "", *, reason: str = "") -> list[Delivery]:
-        """Ask a member, or all but the lead, to end. Each decides for itself, and says so to the lead."""
+        """Ask a member, or all but the lead, to end. Each member decides for itself, and tells the lead."""
         roster = self.files.roster()
         lead = roster.lead
         names = [self.files.member(member).name] if member else [one.name for one in roster.members]
@@ -108,7 +109,8 @@ class TeamActions:
         return found
 
     def approve(self, member: str, request: str, *, deny: str | None = None) -> Delivery:
-        """Answer a member's request for a permission in the lead's name. Raises UsageError for another kind of id."""
+        """Answer a member's permission request in the lead's name. Raises UsageError if `request` is another kind of
+        id."""
         if not _PERMISSION.fullmatch(request):
             raise UsageError(f"{request!r} is not the id of a permission", "beam watch shows it: perm-…")
         name = self.files.member(member).name
@@ -121,7 +123,7 @@ class TeamActions:
 
 
 def create_team(environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = (), cwd: str = "") -> None:
-    """Make a team that no Claude Code leads. Raises UsageError if there is one of that name."""
+    """Make a team that no Claude Code leads. Raises UsageError if a team of that name exists."""
     act.create(homes(environ, claude_homes)[0], name, session_id=str(uuid.uuid4()), cwd=cwd)
 
 

@@ -1,8 +1,8 @@
 """A beam agent as a member of a Claude team: it reads its inbox, answers, does tasks, waits, and leaves.
 
-What comes in the mail is an agent's word, not a person's: it is text for the agent's turn, with the access `read`
-unless a person said otherwise, and of the frames of the team's protocol only an assignment and the lead's request to
-end are heeded.
+Mail is the word of an agent, not of a person. It is only text for the agent's turn, which has the access `read` unless
+a person said otherwise. Of the frames of the team's protocol, only the assignment of a task and the lead's request to
+end are obeyed.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class Membership:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Record a signal to end while the block runs, and obey it where nothing is half done. An ignored signal stays
-        ignored."""
+        """Record signals to end while the block runs; they are obeyed where nothing is half done. An ignored signal
+        stays ignored."""
         before = {each: signal.getsignal(each) for each in _ENDING}
         if threading.current_thread() is threading.main_thread():
             self._heard = [each for each in _ENDING if before[each] is not signal.SIG_IGN]
@@ -283,7 +283,7 @@ class Membership:
     # -- words ---------------------------------------------------------------------------------------------------------
 
     def _say(self, to: str, text: str, *, reply_to: str = "") -> None:
-        """Write to a member; what is for nobody in the team goes to the lead."""
+        """Write to a member; if the receiver is not in the team, write to the lead."""
         roster = self._files.roster()
         receiver = to if roster.member(to) is not None else self._lead()
         if receiver == self._name:
@@ -321,7 +321,7 @@ def _made_by_beam(files: TeamFiles) -> bool:
 
 
 def _is_gone(member: Mapping[str, Any]) -> bool:
-    """Return whether a member is one of beam's whose process was killed."""
+    """Return whether a member is an agent of beam's whose process no longer lives."""
     told = member.get("beam")
     return isinstance(told, dict) and not _is_alive(told)
 
@@ -332,7 +332,7 @@ def _is_alive(told: Mapping[str, Any]) -> bool:
 
 
 def _membership_of(home: str, agent: str, root: str) -> str:
-    """Return the team that this agent is in with a living process, "" if none."""
+    """Return the team in which another living process runs this agent; "" if none does."""
     for folder in sorted(os.listdir(f"{home}/teams")):  # noqa: PTH208 - names
         try:
             members: Sequence[dict[str, Any]] = TeamFiles(home, folder).members()

@@ -24,7 +24,7 @@ from beam.teams.watch import Teams, homes, spool_dir
 
 
 class TeamsHere:
-    """The teams of these homes as they are now. Reading leaves no trace."""
+    """The teams of these Claude homes as they are now. Reading leaves no trace."""
 
     def __init__(self, environ: Mapping[str, str], *, claude_homes: Sequence[str] = ()) -> None:
         self._look = Look(homes(environ, claude_homes))
@@ -57,7 +57,8 @@ class TeamsHere:
         return board.task_lines(self._team(name))
 
     def mail(self, name: str, *, by_thread: bool = False) -> list[MailLine]:
-        """Return a team's mail: what waits, and what its transcripts still have. Raises NotFoundError, UsageError."""
+        """Return a team's mail: what waits in its inboxes, and what its transcripts still contain. Raises
+        NotFoundError, UsageError."""
         team = self._team(name)
         self._look.remember(team)
         lines = board.mail_lines(team)
@@ -113,7 +114,8 @@ def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
 
 
 def _believe(team: Team, doing: Mapping[str, Doing]) -> None:
-    """Read members' states from their transcripts if no file has them: whether somebody is stuck depends on it."""
+    """Set members' states from the ends of their transcripts if no file has them: who is stuck depends on these
+    states."""
     for name, one in doing.items():
         team.members.believe(name, one.state, when_ns(one.since), when_ns(one.at))
 

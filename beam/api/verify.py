@@ -55,8 +55,8 @@ class _End:
         self.name, self.hash, self.state = name, hash, state
 
     def differences(self, path: Path, next_segment: Segment) -> list[str]:
-        """Return the differences from the next segment's snapshot. Compares only fields that all versions of beam
-        compute alike."""
+        """Return how the next segment's snapshot differs from this state. Compares only fields that all versions of
+        beam compute alike."""
         return [
             f"{path}:1: its snapshot says {what} {problems}, and the lines of {self.name} add up to {true}"
             for what, true, problems in zip(

@@ -28,7 +28,8 @@ _TAKE_OVER_S = 2.0  # how often this makes sure that somebody runs the queue
 def several(
     waits: Sequence[Steps[R]], *, only_first: bool, ended: Callable[[int, R], None]
 ) -> Generator[float, None, None]:
-    """Run all these computations concurrently, and yield the paths and the result of each that ends.
+    """Run all these waits concurrently: yield how long to sleep (seconds), and call `ended` with the index and result
+    of each one that ends.
 
     With `only_first`, abandon the others once one has ended. Raises whatever one of them raises.
     """

@@ -27,8 +27,9 @@ _RESCAN_S = 1.0
 
 class Placed(Struct, frozen=True):
     """An event and the root whose journal contains it (None for a team's event). `lane` is the `--once` lane whose
-    journal contains it; None for the agent's own journal. `session` is the one that beam did not start; None for all
-    others. `agent_dir` is the agent's directory now, whatever the agent was called when the event was written."""
+    journal contains it; None for the agent's own journal. `session` is the session of the event if beam did not start
+    it, else None. `agent_dir` is the agent's directory now, whatever the agent was called when the event was
+    written."""
 
     event: AnyEvent
     home: RootPaths | None
@@ -116,7 +117,7 @@ def _watch(
 
 
 def since(seconds: float) -> str:
-    """Return the time that many seconds ago, in the format of events."""
+    """Return the time `seconds` ago, in the format of events."""
     import time
 
     return rfc3339(time.time_ns() - int(seconds * 1e9))

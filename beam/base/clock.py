@@ -1,4 +1,4 @@
-"""Time and randomness, as one value that is passed to logic; and the one format in which times are written."""
+"""The clock and random source that logic gets as an argument, and the only format in which beam writes times."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Awake:
     """A clock that stands still while this process is stopped or the machine sleeps. It must be read several times a
     second.
 
-    When the process continues, output from the pause has not been read yet, so silence proves nothing.
+    Output that arrived in the pause is read only after it, so the pause must not count as silence.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -65,7 +65,8 @@ class Awake:
 def rfc3339(now_ns: int) -> str:
     """Return the time as beam writes it: UTC, microseconds, `Z`.
 
-    Such texts sort as the times do; a time before year 1 or after 9999 becomes the first or last of them.
+    These texts sort as the times do. A time before the year 1 becomes the first time of that year, one after 9999 the
+    last.
     """
     seconds, rest = divmod(min(max(now_ns, _FIRST_NS), _LAST_NS), 1_000_000_000)
     at = time.gmtime(seconds)
@@ -87,7 +88,7 @@ def local_time(text: str) -> str:
 
 
 def recorded_ns(text: str) -> int:
-    """Return a time that beam wrote into a file in nanoseconds since the epoch.
+    """Return, in nanoseconds since the epoch, a time that beam wrote into a file.
 
     Raises CorruptError for anything else.
     """

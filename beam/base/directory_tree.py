@@ -26,8 +26,7 @@ def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
 
 
 def _is_deep(path: Path) -> bool:
-    """Return whether directories are nested so deep below this one that a function that calls itself could not go
-    there."""
+    """Return whether directories are nested too deep below this one for a recursive function."""
     waiting = [(os.fspath(path), 0)]
     while waiting:
         folder, depth = waiting.pop()

@@ -149,13 +149,13 @@ class ShortageError(BeamError):
 
 
 class CorruptError(DiskError):
-    """A file of the root contains what beam never wrote there."""
+    """A file of the root contains something that beam did not write."""
 
     kind = "corrupt"
 
 
 class RefusedFileError(CorruptError):
-    """A path that beam would read is no plain file, a link, too large, or another user's."""
+    """A path that beam would read is not a plain file, or it is a link, too large, or another user's."""
 
 
 def exit_code_of(kind: str) -> ExitCode | None:

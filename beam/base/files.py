@@ -209,7 +209,8 @@ def remove(path: Path) -> None:
 
 def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) -> int:
     """Return a descriptor of the plain file for writing with these flags; O_CREAT creates it, private. With
-    `directory_fd`, an open directory, it is the file of that name in it, wherever the path leads.
+    `directory_fd` (an open directory), the file of the path's name in that directory is opened, wherever the path
+    leads.
 
     Raises OSError, and RefusedFileError for anything but a plain file.
     """
@@ -223,7 +224,8 @@ def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) ->
 
 
 def open_stream(path: Path, flags: int) -> int:
-    """Return such a descriptor for a child's stdout or stderr, in the blocking mode that every program expects."""
+    """Return what `open_to_write` returns, but in the blocking mode that every program expects of its stdout and
+    stderr."""
     handle = open_to_write(path, flags)
     os.set_blocking(handle, True)
     return handle
@@ -346,9 +348,9 @@ def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
 
 
 def pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generator[bytes, None, None]:
-    """Yield what a plain file contains from that byte on, to where it ends at that time, at most PIECE_BYTES at once.
+    """Yield a plain file's content from the byte `start` to its present end, at most PIECE_BYTES at once.
 
-    For files that are appended to, and may be of any size. Raises what `read` raises.
+    For files of any size to which others append. Raises what `read` raises.
     """
     try:
         handle, size = _open(path, follow=follow)
@@ -411,7 +413,7 @@ def _checked(path: Path | str, handle: int) -> os.stat_result:
 
 
 def _refusal(path: Path | str, error: OSError) -> OSError | RefusedFileError:
-    """Return what a failed open means: a link or a socket was refused, or the error itself."""
+    """Return the error to raise for a failed open: RefusedFileError for a link or a socket, else the error itself."""
     if error.errno == errno.ELOOP:
         return RefusedFileError(
             f"{path} is a symbolic link; beam reads the file itself only",

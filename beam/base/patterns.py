@@ -58,8 +58,8 @@ def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in a block that takes longer, also within one search. Does nothing outside of the main thread,
-    where Python takes no signal.
+    """Raise TimeoutError in the block once it takes longer, even in the middle of one search. Does nothing outside of
+    the main thread, because Python handles signals only in that.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -12,7 +12,7 @@ Steps = Generator[float, None, R]
 
 
 def run_blocking(steps: Steps[R]) -> R:
-    """Run such a generator to its end and return its result; sleep without an event loop."""
+    """Run the generator to its end and return its result; sleep without an event loop."""
     while True:
         try:
             time.sleep(next(steps))
@@ -22,7 +22,7 @@ def run_blocking(steps: Steps[R]) -> R:
 
 
 async def sleeping(steps: Steps[R]) -> R:
-    """Run such a generator to its end in an event loop and return its result."""
+    """Run the generator to its end in an event loop and return its result."""
     import asyncio
 
     while True:

@@ -17,7 +17,7 @@ Key = tuple[str, str, str]  # the key, what it does, the name of its action
 
 
 def title(rows: Sequence[Row], clock: str, width: int) -> StyledLine:
-    """Return the title: how many rows there are, work and ask, what they cost, and the time."""
+    """Return the title: the number of rows, how many of them work and how many ask, their cost, and the time."""
     busy = sum(row.is_busy for row in rows)
     asks = sum(row.state == "asking" for row in rows)
     cost = sum(row.cost_usd or 0.0 for row in rows)
@@ -31,7 +31,7 @@ def title(rows: Sequence[Row], clock: str, width: int) -> StyledLine:
 
 
 def tabs(pane: int, only: str) -> StyledLine:
-    """Return the names of the panes, `pane` marked, and the filter `only` of the stream ("": none)."""
+    """Return the names of the panes, with the one numbered `pane` marked, and the stream's filter `only` ("": none)."""
     pieces = [Piece(f" {at + 1} {name} ", "bar" if at == pane else "dim") for at, name in enumerate(PANES)]
     return (*pieces, Piece(f"  only {only}, esc shows all" if only else "", "ask"))
 
@@ -47,7 +47,7 @@ def tab_at(column: int) -> int | None:
 
 
 def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> StyledLine:
-    """Return the last result; if there is none, who asks."""
+    """Return the last result; if there is none, the first open ask and how many more there are."""
     if not asks or said.text:
         return (said,)
     first = asks[0][1]

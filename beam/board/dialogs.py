@@ -115,7 +115,7 @@ class ConfirmDialog(ModalScreen[bool]):
             yield Lines(_fixed(lines), id="text", has_cursor=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Answer."""
+        """Close the dialog with the answer that the key means."""
         event.stop()
         self.dismiss(event.character == "y")
 

@@ -36,7 +36,7 @@ TEAM_KEYS = (
 
 
 def keys_of(pane: str) -> Sequence[tuple[str, str, str]]:
-    """Return the keys that the line at the bottom shows beside that pane."""
+    """Return the keys that the line at the bottom shows while that pane is open."""
     return TEAM_KEYS if pane == "Team" else KEYS
 
 

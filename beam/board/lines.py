@@ -21,7 +21,7 @@ def _do_nothing(_: int) -> None:
 
 
 class LineSource:
-    """Lines to show. A subclass returns their number and draws one."""
+    """Lines to show. A subclass returns how many there are, and draws each of them."""
 
     def __len__(self) -> int:
         return 0
@@ -63,7 +63,7 @@ class Lines(Widget, can_focus=True):
     ]
 
     class Chosen(Message):
-        """Message: enter or a second click chose the line under the cursor."""
+        """The message that the line under the cursor was chosen, by enter or a double click."""
 
         def __init__(self, lines: Lines, at: int) -> None:
             super().__init__()
@@ -86,8 +86,8 @@ class Lines(Widget, can_focus=True):
     ) -> None:
         """Make the list.
 
-        `on_move` is called with the cursor's new line as soon as a key or the mouse has moved it: a message would come
-        only after a picture was drawn without it.
+        `on_move` is called with the number of the cursor's line as soon as a key or the mouse has moved the cursor. A
+        message would come too late: the board would be drawn once before it.
         """
         super().__init__(id=id)
         self.source = source
@@ -169,7 +169,7 @@ class Lines(Widget, can_focus=True):
         self.on_move(self.cursor)
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to the clicked line; choose the line if the cursor was there."""
+        """Move the cursor to the clicked line; a double click chooses the line."""
         at = self.top + event.y - len(self.source.header_lines(self.size.width))
         if not 0 <= at < len(self.source):
             return

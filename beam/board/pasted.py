@@ -1,7 +1,7 @@
-"""Keeps pasted text a text: what stands in it is never taken for keys.
+"""Keeps pasted text from being taken for keys.
 
-A terminal sends a paste between two marks. Textual's parser leaves the paste at any escape character between them, and
-takes what follows for keys: a line break for enter, `y` for yes.
+A terminal sends a paste between two marks. For Textual's parser, the paste ends at any escape character between them,
+and what follows are keys: a line break is enter, `y` is yes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _START, _END = "\x1b[200~", "\x1b[201~"
 
 
 class Pastes:
-    """The input of a terminal, piece by piece, with a picture for each escape character inside a paste."""
+    """Replaces each escape character inside a paste by its picture (`␛`); the terminal's input comes piece by piece."""
 
     def __init__(self) -> None:
         self._is_paste = False
@@ -28,7 +28,7 @@ class Pastes:
         self._held = ""  # what may be the beginning of a paste's end
 
     def of(self, data: str) -> str:
-        """Return the next piece as it may be parsed."""
+        """Take the next piece of input; return the text that may be parsed now."""
         if not self._is_paste and _ESCAPE not in data and _ESCAPE not in self._last:
             return data
         return "".join(self._parts(data))
@@ -50,12 +50,12 @@ class Pastes:
 
 
 def _has_other_end(rest: str) -> bool:
-    """Return whether the paste has another end after this one, which then was part of the text."""
+    """Return whether `rest` has another end of the same paste: then the end before it was part of the pasted text."""
     return _END in rest and _START not in rest[: rest.index(_END)]
 
 
 def parser_class() -> type[XTermParser]:
-    """Return Textual's parser, reading its input so."""
+    """Return Textual's parser, changed to read its input through `Pastes`."""
     from textual._xterm_parser import XTermParser
 
     class Parser(XTermParser):
@@ -69,12 +69,13 @@ def parser_class() -> type[XTermParser]:
 
 
 def decoder_class(encoding: str) -> Callable[[], IncrementalDecoder]:
-    """Return a decoder for which bytes that are no text are U+FFFD: with Textual's own they end the board."""
+    """Return a maker of decoders that replace bytes that are no text by U+FFFD. Textual's own decoder ends the board
+    there."""
     return partial(getincrementaldecoder(encoding), "replace")
 
 
 def keep_as_text() -> None:
-    """Have Textual's driver of terminals use that parser and decoder: it has no option for them."""
+    """Make Textual's terminal driver use that parser and decoder. The driver has no option for them."""
     from textual.drivers import linux_driver
 
     vars(linux_driver).update(XTermParser=parser_class(), getincrementaldecoder=decoder_class)

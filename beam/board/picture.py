@@ -109,13 +109,13 @@ class Picture(App[None]):
         return self.screen_stack[0].query_one(f"#{name}", Lines)
 
     def select_row(self, at: int) -> None:
-        """Select whom that line of the table shows."""
+        """Select the row at that line of the table."""
         if self.table.rows:
             self._selected = self.table.rows[at].key
             self._note = Piece("")
 
     def select_line(self, at: int) -> None:
-        """Select what that line of a team's pane shows."""
+        """Select the member or task at that line of the team pane."""
         if self._at == TEAM:
             self._team_lines.select(at)
             self._note = Piece("")
@@ -216,7 +216,7 @@ class Picture(App[None]):
         return "" if active.is_empty else self._filter_text or self._names.get(active.key, active.key)
 
     def _row(self) -> Row | None:
-        """Return the selected row. If there is none, say so, for a key that was pressed acts on nothing."""
+        """Return the selected row. If there is none, show a note that says so, and return None."""
         row = self.everyone.get(self._selected)
         if row is None:
             self._set_note("nobody is selected", "bad")

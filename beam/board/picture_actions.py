@@ -105,7 +105,7 @@ class PictureWithActions(Picture):
         self._confirm(question, lambda: self._actions.interrupt(row, message_id))
 
     def action_pause(self) -> None:
-        """Stop the agent's queue, or resume it."""
+        """Pause the agent's queue, or resume it if it is paused."""
         row = self._row()
         if row is not None:
             self._start_action("asking its holder …", lambda: self._actions.pause(row))

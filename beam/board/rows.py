@@ -37,8 +37,8 @@ _BUSY = frozenset({"running", "working", "asking"})
 
 class Row(Struct, frozen=True, kw_only=True):
     """One line of the table. `key` is unique among all; `place` is the project folder of an agent, the folder of a
-    session, the name of a team. `since` (RFC 3339) is when the state began; `tool` is what runs now. `message_id` is
-    that of the running turn. `cost_usd` with `is_estimate` is list prices times tokens."""
+    session, the name of a team. `since` (RFC 3339) is when the state began; `tool` is the tool call that runs now.
+    `message_id` is that of the running turn. With `is_estimate`, `cost_usd` is computed from tokens and list prices."""
 
     key: str
     name: str
@@ -86,7 +86,7 @@ def rows_of(snapshot: Snapshot) -> list[Row]:
 
 
 def _is_member(line: ForeignStatus, teams: Sequence[TeamShown]) -> bool:
-    """Return whether the session belongs to a team's lead or member, who has a row already."""
+    """Return whether the session is that of a team's lead or member: these have rows already."""
     return any(
         line.team == shown.team.team
         or line.pid == shown.team.lead_pid
@@ -206,7 +206,8 @@ class Everyone:
             self._told[key] = event.ts
 
     def rows(self) -> list[Row]:
-        """Return all rows, sorted: those that ask, are in trouble, work, then the rest; by name within each group."""
+        """Return all rows, sorted: those that ask come first, then those in trouble, those at work, and the rest.
+        Within a group they are sorted by kind, then by name."""
         return sorted(self._rows.values(), key=lambda row: (_RANK.get(row.state, 5), row.kind, row.name, row.key))
 
     def get(self, key: str) -> Row | None:

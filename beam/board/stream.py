@@ -68,9 +68,10 @@ class Filter(Struct, frozen=True):
 
 
 def parse_filter(text: str, *, key: str = "") -> Filter:
-    """Return the filter: `agent:NAME`, `team:PART` and `type:PATTERN` as those options of `beam watch`, and words.
+    """Return the filter that the text means. `agent:NAME`, `team:PART` and `type:PATTERN` do what these options of
+    `beam watch` do; anything else is a word to find.
 
-    A row's `key` limits it to that row's events.
+    The `key` of a row limits the filter to the events of that row.
     """
     found: dict[str, list[str]] = {name: [] for name in _FIELDS}
     words = []

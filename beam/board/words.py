@@ -36,7 +36,8 @@ def plain_lines(text: str) -> list[str]:
 
 
 def _visible(text: str) -> str:
-    """Return the text with a picture for each invisible character, and at most two marks on each letter."""
+    """Return the text with `<U+XXXX>` for each invisible character that is no control character, and at most two
+    combining marks on each letter."""
     found: list[str] = []
     marks = 0
     for char in unicodedata.normalize("NFC", text):

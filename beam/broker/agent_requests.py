@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 def carry_out(
     context: RootContext, request: Request, name: str, sender: Sender, accept: Callable[[Answer], None]
 ) -> Steps[Answer]:
-    """Carry out one request in steps that never block. Each yields the seconds until the next one; the last returns the
-    answer. `accept` takes an answer that comes before that.
+    """Carry out one request in steps that never block. Each step yields the seconds until the next one; the last
+    returns the answer. `accept` gets an earlier answer: that a message was accepted, before its outcome is known.
 
-    `name` is the request's own, unique in its turn. Raises BeamError, with which the request is refused.
+    `name` is the request's name, unique in its turn. Raises BeamError if the request is refused.
     """
     verbs: dict[str, Callable[[], Steps[Answer]]] = {
         "send": lambda: _send(context, request, name, sender, accept),
@@ -193,7 +193,8 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
 
 
 def _paths_of(context: RootContext, whole_id: str) -> AgentPaths:
-    """Return where the message or ask with that id belongs. Raises NotFoundError for an id of no agent of this root."""
+    """Return the files of the agent or lane that the message or ask with that id belongs to. Raises NotFoundError for
+    an id of no agent of this root."""
     name = agent_of(whole_id)
     if name not in context.home.agents():
         raise NotFoundError(

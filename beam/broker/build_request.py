@@ -37,8 +37,8 @@ BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
 def request_of(log: AgentLog, message: Message, before: standing.Look | None = None) -> TurnRequest:
-    """Return the request for this message's turn. If the message asks for a new session, archive the current one
-    first. `before`: the last look at the folder, which may have been for this message."""
+    """Return the request for this message's turn. If the message asks for a new session, archive the current one first.
+    `before`: the last check of the folder, which is used if it was for this message and a moment ago."""
     look = standing.look(log.context, message, before=before)
     context, resolved, stands, paths = look.context, look.resolved, look.standing, log.paths
     settings = resolved.settings
@@ -98,8 +98,8 @@ def request_of(log: AgentLog, message: Message, before: standing.Look | None = N
 
 
 def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Ruleset:
-    """Return the rules that count for this message. A message from an agent gets no more than that agent was
-    allowed, and its denials. In a root in which agents may write, no allow rule counts."""
+    """Return the rules that count for this message. For a message from an agent, nothing is allowed that this agent was
+    not allowed, and what it was denied is denied. In a root in which agents may write, no allow rule counts."""
     written = [each for each in resolved.rules if each.lists != RuleLists()]
     asked = message.options.rules
     if not written and asked is UNSET and message.rules_at_most is None:
@@ -170,7 +170,7 @@ def _told_by(context: RootContext, fork: Fork) -> str | None:
 
 
 def _copied(context: RootContext, fork: Fork) -> Session | None:
-    """Return the session that is copied; None if it is no longer that agent's idle current one."""
+    """Return the session that is copied; None if it is no longer its agent's current one, or a turn runs in it."""
     try:
         state = read_state(context.agent_paths(fork.of).journal)
     except BeamError:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class RootContext(Struct, frozen=True, kw_only=True):
-    """One root as seen by one process. `carry_out`: what is done with requests of agents in their turns.
+    """One root as seen by one process. `carry_out`: the function that carries out what agents request in their turns.
 
     `exposed` is the folder that contains the root and in which agents may write, so that anybody may have written the
-    root's files; None if agents can't reach the root. It was found when this was made, and `rechecked` finds it again.
-    `recordings`: turns that are replayed in place of the agents' own; None: agents run every turn.
+    root's files; None if agents can't reach the root. It was determined when this object was made, and `rechecked`
+    determines it again. `recordings`: turns that are replayed in place of the agents' own; None: agents run every turn.
     """
 
     home: RootPaths
@@ -64,18 +64,20 @@ class RootContext(Struct, frozen=True, kw_only=True):
         )
 
     def reloaded(self) -> RootContext:
-        """Return the same with the configuration as its files are now. Raises ConfigError, DiskError."""
+        """Return this context with the configuration read from its files again. Raises ConfigError, DiskError."""
         exposed = discovery.exposed(self.home, self.environ)
         config = _loaded(self.home, self.environ, exposed)
         return structs.replace(self, config=config, exposed=exposed)
 
     def rechecked(self) -> RootContext:
-        """Return the same for one decision, which may come long after this was made, with `exposed` as it is now."""
+        """Return this context with `exposed` as it is now. For one decision, which may come long after the context was
+        made."""
         exposed = discovery.exposed(self.home, self.environ)
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
     def is_agent(self, name: str) -> bool:
-        """Return whether the name is an agent's, or a session's of an agent, so that messages can be sent to it."""
+        """Return whether messages can be sent to the name: an agent has it, or a session of an agent
+        (`claude@review`)."""
         name = base_of(name) if NAME.match(name) else name
         return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
 
@@ -116,6 +118,6 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
 
 
 def _loaded(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
-    """Return the configuration; an exposed root keeps no cache of it."""
+    """Return the configuration; it is not cached for an exposed root."""
     ownership.check_owner(home, uid=os.geteuid())
     return load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)

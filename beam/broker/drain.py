@@ -1,6 +1,6 @@
 """Drains one agent's queue, then lanes without a worker.
 
-If a message asked to keep the agent's process, that goes on for that time (`beam.broker.holding`).
+If a message asked to keep the agent's process, the drain lasts as long as the process is kept (`beam.broker.holding`).
 """
 
 from __future__ import annotations

@@ -38,9 +38,9 @@ class Due(Struct, frozen=True, kw_only=True):
 def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = None) -> Due:
     """Answer the requests that wait, check the waiting messages, and dead-letter those that expired.
 
-    If one may be claimed, this does not search for expired ones, because its turn does. In a mailbox only the message
-    `about` is checked, because many may wait there for a long time. `trusted` is a message whose folder was checked a
-    moment ago; before its turn the folder is checked again. Raises DiskError.
+    If a message may be claimed, expired ones are left alone, because the turn of that message dead-letters them. In a
+    mailbox only the message `about` is checked, because many may wait there for a long time. `trusted` is a message
+    whose folder was checked a moment ago; before its turn the folder is checked again. Raises DiskError.
     """
     if lease.blocked is not None:
         return Due(blocked=lease.blocked)

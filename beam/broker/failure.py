@@ -176,5 +176,5 @@ def refusal(message: Message, state: State, context: RootContext) -> Refusal | N
 
 
 def over(used_up: str) -> Refusal:
-    """Return the refusal of a message without budget for its turn."""
+    """Return the refusal of a message because a budget is used up; `used_up` says which one."""
     return "budget", f"the budget is used up: {used_up}", Status.LIMIT

@@ -77,11 +77,11 @@ def follow(
     """Wait for the message's outcome and return it, when the message has left `cur`; return None once `is_wanted`
     returns False. `seen` gets the message's events as they come.
 
-    Unless `looks_only`, this process checks twice a second that the agent has a holder, and otherwise does the duty
-    itself. Without `is_sender`, a message that was sent a moment ago is left to its sender's worker, which runs it in
-    the sender's environment. Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers
-    keep ending without a result; nothing is stopped then. Raises NotFoundError if the agent was removed with the
-    message.
+    Unless `looks_only`, this process checks twice a second that the agent has a holder; if it has none, this process
+    does the duty itself. Without `is_sender`, a message that was sent a moment ago is left to its sender's worker,
+    which runs it in the sender's environment. Raises UnfinishedError after `timeout` seconds, if the agent is blocked,
+    or if its workers keep ending without a result; nothing is stopped then. Raises NotFoundError if the agent was
+    removed with the message.
     """
     with gone_as_not_found(paths, message_id):
         outcome = yield from _follow(

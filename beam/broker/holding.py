@@ -1,7 +1,7 @@
 """Holds one agent: runs its messages, and keeps its process for as long as a message asked (`beam send --keep`).
 
 A message from another environment, or one that needs another process, is left to its sender: the kept process is closed
-and the lease released. The same happens for a broker. Decides when a holder ends.
+and the lease released. The same happens when a broker begins to serve the root. Decides when a holder ends.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Holder:
         self._wake.now()
 
     def _why_let_go(self) -> str:
-        """Return why the agent has to be released, although its process could stay; "" if it has not."""
+        """Return why the agent has to be released, although its process could stay; "" if it need not be."""
         lease = self._lease
         if not lease.is_still():
             return "the root is gone"
@@ -154,7 +154,7 @@ class Holder:
 
 
 async def leave_to_its_sender(paths: AgentPaths) -> None:
-    """Wait for a while until the sender of the declined message, or a broker, holds the agent, or held it and nothing
+    """Wait for a while until the sender of the declined message, or a broker, holds the agent, or until no message
     waits any more."""
     queue = Queue(paths.queue, paths.put_lock)
     for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
@@ -170,8 +170,8 @@ def is_of(message: Message, lease: AgentLease) -> bool:
 
 
 def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
-    """Return whether a turn of this message can't reuse the process with that key, as far as is known before the
-    turn."""
+    """Return whether a turn of this message needs another process than the one with that key, as far as is known before
+    the turn."""
     context, options = lease.log.context, message.options
     try:
         resolved = context.config.resolve(message.to)

@@ -26,8 +26,8 @@ def ensure(context: RootContext, paths: AgentPaths) -> None:
     """Make sure that somebody drains the queue: start a worker if nobody has the agent's lock.
 
     The owner of the lock checks the queue again after releasing it. A broker in this process takes the agent itself. A
-    mailbox needs no worker: its messages are asked for. A lane always gets one, because other processes hold its lock
-    briefly, too.
+    mailbox needs no worker: `beam recv` takes its messages. A lane always gets a worker: if its lock is held, that may
+    be only a brief check of another process.
     """
     if context.is_mailbox(paths.agent):
         return
@@ -82,7 +82,7 @@ def start_module(module: str, words: list[str], home: RootPaths, environ: Mappin
 
 
 def _see_off(pid: int) -> None:
-    """Wait for the worker, so that one that ends before this process leaves no entry in the table of processes."""
+    """Wait for the worker, so that it leaves no zombie process if it ends before this process."""
     from beam.process import tree
 
     with contextlib.suppress(ChildProcessError):

@@ -59,8 +59,8 @@ class AgentLease:
     ) -> AgentLease | None:
         """Take the agent's lock and recover from the last lease; return None if another process has the lock.
 
-        `watcher` gets the journal's events from now on, only those of the message `watched` if that is given. `fold`:
-        the part of the journal that the caller has read already. Raises DiskError, CorruptError.
+        `watcher` gets the journal's events from now on; with `watched`, only those of that message. `fold`: the part of
+        the journal that the caller has read already. Raises DiskError, CorruptError.
         """
         directories.check_paths(context.home, paths)
         lock = try_lock(paths.lock)

@@ -28,7 +28,7 @@ def ignore(event: Event) -> None:
 class AgentLog:
     """An agent's journal and queue. `context` is replaced when the configuration is read again.
 
-    `watched`: the message whose events alone the watcher is shown; None for all events. `checked` are the waiting files
+    `watched`: the watcher is shown only the events of this message; None: all events. `checked` are the waiting files
     that were checked already and may run: one that is claimed or moved away is taken out, as a new file of that name
     must be checked again.
     """
@@ -67,7 +67,8 @@ class AgentLog:
         return event
 
     def is_last(self) -> bool:
-        """Return whether the agent is idle once its claimed message is over: nothing waits for it. Never in a lane."""
+        """Return whether no message waits, so that the agent is idle once the claimed one is over. Always False in a
+        lane."""
         return self.paths.lane is None and self.queue.first("new") is None
 
     def is_lent(self) -> bool:

@@ -1,8 +1,8 @@
 """The broker: it serves each agent's queue in order, several agents at the same time, up to a cap.
 
-It acquires the lease of every agent with files here, including later ones. If another process has a lease, it tries
-again. A lane's lease is acquired only when its own worker should have taken it by now, and only while something is in
-the lane. An error with one agent stops that agent only.
+It acquires the lease of every agent with files in the root, also of agents that come later. If another process has a
+lease, it tries again. It acquires a lane's lease only after the time that the lane's own worker has for that, and only
+while something is in the lane. An error with one agent stops that agent only.
 """
 
 from __future__ import annotations
@@ -125,7 +125,8 @@ class Broker:
         return max(0.0, min(self.poll, due - self.context.clock.monotonic()))
 
     def _mark_changed(self) -> None:
-        """Mark the agents that need a step: those with notifications, and once per `poll` all that changed."""
+        """Mark the agents that need a step: those whose directories a notification named, and once per `poll` all that
+        changed."""
         assert self._wake is not None
         now = self.context.clock.monotonic()
         changed = self._wake.changed()

@@ -43,7 +43,8 @@ def tell_over(
 
 
 def budget(context: RootContext, key: str, *, agent: str, text: str) -> None:
-    """Tell of a budget of several turns that is used up, or nearly. `key` is the same if it is told again."""
+    """Tell of a budget of several turns that is used up, or nearly. `key` names the occasion: a repeated notification
+    has the same one."""
     if _targets(context):
         from beam.notify import occasions
 
@@ -72,7 +73,7 @@ def _targets(context: RootContext) -> list[NotifyTarget]:
 
 
 def _tell(context: RootContext, *notifications: Notification | None) -> None:
-    """Put these into the spool for each target that wants them, and have them delivered."""
+    """Put the notifications into the spool for each target that wants them, and start their delivery."""
     from beam.notify import spool
 
     is_new = False

@@ -59,11 +59,11 @@ def find_receiver(
 
 
 def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool = False) -> bool:
-    """Put the message into its queue, on disk; return False if it is there already, with the same text.
+    """Put the message into its queue, on disk; return False if the same message was put before.
 
-    That can be a message with a key, or with `once` an id: both are idempotent. Raises UsageError if its text differed,
-    LimitError for a full queue or a thread without budget, NotFoundError if the agent's files are removed meanwhile,
-    DiskError.
+    Only a message with a key, or any with `once`, is compared with an earlier one of its id. Raises UsageError if that
+    one was another message, LimitError for a full queue or a thread without budget, NotFoundError if the agent's files
+    are removed meanwhile, DiskError.
     """
     if paths.lane is not None and context.is_mailbox(paths.agent):
         raise UsageError(f"{paths.agent} is a mailbox, and has no sessions", "send without --once")

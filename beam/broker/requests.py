@@ -1,5 +1,5 @@
-"""Requests to the owner of an agent's lease, and their answers. If there is none, the caller acquires the lease for
-one step."""
+"""Requests to the owner of an agent's lease, and their answers. If nobody has the lease, the caller acquires it for one
+step."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Roster:
     def adopt_lanes(self, context: RootContext, wake: Wake, began: dict[str, float]) -> None:
         """Serve every unfinished lane after the time reserved for its own worker; release finished lanes.
 
-        `began`: when the last turn of a lane of each agent began, in monotonic seconds.
+        `began`: by agent, when the last turn in one of its lanes began (monotonic seconds).
         """
         found: set[AgentPaths] = set()
         now_ns = context.clock.now_ns()

@@ -70,8 +70,8 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
 
 
 def answer_to(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
-    """Return the reply as a message; None for an empty reply, or END. A turn without an answer is reported to the
-    sender, and ends the exchange."""
+    """Return the reply as a message; None if its text is empty, or only END. A turn without an answer is reported to
+    the sender, and ends the exchange."""
     answered = finished.status in _ANSWERED
     text = finished.reply or ""
     if answered and text.strip(_AROUND_END) in ("", "END"):

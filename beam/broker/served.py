@@ -27,9 +27,9 @@ class Served:
     """One agent as the broker sees it.
 
     `is_dirty`: something may have changed since the last step. `next`: the position of the message that may be claimed
-    now (None: none). `look_at`: the time of the next step without any change. `waits`: a message waits for its time.
-    `started`: when its last turn began. `missed`: how often in a row another process had the lock. `is_deferred`: a
-    lane that waits because the limit of held lanes is reached.
+    now (None: none). `look_at`: when the next step is due even if nothing changes. `waits`: a message waits for its
+    time. `started`: when its last turn began. `missed`: how often in a row another process had the lock. `is_deferred`:
+    a lane that waits because the limit of held lanes is reached.
     """
 
     def __init__(self, paths: AgentPaths) -> None:

@@ -34,9 +34,9 @@ _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_
 
 
 class FolderStanding(Struct, frozen=True, kw_only=True):
-    """An agent's standing in its folder. `refusal`: why it may not run, None if it may. `trusted`: the folder's
-    files may take effect. `left_out` are files that its CLI is made to ignore; `env` makes git ignore programs in
-    its configuration. `by_variable`: only BEAM_TRUST allows this."""
+    """An agent's standing in its folder. `refusal`: why it may not run, None if it may. `trusted`: the folder's files
+    may take effect. `left_out` are files that its CLI is made to ignore; `env` makes git ignore programs in its
+    configuration. `by_variable`: the folder counts as trusted only because of BEAM_TRUST."""
 
     refusal: str | None = None
     hint: str = ""
@@ -108,7 +108,7 @@ def check_trusted(context: RootContext, resolved: Resolved, access: Access | Non
 def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
     """Return the findings in an agent.json that beam did not write, in a root in which agents may write.
 
-    Trust in the folder does not cover it.
+    Trust in the folder does not cover that file.
     """
     if not context.exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
@@ -127,7 +127,7 @@ def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | N
 
 
 def look_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple[str | None, Look | None]:
-    """Return the same with the look, None if there was none."""
+    """Return what `waits_for_trust` returns, and the check of the folder; None for the latter if there was no check."""
     try:
         message = queue.read(entry)
         context.config.resolve(message.to)
@@ -168,8 +168,8 @@ def everything(context: RootContext) -> list[Finding]:
 
 
 def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
-    """Return what this agent would obey in the folder with that access, and the variables that keep git from obeying
-    its part."""
+    """Return what this agent would obey in the folder with that access. The second value is git's part of that, with
+    the settings by which git ignores it."""
     card = registry.adapter(resolved.settings.adapter).card
     facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
     found = wants(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
@@ -231,7 +231,7 @@ def _changed(changes: Sequence[Change]) -> str:
 
 
 def described(change: Change) -> str:
-    """Return a line about one new or changed thing."""
+    """Return a line that says what is new or changed in one finding."""
     found = change.found
     who = f" (obeyed by {_names(found.by)})" if found.by and not found.says and not found.runs else ""
     if change.before is None:

@@ -26,7 +26,7 @@ _AGAIN_S = 5.0
 def found(agent: AgentPaths) -> Iterator[AgentPaths]:
     """Yield the unfinished lanes that nobody holds, the oldest first.
 
-    A finished one is removed from the index: its holder died between its last message's end and that.
+    A finished lane is removed from the index: its holder died after the last message ended, before it removed the lane.
     """
     for lane in lanes.entered(agent):
         if is_held(lane.lock):
@@ -45,7 +45,7 @@ def own_s(lane: AgentPaths, now_ns: int) -> float:
 
 
 def rescue(context: RootContext, left: AgentPaths) -> None:
-    """Start workers for such lanes of an agent that was just handed over.
+    """Start workers for the unfinished lanes of the agent that was just handed over (`left`).
 
     A lane that can't be worked on is skipped. A lane gets at most one worker in a few seconds, because a worker that
     can do nothing would otherwise be restarted endlessly.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> Outcome | None:
-    """Run a claimed message to its outcome, closed and its file removed; None if it waits for its next attempt.
+    """Run a claimed message, close it, and remove its file. Return its outcome; None if it waits for its next attempt.
 
     Raises DiskError if the outcome could not be written: the next lease recovers the turn.
     """
@@ -55,7 +55,7 @@ async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> 
 
 
 def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError) -> None:
-    """Requeue the message until the pause after a shortage is over, and record why."""
+    """Requeue the message, to be tried again after the pause for a shortage, and record why."""
     log = lease.log
     tries = log.state.known[message.id].shortages + 1
     not_before, pause = failure.after_shortage(log.context.config.policy, message, tries, log.context.clock.now_ns())
@@ -76,8 +76,8 @@ class _Turn:
         self.message = message
 
     async def run(self) -> TurnFinished | BeamError:
-        """Return the outcome, which is on disk; or the ShortageError because of which nothing was started, so that
-        the message waits."""
+        """Return the outcome, which is on disk. If a shortage prevented the start, return that error: the message then
+        waits."""
         import asyncio
 
         from beam.broker.build_request import request_of, sender_of

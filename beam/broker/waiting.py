@@ -123,7 +123,7 @@ class Waiting:
             self._expire(entry, self._deadline(entry))
 
     def _is_ready(self, entry: Entry) -> bool:
-        """Check the file that waits there; return whether it may run."""
+        """Check the waiting message of the entry; return whether it may run."""
         if entry in self.log.checked:
             return True
         message = self.read(entry)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def notified(lease: AgentLease) -> Iterator[None]:
-    """Make the running turn handle each request as soon as it arrives, inside the context."""
+    """Make the running turn handle each request as soon as it arrives, as long as the context lasts."""
     wake = Wake()
     wake.watch(lease.log.paths.control / "new")
     wake.on_change = lease.wake_turn

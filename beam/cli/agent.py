@@ -208,7 +208,7 @@ def set_(
 
 
 def _warn_of_shell(call: Context, command: object) -> None:
-    """Print a warning that no shell runs the command where it holds what only a shell understands."""
+    """Print a warning that no shell runs the command, if a word of it is a sign that only a shell understands."""
     words = [word for word in command if isinstance(word, str)] if isinstance(command, Sequence) else []
     signs = [word for word in words[1:] if word in _SHELL_SIGNS]
     if signs and not words[0].endswith("sh"):

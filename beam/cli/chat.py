@@ -132,7 +132,8 @@ def _together(call: Context, live: LiveChat, name: str, options: Options, *, is_
 
 
 def _of(call: Context, agent: str, options: Options, *, is_watched: bool) -> Options:
-    """Return the options for one agent: its mode, and that it asks, where a person is there to answer."""
+    """Return the options for one agent: with its mode and, if a person is there to answer, the access `ask` where
+    possible."""
     from msgspec.structs import replace
 
     via = call.beam.chat_mode(agent, options.via)

@@ -65,7 +65,7 @@ class Verb:
 
 
 class App:
-    """The commands of one module. `help` is that of the group, if it is one."""
+    """The commands of one module. `help` is the help text of the group, if the module is a group."""
 
     def __init__(self, help: str | None = None) -> None:
         self.help = help
@@ -86,6 +86,6 @@ class App:
         return decorate
 
     def without_command(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Make the function the group's action for a call without a command."""
+        """Use this function when the group is called without a command."""
         self.bare = function
         return function

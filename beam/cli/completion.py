@@ -109,7 +109,8 @@ def words(
 
 
 def _cut_at(current: str, sign: str) -> int:
-    """Return where the shell's own word begins: after the last such sign. bash leaves `@` and `$` in the word."""
+    """Return where the shell's own word begins in `current`: after the last `sign`, but at it if it is `@` or `$`,
+    because bash leaves these in the word."""
     return max(0, current.rfind(sign) + (sign not in "@$"))
 
 
@@ -217,7 +218,7 @@ def _is_plain(word: str) -> bool:
 
 
 def _split(line: str) -> list[str]:
-    """Return the words of an unfinished command line; the last one is open, "" after a space."""
+    """Return the words of an unfinished command line; the last one is unfinished ("" after a space)."""
     line = line.removesuffix("\\")
     for end in ("", "'", '"'):
         try:

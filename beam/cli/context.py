@@ -48,7 +48,7 @@ class Context:
 
     @property
     def root_words(self) -> list[str]:
-        """Return the words that name this call's root in another call; none if its folder does."""
+        """Return the options that select this call's root in another command line; none if the folder selects it."""
         root = self._root or self.environ.get("BEAM_ROOT")
         return ["--root", str(self.path(root))] if root else []
 
@@ -61,7 +61,7 @@ class Context:
 
     @cached_property
     def beam(self) -> Beam:
-        """Return the root that this call works on."""
+        """Return the `Beam` of the root that this call works on."""
         from beam import Beam
 
         found = Beam(self._root, cwd=self.cwd)

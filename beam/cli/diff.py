@@ -58,7 +58,7 @@ def diff(
 
 
 def _found(call: Context, name: str, turn: int | None, *, session: bool) -> WorkTreeDiff:
-    """Return the diff of the agent, or of the message if no agent is called so."""
+    """Return the diff of the agent, or of the message if no agent has that name."""
     try:
         agent = call.beam.agent_of(name)
     except NotFoundError:

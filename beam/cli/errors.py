@@ -39,7 +39,7 @@ class ErrorObject(Struct, frozen=True, kw_only=True):
 
 
 def handle(error: BaseException, argv: list[str]) -> int:
-    """Report the error and return the exit code. Raises the error of a signal again, as that signal."""
+    """Report the error and return the exit code. If the error is that of a signal, end the process by that signal."""
     match error:
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1

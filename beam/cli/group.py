@@ -28,7 +28,7 @@ class NoCommandError(typer.BadParameter):
         self.hint = hint
 
     def format_message(self) -> str:
-        """Return the message alone."""
+        """Return the message, without what Typer would add to it."""
         return self.message
 
 
@@ -52,7 +52,7 @@ def _shared(
     verbose: bool = typer.Option(False, "-v", "--verbose", hidden=True, expose_value=False, callback=_verbose),
     as_json: bool = typer.Option(False, "--json", hidden=True, expose_value=False, callback=_json),
 ) -> None:
-    """Take the options of `beam` that its commands take as well. Only its parameters are used."""
+    """Declare the options of `beam` that its commands take as well. Only the parameters of this function are used."""
 
 
 @cache
@@ -77,7 +77,8 @@ def _write_examples(path: str, formatter: Any) -> None:
 
 
 class Command(TyperCommand):
-    """One command, whose usage line names arguments without braces. It also takes -q, -v and an earlier --json."""
+    """One command, whose usage line names arguments without braces. It also takes -q and -v, and a --json that stands
+    before its name."""
 
     def get_short_help_str(self, limit: int = _SHORT) -> str:
         return super().get_short_help_str(_SHORT)

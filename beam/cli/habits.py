@@ -113,8 +113,8 @@ def command_instead(path: str, words: Sequence[str]) -> str | None:
 
 
 def extra_instead(path: str, given: Mapping[str, object], extra: str) -> str | None:
-    """Return what to type instead of a command with the arguments `given` and `extra` words that it does not take; None
-    if that is no known habit."""
+    """Return what to type instead of a command that was given the words `extra`, which it does not take, after the
+    arguments `given`; None if that is no known habit."""
     agent = given.get("file")
     if path != "beam run" or not isinstance(agent, str) or "." in agent or "/" in agent:
         return None

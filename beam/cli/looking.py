@@ -1,4 +1,5 @@
-"""The user's own terminal while it shows an agent's screen: raw meanwhile, and restored on every way out.
+"""The user's own terminal while it shows an agent's screen. It is in raw mode meanwhile, and always restored at the
+end.
 
 Does not depend on the source of the pictures, or on drawing them.
 """

@@ -55,7 +55,7 @@ def page(command: Any, name: str = "beam") -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the text as roff prints it and takes for no request."""
+    """Return the text escaped for roff, which then prints it as it is and takes no line for a request."""
     safe = (
         text.replace("\\", "\\e").replace("-", "\\-").replace("~", "\\(ti").replace("^", "\\(ha").replace("`", "\\(ga")
     )
@@ -64,7 +64,7 @@ def escaped(text: str) -> str:
 
 
 def _all(context: Any) -> Iterator[Any]:
-    """Yield the context of every command below this one, that is no group, in the order of the help."""
+    """Yield the context of every command below this one that is not a group, in the order of the help."""
     import click
 
     for name in context.command.list_commands(context):

@@ -40,7 +40,7 @@ class Declared:
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:
-    """Declare an option with these names; without any it is named after the parameter. A flag has names.
+    """Declare an option with these names; without any it is named after the parameter. A flag must have names.
 
     A `default` of `...` stands for a value that must be given.
     """
@@ -111,7 +111,7 @@ def options(
 ) -> tuple[dict[str, list[str]], list[str]] | None:
     """Return the words that were given for each option, by the parameter's name, and the words that are left.
 
-    Without `interspersed`, options end at the first other word. None: this is no plain command line.
+    Without `interspersed`, options end at the first other word. Return None if this is no plain command line.
     """
     named = {name: parameter for parameter in parameters for name in parameter.names}
     given: dict[str, list[str]] = {}

@@ -55,7 +55,7 @@ class Printer:
 
     @contextlib.contextmanager
     def waiting(self, message_id: str, look: Callable[[], Progress | None] | None) -> Iterator[None]:
-        """Show meanwhile which turn the message is behind and, on a terminal, the progress.
+        """Show, while the context is open, which turn the message waits behind and, on a terminal, the progress.
 
         `look` returns which turn runs; it is None if nobody wants to see that.
         """
@@ -82,7 +82,8 @@ class Printer:
 
     @contextlib.contextmanager
     def _printing(self) -> Iterator[None]:
-        """Keep the status line out of the way while something is printed, and out of a line that is not complete."""
+        """Remove the status line while something is printed; it stays away while a line is unfinished or an ask is
+        open."""
         if self._live is None:
             yield
             return
@@ -104,8 +105,8 @@ class Printer:
             self._trouble = error
 
     def _asked(self, event: Event) -> None:
-        """Ask the person here what the agent asks; else print how to answer it. What beam itself decides immediately is
-        not asked."""
+        """Ask the person here what the agent asks; else print how to answer it. A request that beam itself decides
+        immediately is left out."""
         if isinstance(event, events.PermissionAsked) and event.expires is None:
             return
         match event:
@@ -283,7 +284,7 @@ def diagnosis(outcome: Outcome) -> str:
 
 
 def _screen(outcome: Outcome) -> list[str]:
-    """Return the rows of the agent's screen that its reason quotes."""
+    """Return the rows of the agent's screen that the outcome's reason quotes."""
     return (outcome.reason or "").partition(outcomes.SCREEN)[2].splitlines()
 
 

@@ -164,7 +164,8 @@ def mode(word: str | None) -> str | None:
 
 
 def require(word: str | None) -> Literal["structured"] | UnsetType:
-    """Return the required evidence for an option's value."""
+    """Return the evidence that an option's value requires; unset without one. Raises UsageError for an unknown
+    value."""
     if word is None:
         return UNSET
     if word == "structured":

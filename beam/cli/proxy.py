@@ -105,9 +105,10 @@ def proxy(
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Callable[[], object]]:
-    """Hear the first ^C, SIGTERM or SIGHUP from here on; yield what waits for it, also if it came before.
+    """Catch the first ^C, SIGTERM or SIGHUP. Yield a function that waits for it; it returns immediately if one has
+    come.
 
-    The second one has its usual effect. A signal that is ignored stays so, as with nohup.
+    The second signal has its usual effect. A signal that was ignored before, as with nohup, stays ignored.
     """
     import os
     import signal
@@ -192,7 +193,8 @@ def doctor(
 
 
 def _shown(difference: RequestDifference) -> list[str]:
-    """Return a difference in lines. A value is shown as it is: it may differ in its spaces alone."""
+    """Return a difference in lines. Values are shown in quotes with all their spaces: they may differ in nothing
+    else."""
 
     def quoted(text: str | None) -> str:
         return "is not there" if text is None else truncate(repr(text), _WIDTH)

@@ -1,7 +1,7 @@
 """The file that a person names for a report, written at the end of a command during which agents write in its folder.
 
-It is written where the name led when the command began. A file in its place, or a second name of another one, is
-replaced and not opened.
+The report is written where the name led when the command began. A plain file that is there is replaced and never
+opened, because it may be a second name (a hard link) of another file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ReportFile:
-    """One such file. Raises DiskError if it can't be written; nothing is written yet."""
+    """The file for one report. Raises DiskError if it can't be written; nothing is written before `write`."""
 
     def __init__(self, path: Path, named: str) -> None:
         self._path, self._named = path, named

@@ -156,7 +156,8 @@ def variables_of(given: list[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _refusals(reporter: Reporter, file: str, report: ReportFile | None) -> Iterator[None]:
-    """Report in CI, too, what keeps the scenario from running: as an annotation, and as a case of the JUnit XML."""
+    """Report an error that keeps the scenario from running to CI, too: as an annotation, and as a case of the JUnit
+    XML."""
     try:
         yield
     except SignalledError:

@@ -34,7 +34,7 @@ _IN_A_FILE = "put the text into a file, and send it with -f FILE"
 def line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, now: datetime) -> str:
     """Return the line for a crontab, or the command line for a shell, that runs these words of a command in `cwd`.
 
-    Raises UsageError for a time that is none, and for words that no such line can hold.
+    Raises UsageError for an invalid time, and for words that can't stand in such a line.
     """
     for word in (*words, str(cwd)):
         if not all(character.isprintable() or character in "\n\t" for character in word):
@@ -120,7 +120,8 @@ def _clock(text: str) -> time:
 
 
 def _cron_fields(text: str) -> str | None:
-    """Return the fields as a crontab has them; None if the text means no fields. Raises UsageError for wrong ones."""
+    """Return the text as fields of a crontab; None if it is one word, such as an interval. Raises UsageError for
+    invalid fields."""
     plain = text.strip().lower()
     if plain.removeprefix("@") in _NICKNAMES:
         return f"@{plain.removeprefix('@')}"

@@ -122,7 +122,7 @@ def watch(
 
 
 class ExitCodes:
-    """The exit codes of the messages that end in a stream of events; of one that is retried its last counts."""
+    """The exit codes of the messages that end in a stream of events. If a message is retried, its last code counts."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -140,7 +140,7 @@ class ExitCodes:
 
 
 def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
-    """Print the state of those teams that have to be mentioned: someone in them is stuck."""
+    """Print the state of the teams in which someone is stuck."""
     import time
 
     from beam import clock, team_views
@@ -206,7 +206,7 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
-    """Print who waits for longer than that and return how many there are."""
+    """Print who waits for longer than so many seconds, and return how many there are."""
     from beam import TeamsHere
     from beam.cli.render import team as render
 

@@ -285,7 +285,7 @@ def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
 
 
 def _receiver(agent: str, session: str | None, *, has_text: bool) -> str:
-    """Return the name to send to. Raises UsageError, UnsupportedError for what is no agent's name."""
+    """Return the name to send to. Raises UsageError or UnsupportedError if that is no agent's name."""
     if session is not None:
         if "@" in agent:
             raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)

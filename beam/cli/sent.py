@@ -13,7 +13,8 @@ from beam.cli.render.text import write_json, write_line
 
 
 def put(call: Context, message: Message, *, as_json: bool) -> None:
-    """Put the message into its queue and print its id; with `as_json` what is known of it. Raises what `put` raises."""
+    """Put the message into its queue and print its id; with `as_json`, print all that is known of it instead. Raises
+    what `put` raises."""
     sent = call.beam.put(message)
     try:
         if as_json:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def check(names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait: bool, judge: str | None) -> None:
-    """Raise UsageError for receivers that can't stand together, and for options that are for one alone."""
+    """Raise UsageError for names that can't be listed together, and for options that don't go with several
+    receivers."""
     doubled = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if doubled is not None:
         raise UsageError(f"{doubled or 'an empty name'} is named twice", "name each agent once", subject=doubled)
@@ -128,7 +129,8 @@ def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
 
 
 def _unsent(message: Message, error: BeamError, code: int) -> int:
-    """Say why a message failed, and return the exit code: that of the first one that did (0: none before)."""
+    """Say why a message failed. Return `code`, the exit code of an earlier failure, or this message's if `code` is
+    0."""
     complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
     return code or int(error.exit_code)
 

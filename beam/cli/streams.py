@@ -47,7 +47,7 @@ def is_ascii(environ: Mapping[str, str]) -> bool:
 
 
 def is_interactive(*streams: object) -> bool:
-    """Return whether a person uses all these streams: terminals, and not those of a CI job."""
+    """Return whether a person uses all these streams: they are terminals, and this is no CI job."""
     return all(is_terminal(stream) for stream in streams) and os.environ.get("CI", "") in ("", "0", "false")
 
 

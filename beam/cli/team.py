@@ -276,7 +276,7 @@ def hook(
 
 
 def _actions(call: Context, team: str, claude_home: Sequence[str] | None) -> TeamActions:
-    """Return the team to act on. Raises UsageError for an agent: only a person does that."""
+    """Return the team to act on. Raises UsageError if the caller is an agent: only a person may act on a team."""
     from beam import TeamActions
 
     call.beam.check_person("acts on a team")
@@ -284,7 +284,8 @@ def _actions(call: Context, team: str, claude_home: Sequence[str] | None) -> Tea
 
 
 def _bytes(call: Context) -> dict[bytes, bytes]:
-    """Return the environment as the hook wants it. A configuration that is wrong is no reason to veto anything."""
+    """Return the environment as the hook needs it. An invalid configuration is ignored, because it is no reason for a
+    veto."""
     try:
         environ = call.environ
     except BeamError:

@@ -124,7 +124,7 @@ _OF_THE_AGENT = (
 
 
 def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source) -> None:
-    """Refuse settings of a session, `claude@review`, that only its agent can have."""
+    """Refuse settings of a session (`claude@review`, say) that only its agent can have."""
     for key in _OF_THE_AGENT if "@" in name else ():
         if fields.get(key):
             raise source.error(
@@ -157,7 +157,8 @@ def _types(kind: type[Struct]) -> dict[str, object]:
 def _checked(
     key: str, value: object, type_: Any, at: tuple[str, ...], source: Source, *, strict: bool = True
 ) -> object:
-    """Return the value as one of this type. Unless it is `strict`, a text may stand for a number or a boolean."""
+    """Return the value, checked and converted to this type. Unless `strict`, a text may stand for a number or a
+    boolean."""
     if key in DURATIONS and isinstance(value, str):
         try:
             value = durations.parse(value)

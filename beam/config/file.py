@@ -55,16 +55,16 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
 def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = None) -> ConfigFile | None:
     """Return the settings in a YAML file, from the cache `parsed` if they are in it; None if there is no file.
 
-    Raises ConfigError for anything that is no valid setting, DiskError if the file can't be read.
+    Raises ConfigError for an invalid setting or invalid YAML, DiskError if the file can't be read.
     """
     data = _settled(path)
     return None if data is None else parse(data, path, adapters=adapters, parsed=parsed)
 
 
 def _settled(path: Path) -> bytes | None:
-    """Return the file's bytes. Where it was emptied a moment ago, wait: most programs empty a file, then write it.
+    """Return the file's bytes. If it was emptied a moment ago, wait: most programs empty a file before they write it.
 
-    The wait is a moment at most, however often somebody empties it.
+    The wait is at most a moment, however often the file is emptied.
     """
     data = read_bytes(path, follow=True)
     for _ in range(_TRIES):
@@ -83,7 +83,8 @@ def _is_new(path: Path) -> bool:
 
 
 def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
-    """Return a settings file's bytes; None if there is no such file. The person's own may be a link (`follow`)."""
+    """Return a settings file's bytes; None if there is no such file. With `follow` it may be a link, as a file of the
+    person may be."""
     try:
         return files.read(path, _LARGEST_FILE, follow=follow)
     except FileNotFoundError:
@@ -180,7 +181,7 @@ def _disabled(given: object, source: Source, adapters: Collection[str]) -> tuple
 
 
 def disabled(given: object, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> tuple[str, ...]:
-    """Return the names of adapters that are switched off. Raises ConfigError for a name that is none."""
+    """Return the names of adapters that are switched off. Raises ConfigError if a name is not an adapter's."""
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise source.error(at, "expected a list of adapters", "write it like [gemini, codex]")
     for name in given:

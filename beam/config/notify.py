@@ -74,7 +74,7 @@ def _place(given: object, at: tuple[str, ...], source: Source) -> FromPlace:
 
 
 def url_problem(url: str) -> str:
-    """Return why no webhook may have this URL; "" if it may."""
+    """Return why this URL can't be a webhook's; "" if it can."""
     if any(not "!" <= character <= "~" for character in url):
         return "is no URL: it holds blanks, control characters or letters that a URL encodes"
     try:
@@ -92,7 +92,7 @@ def url_problem(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether that host of a URL is this machine."""
+    """Return whether this host, taken from a URL, is this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,5 +1,5 @@
-"""A cache in the root of what the settings files were last parsed to: importing a YAML parser is a fifth of the CPU of
-a short command.
+"""A cache of the parsed settings files, in the root: importing a YAML parser takes a fifth of the CPU time of a short
+command.
 
 An entry is used only for exactly the same bytes; in doubt the file is parsed again. Does not depend on what a setting
 means, or on whether agents can write in the root: if they can, the caller must cache nothing.
@@ -40,7 +40,7 @@ class _Remembered(Struct, frozen=True):
 
 
 class ParsedFiles:
-    """The settings files that one command reads. `root` remembers what they say; null: nothing is remembered."""
+    """The settings files that one command reads. Their parsed content is cached in `root`; null: it is not cached."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._path = None if root is None else root / PARSED_JSON
@@ -60,7 +60,8 @@ class ParsedFiles:
         return found.values, dict(found.lines)
 
     def remember(self) -> None:
-        """Write what was parsed now, if it is something else than before, and if there is a root."""
+        """Write the content parsed by this command to the cache, if it differs from what the cache has and there is a
+        root."""
         if self._path is None or self._now.keys() == self._before.keys() or not self._path.parent.is_dir():
             return
         kept = {key: each for key, each in self._now.items() if key in self._before or _may_be_kept(each)}
@@ -89,7 +90,8 @@ class ParsedFiles:
 
 
 def _may_be_kept(parsed: _Parsed) -> bool:
-    """Return whether JSON brings back the same values (not so with dates and infinities), and none may be a key."""
+    """Return whether the values may be cached: JSON gives back the same ones (not for dates and infinities), and none
+    may be a secret key."""
     from beam.secrets.redact import redact
 
     if any("env" in at or "env_profiles" in at for at, _ in parsed.lines):

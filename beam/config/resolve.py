@@ -70,13 +70,13 @@ class WrittenRules(Struct, frozen=True):
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """An agent with all its settings; `agent` is the one whose settings a session has, else its own name.
+    """An agent with all its settings; `agent` is the agent that a session belongs to, else its own name.
 
     `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config,
     default. `declared_in` is the file that declares the agent, `built in` for an adapter's own name. `base` is the
-    folder that paths in the settings are relative to. A session has its agent's settings and its own over them: `own`
-    are the fields (and `env.NAME`) of the latter, and `agent_files` are the agent.json of both. `rules` are those of
-    `settings` with who wrote each.
+    folder that paths in the settings are relative to. A session has its agent's settings, and its own settings override
+    them: `own` names the fields (and `env.NAME`) that it sets itself, and `agent_files` are the agent.json of both.
+    `rules` are the rules in `settings`, with the source of each.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
 
 class _Layers(Struct, frozen=True):
-    """The settings of one agent in all files: layers, the weakest first, and its agent.json."""
+    """The settings of one agent in all files: a layer for each file, the weakest first; `files` has its agent.json."""
 
     layers: list[tuple[str, Fields]] = []
     files: tuple[AgentFile, ...] = ()
@@ -102,13 +102,13 @@ class _Layers(Struct, frozen=True):
 
 
 class _Known(Struct, frozen=True):
-    """An agent as it was resolved, from these bytes of each agent.json (None: there is none)."""
+    """A resolved agent, and the bytes of each agent.json that it was resolved from (None: there was no such file)."""
 
     resolved: Resolved
     files: tuple[tuple[Path, bytes | None], ...]
 
     def still_stands(self) -> bool:
-        """Return whether the files are still the same. Raises as reading them does."""
+        """Return whether the files are still the same. Raises what reading them raises."""
         return all(file.read_bytes(path) == data for path, data in self.files)
 
 
@@ -131,12 +131,13 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     stamps: tuple[Stamp, ...]  # of the files, from before they were read; whoever lives long compares them
 
     def names(self) -> list[str]:
-        """Return every agent that is declared here, by file or by command, sorted; without the adapters' own names."""
+        """Return the names of all agents that are declared here, by a file or a command, sorted. An adapter that nobody
+        declared is left out."""
         declared = {name for _, file in self.files for name in file.agents}
         return sorted(declared.union(name for name in self.home.agents() if _agent_json(self.home, name).is_file()))
 
     def with_scenario(self, path: Path, agents: Mapping[str, Fields]) -> Config:
-        """Return the same with the settings of a scenario's agents, which win over every file."""
+        """Return this configuration with the settings of a scenario's agents, which win over every file."""
         return structs.replace(self, files=(*self.files, (SCENARIO, ConfigFile(path=path, agents=agents))))
 
     @property
@@ -159,7 +160,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _known(self) -> dict[str, _Known]:
-        """Return what was resolved so far; it counts as long as no agent.json of it changed."""
+        """Return the agents resolved so far, by name; an entry counts as long as its agent.json files are unchanged."""
         return {}
 
     def _agent_file(self, name: str) -> tuple[Path, bytes | None]:
@@ -227,7 +228,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return {**fields, "adapter": adapter}
 
     def _place_of(self, name: str, origin: str) -> str:
-        """Return the path of the file with that origin, of this agent; the origin itself if it is no file."""
+        """Return the path of this agent's file with that origin; the origin itself if it is no file."""
         if origin == AGENT_JSON:
             return str(_agent_json(self.home, name))
         return next((str(file.path) for who, file in self.files if who == origin), origin)
@@ -282,8 +283,8 @@ def with_state_dir(environ: Mapping[str, str]) -> dict[str, str]:
 def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[str], remembers: bool = False) -> Config:
     """Return the configuration of this root; `adapters` are the names of those that exist.
 
-    `remembers`: the root, out of agents' reach, may remember what its files were parsed to. Raises ConfigError for the
-    first thing in a file or variable that beam does not understand. Reads no agent.json.
+    `remembers`: agents can't reach the root, so the parsed files may be cached there. Raises ConfigError for the first
+    thing in a file or variable that beam does not understand. Reads no agent.json.
     """
     paths = _paths(home, environ)
     stamps = _stamps(paths)
@@ -363,7 +364,7 @@ def _rules_of_session(layers: list[tuple[str, Fields]]) -> list[WrittenRules]:
 
 
 def _written_for(name: str) -> tuple[str, ...]:
-    """Return whose agent.json count for the agent of that name: for a session its agent's, and its own."""
+    """Return the names whose agent.json counts for this agent: for a session its agent's name and its own."""
     if not NAME.match(name):
         return ()
     return (base_of(name), name) if "@" in name else (name,)

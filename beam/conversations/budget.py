@@ -11,8 +11,9 @@ _WARN_AT = 0.8
 
 
 class Meter:
-    """Counts turns against limits. `warn` takes a sentence; `near` gets one too, once for each limit of which 80 % are
-    used; `over` is called once, with the reason, at the limit."""
+    """Counts what turns use, and compares it with limits. `warn` gets each warning as a sentence. `near` (None: `warn`)
+    gets a warning once for each limit of which 80 % are used. `over` is called once, with the reason, when a limit is
+    reached."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """What the steps of a run changed in the files, by git: for checks, prompts, and a replay.
 
-The snapshots have a directory of their own for the run. What git ignores is known from its beginning: what an agent
-adds to that outside of the folder counts for nothing.
+The snapshots have a directory of their own for the run. What git ignores is read when they begin: what an agent adds to
+git's ignore files outside of the folder has no effect.
 """
 
 from __future__ import annotations

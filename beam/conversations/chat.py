@@ -1,7 +1,7 @@
 """The rules of a chat: who speaks next, the prompt of that agent, and when the chat ends. Values in, values out.
 
-A prompt is the topic, a line of beam's, and what was said: a line that names who speaks, and below it that text as a
-quote. So a text that imitates a person or another agent stays a text of whoever said it.
+A prompt consists of the topic, a line by beam, and what was said. A line that names the speaker stands above each text,
+and the text is quoted. So a text that imitates a person or another agent still counts as its speaker's.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Floor:
         self.lines.append(Line(name, text, is_of_person=True))
 
     def after(self, agent: str, text: str) -> str | None:
-        """Return who speaks after this; None if nobody was addressed."""
+        """Return who speaks after this agent said this text; None if it addressed nobody."""
         agents = self._chat.agents
         if self._chat.order != "address":
             return agents[(agents.index(agent) + 1) % len(agents)]
@@ -64,8 +64,8 @@ class Floor:
         return None
 
     def prompt(self, agent: str) -> str:
-        """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since, or
-        that there are none.
+        """Return the next prompt for this agent: the opening, if it has not spoken yet, and the others' texts since its
+        last turn. If there is neither, the prompt says so.
         """
         is_new = agent not in self._told
         since = [line for line in self.lines[self._told.get(agent, 0) :] if line.agent != agent or line.is_of_person]
@@ -95,7 +95,7 @@ def _speaker(line: Line, agent: str) -> str:
 
 
 def limit_reached(until: Until, facts: Sequence[TurnFacts], moderator: str | None, seconds: float) -> str:
-    """Return which limit of a chat its turns so far reach; "" for none."""
+    """Return which limit a chat has reached with its turns and its time so far; "" for none."""
     if sum(each.agent != moderator for each in facts) >= until.turns:
         return f"{until.turns} turns were taken"
     if spent := budget_reached(until, facts):
@@ -106,7 +106,7 @@ def limit_reached(until: Until, facts: Sequence[TurnFacts], moderator: str | Non
 
 
 def budget_reached(until: Until, facts: Sequence[TurnFacts]) -> str:
-    """Return which of a chat's budgets its turns reach, one that runs included; "" for none."""
+    """Return which budget the turns of a chat have used up, the running turn included; "" for none."""
     if until.cost_usd is not None and sum(each.cost_usd or 0 for each in facts) >= until.cost_usd:
         return f"it cost ${until.cost_usd:g}"
     if until.tokens is not None and sum(each.tokens or 0 for each in facts) >= until.tokens:

@@ -81,7 +81,8 @@ async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
 
 
 async def _ended(child: asyncio.subprocess.Process) -> None:
-    """Return when the command itself has ended: `wait` would wait for all that have its output open."""
+    """Wait until the command itself has ended. `child.wait()` would also wait for other processes that have its output
+    open."""
     pause = 0.001
     while child.returncode is None:
         await asyncio.sleep(pause)

@@ -1,4 +1,5 @@
-"""Comparing several answers to one question by an agent: the judge's prompt, the schema of its answer, and the verdict.
+"""How an agent, the judge, compares several answers to one question: its prompt, the schema of its answer, and the
+verdict.
 
 The judge sees numbers in place of the agents' names. Values in, values out.
 """
@@ -38,7 +39,7 @@ class AgentScore(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """A judge's verdict on several answers to one message: `send a,b --judge JUDGE --json`, its last line.
+    """A judge's verdict on several answers to one message: the last line of `send a,b --judge JUDGE --json`.
 
     `best` is the agent with the highest score; null if several have it, or if the judge gave no verdict, and `reason`
     says why then. `scores` stand in the order of the answers. `message_id` and `exit_code` are those of the judge's own

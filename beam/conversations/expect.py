@@ -38,8 +38,8 @@ class Changes(Struct, frozen=True, kw_only=True):
 class Subject(Struct, frozen=True, kw_only=True):
     """The subject of a check: the turns of a step, its answer, the end of its command, and the files.
 
-    `look` returns a file's text, None if there is none; `changed` what became of the files. `is_replayed`: no tool ran,
-    so the files lack the tools' changes.
+    `look` returns a file's text, None if there is none; `changed` returns how the files changed. `is_replayed`: no tool
+    ran, so the files lack the tools' changes.
     """
 
     turns: Sequence[TurnFacts] = ()
@@ -126,8 +126,8 @@ def _not_regex(value: Any, subject: Subject) -> Found:
 
 
 def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
-    """Return the JSON value of an answer: what the schema gave, else the answer itself, a fenced block or the first
-    object in it. Raises ValueError if there is none.
+    """Return the JSON value of an answer: the structured output of the turn, else the answer itself, a fenced block or
+    an object in it. Raises ValueError if there is none.
     """
     outcome = turns[-1].outcome if turns else None
     if outcome is not None and isinstance(outcome.structured, msgspec.Raw):
@@ -193,7 +193,7 @@ def _time(value: Any, subject: Subject) -> Found:
 
 
 def is_tool(pattern: str, tool: ToolUse) -> bool:
-    """Return whether the pattern names this tool: by the CLI's own name for it, or by the word that rules have."""
+    """Return whether the pattern names this tool: by the CLI's own name for it, or by its name in rules."""
     return any(fnmatchcase(name.lower(), pattern.lower()) for name in (tool.name, tool.word) if name)
 
 
@@ -359,5 +359,5 @@ def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[Check
 
 
 def command_words(value: object) -> list[str]:
-    """Return the command line of a command; one given as a text is run by the shell."""
+    """Return the command line of a command; a command that was given as a text is run by the shell."""
     return ["sh", "-c", value] if isinstance(value, str) else list(cast(Sequence[str], value))

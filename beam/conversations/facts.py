@@ -90,7 +90,7 @@ class TurnFacts:
     def cost_usd(self) -> float | None:
         """Return the cost: the CLI's own figure, else an estimate from the table of prices; None if nobody knows.
 
-        While the turn runs it is the most that is known of it: by the CLI, or by the turn's proxy.
+        While the turn runs, it is the higher one of two figures: from what the CLI reported, and from the turn's proxy.
         """
         if self.outcome is None:
             estimated = estimated_usd(self._model, self.so_far)

@@ -66,7 +66,7 @@ def quoted(text: str) -> list[str]:
 
 
 def unmarked(line: str) -> str:
-    """Return the line without the mark of an old command, `##[`, which counts anywhere in a line."""
+    """Return the line with each `##[` broken up. It is the mark of an old command, which counts anywhere in a line."""
     return line.replace("##[", "##\u200b[")
 
 

@@ -28,7 +28,8 @@ _LISTED = 40  # files and calls
 
 
 class Exchange(Struct, kw_only=True):
-    """One prompt, and what the agent did and said about it. `session_id`: where; "" as long as it is not known."""
+    """One prompt, and what the agent did and said about it. `session_id` is that of its session; "" as long as it is
+    not known."""
 
     sender: str
     prompt: str
@@ -42,7 +43,7 @@ class Exchange(Struct, kw_only=True):
 
     @property
     def answer(self) -> str:
-        """Return its answer: the outcome's, else all that was said."""
+        """Return the agent's answer: the reply in the outcome, else all that the agent said."""
         return self.reply if self.reply else "\n\n".join(self.texts)
 
 

@@ -67,8 +67,8 @@ class StopAll(Stop):
 
 class HeldAgents:
     """The agents of one run, by their own names; each speaks in the session AGENT@NAME. The agents in `multi_turn` take
-    several turns: their process is kept for the next turn, over their own protocol, if that reports as much as the
-    headless mode."""
+    several turns: their process is kept for the next turn in dialogue mode, if that mode reports as much as the
+    headless one."""
 
     def __init__(self, context: RootContext, name: str = "", *, multi_turn: frozenset[str] = frozenset()) -> None:
         self.context = context
@@ -92,13 +92,14 @@ class HeldAgents:
 
     @property
     def stopped_by(self) -> str:
-        """Return why no turn is run any more; "" while turns are."""
+        """Return why no more turns are run; "" as long as turns are run."""
         return self._why_stopped[0] if self._why_stopped is not None else ""
 
     async def say(self, agent: str, text: str, options: Options, seen: Seen, stop: Stop | None = None) -> Outcome:
-        """Send a text to the agent, run its turn here and return the outcome; its events go to `seen`. `stop` ends it.
+        """Send a text to the agent, run its turn here and return the outcome; its events go to `seen`. `stop` ends the
+        turn.
 
-        Raises what a message may be refused with: NotFoundError, UntrustedError, LimitError, UsageError; DiskError.
+        Raises NotFoundError, UntrustedError, LimitError or UsageError if the message is refused, and DiskError.
         """
         context, paths = self.context, self.context.agent_paths(self.session(agent))
         held = await self._hold(paths)
@@ -148,7 +149,8 @@ class HeldAgents:
             return self._held[paths]
 
     def _listen(self, lease: AgentLease) -> None:
-        """Have the agent's turns handle each request as soon as it arrives. A turn of a replay is over before."""
+        """Have the agent's turns handle each request as soon as it arrives. Do nothing in a replay: a replayed turn is
+        over too soon for a request."""
         if self._is_answered:
             return
         if self._wake is None:
@@ -203,7 +205,7 @@ class HeldAgents:
             lease.log.watcher = _ignore
 
     async def _until_over(self, lease: AgentLease, message_id: str, stop: Stop, *, via: str | None) -> Outcome:
-        """Run the message until it has an outcome: the policy may have it tried again."""
+        """Run the message until it has an outcome. If the policy asks for a retry, run it again."""
         agent = lease.log.paths.agent
         while True:
             due = duty.step(lease)
@@ -259,8 +261,8 @@ class HeldAgents:
 
 
 def tells_as_much(adapter: Adapter) -> bool:
-    """Return whether the adapter's protocol reports everything that a run's checks and limits need and that its
-    headless mode reports."""
+    """Return whether the adapter's protocol reports as much as its headless mode of what a run's checks and limits
+    need."""
     faces = adapter.card.faces
     protocol, headless = faces.get("dialogue"), faces.get("exec")
     if protocol is None or headless is None:

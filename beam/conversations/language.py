@@ -196,7 +196,7 @@ FILE = Table(
 
 
 def json_schema() -> Schema:
-    """Return the JSON Schema of a scenario file, but for that of an agent's settings (`#/$defs/AgentSettings`)."""
+    """Return the JSON Schema of a scenario file, without `#/$defs/AgentSettings`, the schema of an agent's settings."""
     made = FILE.schema()
     properties = made["properties"]
     assert isinstance(properties, dict)

@@ -1,7 +1,7 @@
 """A conversation of agents that a person watches and may join: whose turn is next, its prompt, what all turns used, and
 when and why it is over.
 
-Pure: whoever runs the turns tells it how each ended. Time is an argument.
+Pure: the caller runs the turns, and tells the conversation how each ended. Time is an argument.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from beam.model.outcome import Outcome, Status
 
 
 class NextTurn(Struct, frozen=True):
-    """The turn that is to be run: the agent, its prompt, and whether it is the agent's first one. `is_choice`: it is
-    the moderator's, who names the next speaker."""
+    """The turn that is to be run: the agent, its prompt, and whether it is the agent's first one. `is_choice`: in this
+    turn the moderator names the next speaker."""
 
     agent: str
     prompt: str
@@ -81,8 +81,8 @@ class LiveChat:
     def on_ended(self, outcome: Outcome, seconds: float) -> None:
         """Take the outcome of the turn that ran, `seconds` after the conversation began.
 
-        A turn that was cancelled counts with what it used, and the same agent speaks again. A used up budget ends the
-        conversation with exit code 7, unless the turn said the phrase that ends it.
+        What a cancelled turn used is counted, and the same agent speaks again. When a budget is used up, the
+        conversation ends with exit code 7, unless the agent has just said the phrase that ends it.
         """
         assert self._now is not None
         (turn, facts), self._now = self._now, None
@@ -112,7 +112,7 @@ class LiveChat:
         self._pass_on(turn.agent, facts.reply)
 
     def _pass_on(self, agent: str, text: str) -> None:
-        """Say who speaks after this."""
+        """Choose who speaks after this agent; end the conversation if nobody was addressed."""
         if self._given is not None:
             self._speaker, self._given = self._given, None
             return
@@ -151,7 +151,8 @@ class LiveChat:
     def step_in(self, text: str, name: str = HUMAN) -> None:
         """Say something as a person (`human`) or in an agent's name, between two turns.
 
-        A text in an agent's name is that agent's turn; one that names an agent (`@NAME`) gives it the next one.
+        A text in an agent's name counts as that agent's turn. A text with `@NAME` gives the next turn to the agent
+        NAME.
         """
         self._floor.step_in(text, name)
         words: list[str] = re.findall(r"@([a-z0-9][a-z0-9_-]*)", text.lower())

@@ -53,7 +53,7 @@ def placed(scenario: Scenario, at: At, error: BeamError) -> BeamError:
 
 
 def with_scenario(context: RootContext, scenario: Scenario) -> RootContext:
-    """Return the context in which the scenario's own settings of agents count."""
+    """Return the context with the settings that the scenario itself gives to agents."""
     from msgspec.structs import replace
 
     agents = {name: dict(fields) for name, fields in scenario.agents.items()}
@@ -63,7 +63,8 @@ def with_scenario(context: RootContext, scenario: Scenario) -> RootContext:
 def check_machine(
     scenario: Scenario, context: RootContext, *, needs_agents: bool = True, needs_proxies: bool = False
 ) -> None:
-    """Raise the first thing on this machine that would keep a step from running, with its place in the file.
+    """Raise an error for the first thing on this machine that would keep a step from running, with its place in the
+    file.
 
     Without `needs_agents` the turns are replayed, and the agents' CLIs need not be there. With `needs_proxies` each
     agent's model calls must go through a proxy.

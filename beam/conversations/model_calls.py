@@ -1,7 +1,7 @@
 """The folders in which the model calls of a run's turns are recorded or replayed, and the counts of all of them.
 
-Each turn has a folder of its own, `STEP/AGENT-N`: turns that run at the same time write none together, and a step finds
-its calls again wherever it stands in the file. Checks which folders exist, and changes none.
+Each turn has a folder of its own, `STEP/AGENT-N`: turns that run at the same time never share one, and a step finds its
+calls again wherever it stands in the file. Checks which folders exist, and changes none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RunModelCalls(Struct, frozen=True, kw_only=True):
 
     @property
     def is_asked(self) -> bool:
-        """Return whether model calls are recorded or replayed, for which turns need a proxy."""
+        """Return whether model calls are recorded or replayed; turns need a proxy for that."""
         return self.record is not None or self.replay is not None
 
     @property
@@ -40,7 +40,8 @@ class RunModelCalls(Struct, frozen=True, kw_only=True):
 
 
 class ModelFolders:
-    """Names the folder of each turn of one repeat, of `times`."""
+    """Chooses the folder of each turn of one repeat. `number` is the repeat's number, `times` the number of all
+    repeats."""
 
     def __init__(self, asked: RunModelCalls, number: int, times: int) -> None:
         self._asked = asked
@@ -51,7 +52,8 @@ class ModelFolders:
         self._said: dict[tuple[str, str], int] = {}
 
     def next(self, step: str, agent: str) -> ModelCalls | UnsetType:
-        """Return what happens with the model calls of this agent's next turn in this step; unset where nothing does."""
+        """Return what happens with the model calls of this agent's next turn in this step; unset if they are neither
+        recorded nor replayed."""
         if self._folder is None:
             return UNSET
         number = self._said[step, agent] = self._said.get((step, agent), 0) + 1

@@ -242,7 +242,8 @@ class _Run:
                 runner.skip_rest("an earlier step failed, and --fail-fast ends the run there")
 
     async def _at_once(self, runner: StepRunner, step: Parallel, number: int) -> list[StepResult]:
-        """Run these steps at the same time; each is shown when all those before it are over."""
+        """Run these steps at the same time. The result of each is shown as soon as it and all steps before it are
+        over."""
         before = await runner.files.snapshot_to_keep()
         if runner.is_answered:
             await runner.files.keep(step.id, before)

@@ -21,7 +21,8 @@ def quoted(text: str) -> str:
 
 
 def clean(line: str) -> str:
-    """Return the line without what could begin another one, hide a part of it, or write elsewhere on a screen."""
+    """Return the line without characters that could begin another line, hide a part of this one, or move the cursor of
+    a screen."""
     return "".join(_shown(character) for character in line)
 
 

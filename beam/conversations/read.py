@@ -47,8 +47,8 @@ Given = dict[str, Any]  # a table as it was read: its shape has checked it
 def read(path: Path, variables: Mapping[str, str], *, shown: str | None = None) -> Scenario:
     """Return the scenario in a file, with these values for its variables. `shown` is the file's name in errors.
 
-    Raises NotFoundError for no such file, ConfigError with line and column, UsageError for a variable that the file
-    does not have.
+    Raises NotFoundError if there is no such file, ConfigError with line and column, UsageError for a variable that the
+    file does not have.
     """
     name = shown or str(path)
     try:
@@ -92,7 +92,7 @@ def _check_version(value: object, source: Source) -> None:
 
 
 class _Reading:
-    """Turns tables into steps. Ids that were read so far can be referred to."""
+    """Turns tables into steps. A step can refer to the ids of steps that were read before it."""
 
     def __init__(self, source: Source, top: Given, path: Path, given: Mapping[str, str]) -> None:
         self._source = source
@@ -263,7 +263,8 @@ class _Reading:
                 raise self._source.error((*at, str(number)), f"{name} is named twice", "name each agent once")
 
     def _handed_over(self, given: Given, at: At) -> str | None:
-        """Return the agent whose turns so far are quoted in the prompt; it must have had one."""
+        """Return the agent whose turns so far are quoted in the prompt; it must take part in an earlier step. Return
+        None if nothing is quoted."""
         agent: str | None = given.get("context_from")
         if agent is None:
             return None
@@ -391,6 +392,6 @@ def _options(given: Given) -> TurnOptions:
 
 
 def _name_of(path: Path) -> str:
-    """Return a scenario's name from its file's: small letters, digits and dashes."""
+    """Return the name of a scenario, made from the name of its file: small letters, digits and dashes."""
     plain = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:20].strip("-")
     return plain or "scenario"

@@ -1,7 +1,9 @@
-"""Recordings of turns: a file of journal lines for each agent, written as turns end, read to answer instead of agents.
+"""Recordings of turns: a file of journal lines for each agent. Each turn is written as it ends. A replay reads the
+files, and answers instead of the agents.
 
-`strict`: a turn is answered only by a recorded one with the same prompt. `lenient`: else by the next one of the agent.
-`fill`: else the agent runs, and its turn is added. Prompts are compared as journals have them: without secrets.
+`strict`: a turn is answered only by a recorded one with the same prompt. `lenient`: if there is none, the agent's next
+recorded turn answers. `fill`: if there is none, the agent runs, and its turn is added. Prompts are compared as journals
+have them: without secrets.
 """
 
 from __future__ import annotations
@@ -46,10 +48,11 @@ def file_of(folder: Path, agent: str) -> Path:
 
 
 class Recorder:
-    """Writes the turns that it is shown into a folder. The agents' files begin afresh with their first turn, unless it
-    `adds` to what is there. Raises DiskError if the folder can't be made or written.
+    """Writes the turns that it is shown into a folder. The first turn of an agent replaces the agent's file, unless
+    `adds` is true: then it is appended, as all later turns are. Raises DiskError if the folder can't be made or
+    written.
 
-    A turn that can't be written goes on: `check` raises what was wrong once the turn is over.
+    A turn whose recording can't be written goes on; `check` raises the error once the turn is over.
     """
 
     def __init__(self, folder: Path, *, adds: bool = False) -> None:
@@ -63,7 +66,7 @@ class Recorder:
         self._begun: set[str] = set()
 
     def take(self, event: Event) -> None:
-        """Take an event of a message; with the turn's end it is written."""
+        """Take an event of a message. At the end of a turn, write the turn."""
         if event.message_id is None or self._failure is not None:
             return
         if isinstance(event, MessageQueued):
@@ -83,7 +86,7 @@ class Recorder:
                 self._failure = error
 
     def check(self) -> None:
-        """Raise what kept a turn from being written, if one was not. Raises DiskError, RefusedFileError."""
+        """Raise the error that kept a turn from being written, if there was one: DiskError or RefusedFileError."""
         if self._failure is not None:
             raise self._failure
 
@@ -97,7 +100,7 @@ class Recorder:
         return both
 
     def _held(self, place: Place) -> Place:
-        """Return the same folder, which is open as long as this recorder is used."""
+        """Return the same folder; it is closed when this recorder is not used any more."""
         weakref.finalize(self, place.close)
         return place
 
@@ -128,8 +131,8 @@ class Recorder:
 
 
 def _check_folder(folder: Path) -> Path:
-    """Return the folder, or the nearest one above that is there. Nothing is made. Raises DiskError if a folder of
-    this path can't be made or written."""
+    """Return the folder or, if it does not exist, the nearest one above it that does. Nothing is made. Raises DiskError
+    if a folder of this path can't be made or written."""
     nearest = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
     if not nearest.is_dir():
         raise DiskError(f"can't record into {folder}: {nearest} is no folder", "name a folder", subject=str(folder))
@@ -186,7 +189,8 @@ _HINT = "record it again (--record), or let it fit less well: --replay-mode leni
 
 
 def _miss(agent: str, prompt: str, turns: list[_Recorded], folder: Path) -> str:
-    """Return what a prompt that was not recorded differs in from the nearest one that was."""
+    """Return why no recorded turn has this prompt: where the nearest recorded prompt differs, or that no turn is
+    left."""
     left = [kept for kept in turns if not kept.is_used]
     if not left:
         what = f"all {len(turns)} are used" if turns else "there is none of it"

@@ -23,7 +23,8 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 def refusal_of(file: str, error: BeamError) -> Refusal:
-    """Return the error as a report shows it. Its place is what stands before its message, as a compiler has it."""
+    """Return the error as a report shows it. Its place is read from the beginning of its message, `FILE:LINE:COLUMN: `,
+    which compilers write, too."""
     text = str(error)
     place = _PLACE.match(text, len(file) + 1) if text.startswith(f"{file}:") else None
     return Refusal(

@@ -32,7 +32,7 @@ class RepeatWorktrees:
         return data_dir(self._context.environ) / "worktrees"
 
     async def check_branches(self, warn: Callable[[str], None]) -> None:
-        """Raise ConfigError if a branch of a repeat is there already; the work trees of killed runs go first."""
+        """Raise ConfigError if a branch of a repeat is there already; remove the work trees of killed runs before."""
         wanted = self._scenario.worktree
         if wanted is None:
             return
@@ -58,7 +58,7 @@ class RepeatWorktrees:
         return RepeatWorktree(worktrees, changes, path, branch, wanted)
 
     def _of_now(self) -> RunWorktrees:
-        """Return what makes work trees, after a look now at what git would run in the folder."""
+        """Return a new maker of work trees; when it is made, it checks what git would run in the folder."""
         home = self._context.home
         return RunWorktrees(home.project, self._context.environ, store=home.root)
 
@@ -81,7 +81,8 @@ class RepeatWorktree:
         self.lost = ""  # why the changes could not be committed
 
     def end(self, before: str) -> WorktreeResult:
-        """Take the changes over into the branch, and remove the folder."""
+        """Commit the changes to the branch and remove the folder, unless it has to be kept. Without a snapshot
+        `before`, only remove it."""
         if not before:
             self._worktrees.abandon(self._path)
             return WorktreeResult(branch=self._branch)

@@ -19,8 +19,8 @@ class Verdict(StrEnum):
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    """One check. `name` says what had to be so, `detail` what was. `line` is where the file says it; null for what CI
-    demands of every turn.
+    """One check. `name` says what was expected, `detail` what was found. `line` is that of the check in the file; null
+    for a check that CI makes of every turn.
     """
 
     name: str
@@ -31,8 +31,9 @@ class CheckResult(Struct, frozen=True, kw_only=True):
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
-    """One turn of a step. `tools` are the names of the tools that it called, in order. `replayed`: how well a recorded
-    turn fits that answered it (exact, minor, major); null for a turn of a live agent. `cost_usd` may be an estimate.
+    """One turn of a step. `tools` are the names of the tools that it called, in order. `replayed` says how well the
+    recorded turn fits that answered in its place (exact, minor, major); null for a turn of a live agent. `cost_usd` may
+    be an estimate.
     """
 
     agent: str
@@ -83,8 +84,9 @@ class WorktreeResult(Struct, frozen=True, kw_only=True):
 
 
 class ReplayCounts(Struct, frozen=True, kw_only=True):
-    """How well the recorded turns fit that answered: `exact` (the same prompt), `minor` (another place in the order),
-    `major` (another prompt), `unmatched` (no recorded turn fits), `live` (run by the agent itself).
+    """How many turns were answered from a recording, and how well the recorded turns fit: `exact` (the same prompt),
+    `minor` (another place in the order), `major` (another prompt), `unmatched` (no recorded turn fits), `live` (run by
+    the agent itself).
     """
 
     exact: int = 0
@@ -106,8 +108,8 @@ class Spent(Struct, frozen=True, kw_only=True):
 class RunResult(Struct, frozen=True, kw_only=True):
     """The result of a run: `Beam().run(...)`, and `beam run --json`. `exit_code` is that of `beam run`.
 
-    `file` is the scenario's path as it was given. `passes` of `repeats` runs passed. `replay` is null without
-    --replay; tools are not run again then, and `note` says so. `model_calls` counts the model calls of all turns, null
+    `file` is the scenario's path as it was given. `passes` of `repeats` runs passed. `replay` is null without --replay;
+    in a replay tools are not run again, and `note` says so. `model_calls` counts the model calls of all turns, null
     without --record-model or --replay-model.
     """
 

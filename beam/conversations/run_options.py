@@ -14,9 +14,9 @@ from beam.conversations.scenario import Spending
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """How a scenario is run. `ci`: what CI demands of each turn is checked. `limits` are over those of the file;
-    `repeat` and `pass_rate` of None leave them to the file. `record` and `replay` are folders of recorded turns,
-    `model_calls` says what happens with the calls of their models.
+    """How a scenario is run. With `ci`, what CI demands of each turn is checked, too. `limits` replace those of the
+    file; if `repeat` or `pass_rate` is None, the file's counts. `record` and `replay` are folders of recorded turns,
+    `model_calls` says what happens with the model calls of all turns.
     """
 
     ci: bool = False
@@ -31,7 +31,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 
 class StepBegan(Struct, frozen=True, kw_only=True):
-    """A step began: its name, what kind it is, and with whom. `repeat` counts from 1."""
+    """A step began: its name, its kind, and the agents that take part. `repeat` counts from 1."""
 
     id: str
     kind: str

@@ -1,4 +1,5 @@
-"""The git work tree of a run's own: made on a branch, committed and removed at the end, or after a run was killed."""
+"""The git work tree that a run has for itself. It is made on a branch, and is committed and removed at the end of the
+run; if the run is killed, a later run does that."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ class RunWorktrees:
     def remove_leftovers(self, folder: Path) -> list[str]:
         """Remove the work trees below that folder whose runs were killed; return the branches that keep their changes.
 
-        A work tree is a run's by the reason of git's own lock on it.
+        The reason that git stores for the lock of a work tree names the process of its run.
         """
         try:
             listed = self._repository.says("worktree", "list", "--porcelain")
@@ -110,7 +111,7 @@ class RunWorktrees:
         return found
 
     def _check_link(self, path: Path) -> None:
-        """Raise UsageError unless the work tree's `.git` leads to this repository: an agent could write another one."""
+        """Raise UsageError unless the work tree's `.git` leads to this repository: an agent could have changed it."""
         own = self._repository
         common = Path(os.path.realpath(own.folder / own.says("rev-parse", "--git-common-dir")))
         place = Path(_text(path / ".git").removeprefix("gitdir: "))
@@ -141,7 +142,7 @@ def _committed(repository: Repository) -> calls.Calls[None]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a short file of git's; "" if it is no plain file."""
+    """Return the text of one of git's short files; "" if it is no plain file."""
     try:
         return files.read(path, _LARGEST_LINK).decode(errors="surrogateescape").strip()
     except (OSError, BeamError):

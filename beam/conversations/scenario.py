@@ -42,7 +42,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One thing that must be so: its kind (a key of `expect:`), and the value that was written there."""
+    """One expectation: its kind (a key of `expect:`), and the value of that key in the file."""
 
     kind: str
     value: object
@@ -70,7 +70,8 @@ class Step(Struct, frozen=True, kw_only=True):
 class Send(Step, frozen=True, kw_only=True):
     """Sends one prompt to each of these agents, at the same time. `schema` is a JSON Schema as text.
 
-    `context_from` is the agent whose turns of this run so far are quoted below the prompt, `context` how much of them.
+    `context_from` is the agent whose turns of this run so far are quoted below the prompt; `context` says how much of
+    them.
     """
 
     agents: tuple[str, ...]
@@ -82,7 +83,7 @@ class Send(Step, frozen=True, kw_only=True):
 
 
 class Until(Struct, frozen=True, kw_only=True):
-    """What ends a chat. `turns` counts those of all who take part."""
+    """What ends a chat. `turns` counts the turns of all speakers, not those of the moderator."""
 
     phrase: str | None = None
     check: tuple[Check, ...] = ()
@@ -130,7 +131,8 @@ class Parallel(Step, frozen=True, kw_only=True):
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
-    """A git work tree of the run's own. `start` is the commit; `branch` is "" for a name that beam makes."""
+    """The git work tree that a run has for itself. `start` is the commit that it begins with; `branch` is "" for a name
+    that beam makes."""
 
     keep: bool = False
     start: str = "HEAD"
@@ -138,7 +140,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """What the whole run may use; None bounds nothing."""
+    """What the whole run may use; None means no limit."""
 
     cost_usd: float | None = None
     tokens: int | None = None
@@ -146,8 +148,9 @@ class Spending(Struct, frozen=True, kw_only=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """What a file says, checked as far as it can be without looking at this machine. `folder` is the file's own: paths
-    in it start there. `agents` are settings that count for this run alone, `schemas` the files with one.
+    """What a file says, checked as far as it can be without looking at this machine. `folder` is the folder of the
+    file: paths in the file start there. `agents` are settings of agents for this run alone; `schemas` are the paths of
+    files with a JSON Schema.
     """
 
     name: str
@@ -167,7 +170,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     schemas: tuple[str, ...] = ()
 
     def all_steps(self) -> Iterator[Step]:
-        """Yield each step in the order of the file, and those inside of a parallel one after it."""
+        """Yield each step in the order of the file. The steps inside of a parallel step follow after it."""
         return _each(self.steps)
 
     def handed_over(self) -> frozenset[str]:
@@ -201,7 +204,7 @@ def _each(steps: tuple[Step, ...]) -> Iterator[Step]:
 
 
 def agents_of(step: Step) -> Iterator[tuple[str, At]]:
-    """Yield the agents that a step names, and where."""
+    """Yield the agents that a step names, each with its place in the file."""
     match step:
         case Send() | Chat():
             key = "send" if isinstance(step, Send) else "chat"

@@ -57,7 +57,8 @@ def expected(what: str, value: object, at: At, source: Source, hint: str = "") -
 
 
 class Text(Struct, frozen=True):
-    """A text that is not empty. With a `pattern` it must match it whole; `rule` says in words what that is."""
+    """A text that is not empty. With a `pattern`, the whole text must match it; `rule` says in words what the pattern
+    means."""
 
     pattern: str = ""
     rule: str = ""
@@ -174,7 +175,7 @@ class Word(Struct, frozen=True):
 
 
 class Many(Struct, frozen=True):
-    """One such value, or a list of them; read as a tuple."""
+    """One value of the shape `each`, or a list of them; read as a tuple."""
 
     each: Shape
     alone: bool = True  # whether a single value may be written without a list
@@ -197,8 +198,8 @@ class Many(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Keys and values, each key at most once. `required` keys must be there; of `one_of` exactly one. `needs` has
-    keys that mean nothing without another."""
+    """Keys and values, each key at most once. `required` keys must be there; of the `one_of` keys, exactly one. `needs`
+    maps a key to the other key without which it means nothing."""
 
     fields: Mapping[str, Shape]
     required: tuple[str, ...] = ()
@@ -240,7 +241,7 @@ class Table(Struct, frozen=True):
 
 
 class Named(Struct, frozen=True):
-    """Values by name."""
+    """Values of the shape `each`, by names that match `pattern`; `rule` says in words what the pattern means."""
 
     each: Shape
     pattern: str
@@ -263,7 +264,7 @@ class Named(Struct, frozen=True):
 
 
 class Either(Struct, frozen=True):
-    """Another shape for each kind of value: `shapes` are by str, bool, number, list, dict and none."""
+    """A shape for each kind of value. The keys of `shapes` are kinds: str, bool, number, list, dict and none."""
 
     what: str
     shapes: Mapping[str, Shape]
@@ -295,7 +296,7 @@ class Nothing(Struct, frozen=True):
 
 
 class Cases(Struct, frozen=True):
-    """One of several tables, told apart by the key that only it has; read as (that key, the table)."""
+    """One of several tables, told apart by the key that only one of them has; read as (that key, the table)."""
 
     what: str
     cases: Mapping[str, Table]
@@ -323,7 +324,7 @@ class Cases(Struct, frozen=True):
 
 
 class Later(Struct, frozen=True):
-    """A shape that is defined somewhere else in the schema, under a name: for those that contain themselves."""
+    """A shape that is defined somewhere else in the schema, under `name`, so that a shape can contain itself."""
 
     name: str
     shapes: Mapping[str, Shape]
@@ -370,5 +371,5 @@ class JsonSchema(Struct, frozen=True):
 
 
 def words_of(values: Sequence[object]) -> tuple[str, ...]:
-    """Return texts that were read as such."""
+    """Return values that are known to be texts, as a tuple of texts."""
     return tuple(str(value) for value in values)

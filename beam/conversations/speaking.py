@@ -25,7 +25,8 @@ from beam.turns.stop import Stop
 
 
 class Speaking:
-    """The turns of a run's agents: counted, recorded, and known to steps that quote what an agent did."""
+    """Runs the turns of a run's agents. It counts and records them, and keeps them for steps that quote what an agent
+    did."""
 
     def __init__(
         self, scenario: Scenario, agents: HeldAgents, meter: Meter, *, recorder: Recorder | None, models: ModelFolders
@@ -69,7 +70,7 @@ class Speaking:
         return turn.outcome
 
     def handed_over(self, agent: str, mode: ContextMode) -> str:
-        """Return the quote of that agent's turns in this run, without times, so that a replay has the same. Raises
+        """Return the quote of that agent's turns in this run, without times, so that it is the same in a replay. Raises
         NotFoundError if it had none."""
         return quote(agent, self._told[agent], mode, has_times=False)
 
@@ -83,7 +84,7 @@ class Speaking:
         return score_in(turn), turn
 
     def _fitting(self, agent: str, options: Options) -> Options:
-        """Return the options without an access where the agent has none that could be set."""
+        """Return the options, without an access if the agent's mode has none that could be set."""
         can = self._can(agent, options.via)
         return options if can is None or can.access else msgspec.structs.replace(options, access=None)
 

@@ -95,7 +95,8 @@ class StepFiles:
                 files.replace(path, patch)
 
     def look(self, path: str) -> str | None:
-        """Return the text of a file of the folder; no link leads out of it."""
+        """Return the text of a file in the folder; None if there is none, or if its path or a link leads out of the
+        folder."""
         target = self._folder / path
         try:
             if not target.resolve().is_relative_to(self._folder.resolve()):

@@ -13,7 +13,8 @@ _ALLOWED_STATUS: Mapping[str, Status] = {"denied": Status.DENIED, "truncated": S
 
 
 def is_failure(turn: TurnFacts, step: Step) -> bool:
-    """Return whether the turn makes its step fail: it had no success, and the step says nothing of how it may end."""
+    """Return whether the turn makes its step fail: it ended without success, no limit cut it, and the step neither
+    allows nor checks how it ends."""
     outcome = turn.outcome
     if outcome is None or not outcome.exit_code or turn.cut:
         return False

@@ -38,7 +38,7 @@ from beam.conversations.step_result import first_code, is_failure, kind_of, turn
 
 
 class _SkipError(Exception):
-    """The step can't begin: what it needs of an earlier one is not there."""
+    """The step can't begin: it needs something of an earlier step, and that is missing."""
 
 
 class StepRunner:
@@ -75,7 +75,7 @@ class StepRunner:
         self._clock = agents.context.clock
 
     def skip_rest(self, why: str) -> None:
-        """Run no step any more."""
+        """Skip all further steps. The first reason given is kept."""
         self._why_skipped = self._why_skipped or why
 
     @property
@@ -299,7 +299,8 @@ class StepRunner:
     def _made(
         self, step: Step, facts: list[TurnFacts], *, why: str = "", exit_code: int = 0, output: str = ""
     ) -> StepResult:
-        """Return the result of a step before its checks: failed where a turn is, unless that is expected."""
+        """Return the result of a step before its checks. It is failed if a turn failed, unless the step expects
+        that."""
         failed = next((turn for turn in facts if is_failure(turn, step)), None)
         if failed is not None and failed.outcome is not None and not why:
             outcome = failed.outcome

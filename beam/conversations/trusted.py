@@ -65,7 +65,7 @@ def trust(scenario: Scenario, context: RootContext) -> None:
 
 
 def digest_of(scenario: Scenario, found: list[Finding]) -> str:
-    """Return what is trusted: the file's bytes, and those of the programs that it names."""
+    """Return the digest of what is trusted: the bytes of the file, and of the programs that it names."""
     parts = [scenario.digest, *(f"{each.name}={each.digest}" for each in found if each.runs)]
     return sha256("\n".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 

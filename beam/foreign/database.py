@@ -16,8 +16,8 @@ _MS = 200
 
 
 def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
-    """Return the rows (time in ms, JSON) since that time, or of that session, as the query says; [] if the file is no
-    database of this user."""
+    """Return the rows (time in ms, JSON) that the query selects, by time or by session; [] if the file is no database
+    of this user."""
     import sqlite3
 
     try:

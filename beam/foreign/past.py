@@ -1,7 +1,7 @@
 """What one session of an agent CLI contains so far, from the CLI's own files: for an agent that adopts the session.
 
-It is only read, as far as the limits here go; of a long session the last part. Only plain files of this user below the
-CLI's own folder are read.
+Of a long session only the last part is returned, within the limits below. Only plain files of this user below the CLI's
+own folder are read; nothing is written.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class _Kept:
 
 
 def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, str]) -> Past | None:
-    """Return what the session contains; None if the CLI keeps no files, or none of that session was found.
+    """Return what the session contains; None if the CLI keeps no files, or nothing of that session was found.
 
-    Of several sessions with that id, it is the one that ran in `folder`.
+    If several sessions have that id, the one that ran in `folder` is preferred.
     """
     if adapter not in registry.WITH_SESSIONS:
         return None
@@ -88,7 +88,8 @@ def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, st
 
 
 def _files(place: Place, session_id: str, folder: str) -> Iterator[Event]:
-    """Yield the events of the session's files: several belong together if they lie in one folder."""
+    """Yield the events of the session's files. All its files in one folder are read; those in another folder are
+    another session."""
     found: dict[str, list[tuple[str, Session]]] = {}
     for path, _ in place.paths():
         if session_id[:_NAMED] not in place.below(path):

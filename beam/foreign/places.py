@@ -88,7 +88,8 @@ def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
 
 
 def session_path(path: str) -> str:
-    """Return the database's path for a path of SQLite's extra files beside it; any other path unchanged."""
+    """Return the path of the database if the path is that of an extra file of SQLite's beside it; any other path
+    unchanged."""
     for tail in _DATABASE_TAILS:
         path = path.removesuffix(tail)
     return path

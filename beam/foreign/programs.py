@@ -22,7 +22,7 @@ _WORDS = 8  # of a command line, in which the program's name stands
 
 class Program(Struct, frozen=True, kw_only=True):
     """A living process of an agent CLI. `since_ns` is when it began, `start_ticks` the same in the kernel's count;
-    `argv` is its command line. `is_spare`: it has only the session that the CLI's register names."""
+    `argv` is its command line. `is_spare`: it has a session only if the CLI's register names one."""
 
     adapter: str
     pid: int
@@ -59,7 +59,7 @@ def programs() -> list[Program]:
 
 
 def known_names() -> dict[str, str]:
-    """Return the adapter of each name of a program."""
+    """Return the adapter of each program, by the program's name."""
     names = {_executable(name): name for name in registry.WITH_SESSIONS}
     return names | {other: name for name in names.values() for other in registry.sessions_of(name).files.programs}
 

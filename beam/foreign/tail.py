@@ -82,7 +82,7 @@ class Tail:
 
     @property
     def written(self) -> str:
-        """Return when the file was last written, as the time of events without one."""
+        """Return when the file was last written. Events without a time get this one."""
         try:
             return rfc3339(os.lstat(self.path).st_mtime_ns)
         except OSError:

@@ -1,4 +1,4 @@
-"""`Foreign`: the events of sessions that beam did not start, in lists.
+"""`Foreign` returns the events of sessions that beam did not start, in lists.
 
 Everything is only read. It also returns beam's own sessions; its callers filter them out.
 """
@@ -26,7 +26,7 @@ _MARGIN_MS = 2_000
 
 
 class ForeignEvent(Struct, frozen=True):
-    """An event of a session that beam may not know. `place` is the CLI's; `path` the file."""
+    """An event of a session that beam may not know. `adapter` is that of its CLI, `path` that of its file."""
 
     event: Event
     adapter: str
@@ -80,7 +80,7 @@ class Foreign:
 
     @property
     def known(self) -> dict[str, Tail]:
-        """Return the existing files, by path."""
+        """Return the tail of each known file, by path."""
         return self._tails
 
     def poll(self) -> list[ForeignEvent]:

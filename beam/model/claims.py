@@ -23,15 +23,15 @@ CLAIMS = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.Sess
 
 
 def taken(body: Event) -> tuple[Event, tuple[str, ...]]:
-    """Return the event, one of CLAIMS, without figures out of range, null instead, and the names of those that it
-    had."""
+    """Return the event, one of CLAIMS, with null in place of each figure out of range, and the names of these
+    figures."""
     refused: dict[str, None] = {}
     changes = _changes(body, refused)
     return (structs.replace(body, **changes), tuple(refused)) if refused else (body, ())
 
 
 def _changes(value: object, refused: dict[str, None]) -> dict[str, object]:
-    """Return the fields of a struct that change, and add the names of the refused figures."""
+    """Return the new values of the fields that change, and add the names of the refused figures to `refused`."""
     changes: dict[str, object] = {}
     for name in _COUNTS:
         if _is_out(getattr(value, name, None), MOST_COUNT):

@@ -999,7 +999,7 @@ E = TypeVar("E", bound=Event)
 def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinished:
     """Return the event of an outcome: the verdict, and in `known` what only beam knows (any other field of the event).
 
-    The exit code follows from status and class, if it is not among these.
+    The exit code follows from status and class, unless `known` contains it.
     """
     from beam.model.outcome import exit_code
 
@@ -1011,7 +1011,7 @@ def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinish
 
 
 def with_image_in(event: E, files: str) -> E:
-    """Return the event; that of an image with the whole path of its file, where `files` is the agent's directory."""
+    """Return the event. The path of an image becomes absolute: it is below `files`, the agent's directory."""
     if isinstance(event, ImageSeen) and event.path and files:
         return msgspec.structs.replace(event, path=f"{files}/{event.path}")
     return event

@@ -58,12 +58,12 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class ModelCalls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What happens with the turn's model calls, by a proxy of the turn's own (docs/proxy.md).
+    """What a proxy does with the model calls of the turn; each turn has its own proxy (docs/proxy.md).
 
     `record` and `replay` are absolute directories. `fill`: a call that has no recording goes to the model, and is
     recorded. `exact_at_least`: the turn fails with fewer exact calls. `upstream` is the URL of the model's API, where
-    the agent's settings don't say it. `shield`: the agent gets a dummy key; the real one is the keyring's of the name
-    `secret`, or ("") on a descriptor that the sender lent (`Beam.lend_key`).
+    the agent's settings don't say it. `shield`: the agent gets a dummy key; the real one is in the keyring under the
+    name `secret`. If `secret` is "", the sender lent the key on a descriptor (`Beam.lend_key`).
     """
 
     record: str = ""
@@ -107,7 +107,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class OptionFields(TypedDict, total=False):
-    """The fields of `Options` as keyword arguments, `send("claude", "hi", new=True)`."""
+    """The fields of `Options` as keyword arguments, as in `send("claude", "hi", new=True)`."""
 
     access: Access | None
     model: str | None
@@ -135,9 +135,10 @@ class Message(Struct, frozen=True, kw_only=True):
     first; `revision` counts edits; `for_session` is the receiver's session that a reply belongs to; `replies` is how
     many answers are still routed, including the one to this message (None: as the limits say); `at_most` is the access
     of the agent that sent it: the receiver's turn gets no more (None: a person sent it, or a program without an
-    access). `rules_at_most` are the rules of that agent: the receiver's turn is allowed nothing that it was not, and is
-    denied what it was (None: as with `at_most`). `environment` is a fingerprint: a holder that keeps a process compares
-    it with that of its own environment (None: any will do). It reveals nothing else.
+    access). `rules_at_most` are the rules of that agent: the receiver's turn is allowed nothing that the agent was not
+    allowed, and is denied what the agent was denied (None: as with `at_most`). `environment` is a fingerprint of the
+    sender's environment: a holder that keeps a process compares it with that of its own environment (None: any
+    environment will do). The fingerprint reveals nothing else.
     """
 
     v: int = VERSION
@@ -205,7 +206,8 @@ def encode(message: Message) -> bytes:
 
 
 def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the object in `old`, as they were written, with those of `new` over them."""
+    """Return the fields of the JSON object `old`, as they were written, replaced by those of `new`; an object that both
+    contain is merged."""
     merged: dict[str, Any] = dict(_fields.decode(old))
     for key, value in new.items():
         before: Raw | None = merged.get(key)
@@ -215,18 +217,18 @@ def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(message: Message) -> str:
-    """Return what makes two messages with one id the same message: sender, text, attachments, options
-    (SHA-256, hex).
+    """Return the digest by which two messages with one id are the same: of sender, text, attachments, options (SHA-256,
+    hex).
     """
     identity = (message.sender, message.to, message.payload, message.options)
     return sha256(msgspec.json.encode(identity)).hexdigest()
 
 
 def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[str, ...] = ()) -> Options:
-    """Return the options (None: the default ones) with these fields of theirs over them.
+    """Return the options (None: the default ones) with these fields replaced.
 
-    Raises TypeError for a name that is no field, with the nearest one (also of the other `known` ones), and UsageError
-    for a value of the wrong type.
+    Raises TypeError for a name that is no field; its text suggests the most similar field, or a name of `known`. Raises
+    UsageError for a value of the wrong type.
     """
     options = options or Options()
     for name in fields:
@@ -317,5 +319,6 @@ def check_session_id(session_id: str) -> str:
 
 
 def base_of(name: str) -> str:
-    """Return the agent whose settings the agent of that name has: `claude` for `claude@review`, else the name."""
+    """Return the name of the agent whose settings this agent uses: `claude` for `claude@review`, else the name
+    itself."""
     return name.partition("@")[0]

@@ -26,9 +26,9 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     `command` is a program and its arguments, which gets the notification as JSON on stdin. `webhook` is a URL, https or
     on loopback, or where to read one: `{env: NAME}` or `{file: PATH}`. `on` names the occasions, and `agents` the
-    agents; without it all count. `secret` signs the body, `token` is sent as a bearer token; both are read from a
-    variable or a file. `body` is json, text (the sentence alone) or slack. With `reply`, the first 2,000 characters of
-    the answer are in it.
+    agents; without `agents`, every agent counts. `secret` signs the body, `token` is sent as a bearer token; both are
+    read from a variable or a file. `body` is json, text (the sentence alone) or slack. With `reply`, the notification
+    contains the first 2,000 characters of the answer.
     """
 
     on: tuple[Occasion, ...]
@@ -46,13 +46,14 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
     def wants(self, notification: Notification) -> bool:
-        """Return whether it is to get this notification. One about a budget also goes to those who want failures."""
+        """Return whether this target gets the notification. A notification about a budget also goes to a target that
+        wants failures."""
         occasion = notification.event
         named = occasion in self.on or (occasion == "budget" and "failed" in self.on) or occasion == "test"
         return named and (not self.agents or notification.agent in self.agents or occasion == "test")
 
     def named(self) -> str:
-        """Return what a person is shown of it; a URL without its path, which may be a secret."""
+        """Return a text that names the target for a person. A URL appears without its path, which may be a secret."""
         if self.command:
             return " ".join(self.command)
         if isinstance(self.webhook, FromPlace):
@@ -61,7 +62,7 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Notification(Struct, frozen=True, kw_only=True):
-    """What happened, as a command or a webhook gets it. `id` is the same whenever it comes again.
+    """What happened, as a command or a webhook gets it. `id` is the same in each repetition.
 
     `text` is one sentence for people. `ask_id`, `tool` and `expires` belong to an ask, `status`, `class`, `cost_usd`,
     `turn` and `reply` to a message that is over.

@@ -22,8 +22,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     and at most `backoff_max`, plus up to `jitter` of that. `retry_unknown` allows that many attempts after an unknown
     outcome: the agent may then do its work twice. `circuit_failures` failures within `circuit_window` open the circuit
     for `circuit_open`; then one message is tried. Budgets limit what one thread, with all its branches, or this root
-    may use; null: no limit. A thread's turns always have one, because hops limit nothing if every turn sends two
-    messages.
+    may use; null: no limit. The turns of a thread are always limited (`thread_turns`), because the limit of hops does
+    not stop a thread in which every turn sends two messages.
     """
 
     attempts: int = 1
@@ -111,7 +111,8 @@ def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None
 
 
 def more(one: Spent, other: Spent) -> Spent:
-    """Return the larger of two counts of the same thing, either of which may be incomplete."""
+    """Return the larger number of turns and the larger cost of two counts of the same usage, either of which may be
+    incomplete."""
     return Spent(turns=max(one.turns, other.turns), cost_usd=max(one.cost_usd, other.cost_usd))
 
 

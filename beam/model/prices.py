@@ -129,7 +129,7 @@ def cost_usd(model: str, tokens: Tokens) -> float | None:
 
 
 def estimated_usd(model: str, usage: Usage) -> float | None:
-    """Return the price of what a turn used; None for a model that is not in the table, and without figures."""
+    """Return the price of what a turn used; None if the model is not in the table, or the figures are missing."""
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     written = usage.cache_write_tokens or 0

@@ -17,21 +17,22 @@ Kind = Literal["permission", "trust", "full", "setup", "login"]
 class Dialog(Struct, frozen=True, kw_only=True):
     """A question that blocks the agent and is below everything else on its screen.
 
-    With an input line under it, it is only quoted. `match` is searched in its text (several rows, down to the last
+    If an input line is below it, it is only quoted. `match` is searched in its text (several rows, down to the last
     one).
 
-    `first` is the row where it begins, and `body` the form of each of its rows below that, up from the screen's last
-    one: if an agent can't write such rows, it can't imitate a question. Without both a dialog begins where `match`
-    does. `subject`, `detail` and the other patterns are searched in its own rows.
+    `first` is a pattern of its first row, and `body` one of each row from there down to the screen's last row: an agent
+    that can't write such rows can't imitate a question. Without both a dialog begins where `match` does. `subject`,
+    `detail` and the other patterns are searched in the dialog's own rows.
 
     `allow` and `deny` are the keys of the two answers, each typed separately; empty: there is no such answer. A `setup`
-    dialog has only a harmless way on, which beam takes (`allow`); `trust` asks whether the folder may run code, `full`
-    whether the access of that name is meant: beam says yes if it was given; `login` is for the person alone.
+    dialog is answered by beam (`allow`), because it can only be continued, and that is harmless. `trust` asks whether
+    the folder may run code, and `full` whether full access is meant: beam says yes if a person gave that trust or
+    access. `login` is for the person alone.
 
     `subject` is a pattern whose group 1 says what is asked for, as far as the screen tells; `detail` one whose group 1
     is the request itself. `always` are the keys that permanently allow similar requests, offered if `always_row` is
-    found (its group 1 is the offer); `amend` those after which a denial takes a text for the agent, and `amend_row`
-    what the screen shows then.
+    found (its group 1 is the offer); `amend` are the keys after which the reason of a denial can be typed for the
+    agent, and `amend_row` is what the screen shows then.
     """
 
     name: str
@@ -52,34 +53,36 @@ class Dialog(Struct, frozen=True, kw_only=True):
 class Profile(Struct, frozen=True, kw_only=True):
     """One agent's screen.
 
-    `prompt` is the row where one types; its group 1 is what was typed ("": learned from the screen). `at_cursor`: it is
-    the cursor's own row, the last one, and it is gone while the agent works (shells). Otherwise it is the lowest such
-    row whose neighbours match `above` and `below`, and stays. `placeholders` are texts there that mean "nothing typed",
-    `pasted` is what stands for a long paste. `more` is the prompt of an unfinished input (`...`). `frame` is what is
-    drawn around what was typed, there and in its echo, and no part of it.
+    `prompt` is a pattern of the row where one types; its group 1 is what was typed ("": the prompt is learned from the
+    screen). `at_cursor`: the prompt is the cursor's row, the last one, and is gone while the agent works (shells).
+    Otherwise the prompt is the lowest row that matches and whose neighbours match `above` and `below`, and it stays.
+    `placeholders` are texts in that row that mean "nothing typed", `pasted` is what the agent shows in place of a long
+    paste. `more` is the prompt of an unfinished input (`...`). `frame` is what the agent draws around the typed text,
+    in the prompt and in its echo.
 
-    `busy_rows` are looked for in the `zone` rows above the prompt and in all below it; `between_rows` (a list of its
-    tasks, which it may draw there) are not counted. `waits_rows` (that it waits for work of its own in the background)
-    are looked for in the lowest three above it that are not blank; `done_rows` between the echoed prompt and the
-    prompt; `error_rows` there as well: then the turn failed. `failed` is searched there in all rows together: its group
-    1 is why it did. `titles_busy`, `titles_idle`, `titles_asking` are patterns of the window's
-    title.
-    `ready_rows` stand below the prompt once the agent takes a message: some show a prompt long before. `resumed_rows`
-    are seen before it does in a session that it resumes: some take a message before they have loaded it. `warning` is
-    searched in all rows together: what the agent may print before it draws its screen, which can take it long.
+    `busy_rows` (the agent works) are looked for in the `zone` rows above the prompt and in all rows below it. Rows that
+    match `between_rows` (a task list that the agent may draw there) are not counted. `waits_rows` (the agent waits for
+    its own work in the background) are looked for in the lowest three rows above the prompt that are not blank.
+    `done_rows` (the turn is over) and `error_rows` (the turn failed) are looked for between the echoed prompt and the
+    prompt. `failed` is searched in all these rows together: its group 1 is why the turn failed. `titles_busy`,
+    `titles_idle`, `titles_asking` are patterns of the window's title. `ready_rows` stand below the prompt once the
+    agent takes a message: some agents show a prompt long before. In a resumed session the agent counts as ready only
+    after `resumed_rows` were seen: some agents take a message before they have loaded the session. `warning` is what
+    the agent may print before it draws its screen, which can take long; it is searched in all rows together.
 
-    `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of what follows, `noise_rows` are
-    no answer, `bullet` is cut off at the beginning of a row, and `indent` blanks at the beginning of the others.
-    `scrollbar` are the signs that it draws in the last column, beside a conversation that is longer than the screen.
-    `session` finds in what it wrote when it quit the id that resumes the conversation (group 1).
+    `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of the rows that follow, those
+    that match `noise_rows` are no part of the answer. At the beginning of a row `bullet` is cut off, or else `indent`
+    blanks. `scrollbar` are the signs that the agent draws in the last column, beside a conversation that is longer than
+    the screen. `session` is searched in what the agent wrote when it quit; its group 1 is the id that resumes the
+    conversation.
 
-    `by_line`: text is typed line by line, each after the next prompt. `bracketed`: it announces that it takes pastes.
-    `special`: a text that begins so would be a command to the agent and no message (a blank in front makes it one);
-    `never`: one that would be a command all the same, and can't be sent as a message. `pieced_rows`: a message
-    that takes up to that many rows is pasted piece by piece, because the agent tells its model of a long paste that
-    others may have written it. The composer must show so many.
-    `quit` are keys, each typed separately. `start_seconds` until it must be ready; after `stall_seconds` without any
-    change what it waits for is unknown.
+    `by_line`: text is typed line by line, each after the next prompt. `bracketed`: the agent announces that it takes
+    pastes. A text whose beginning matches `special` would be a command to the agent; a blank before it makes it a
+    message. A text whose beginning matches `never` would be a command even so, and can't be sent as a message.
+    `pieced_rows`: a message that takes up to that many rows is pasted piece by piece, because the agent tells its model
+    that others may have written a long paste. The composer must be able to show that many rows. `quit` are keys, each
+    typed separately. The agent must be ready within `start_seconds`; after `stall_seconds` without any change, nobody
+    knows what it waits for.
     """
 
     name: str
@@ -165,7 +168,7 @@ def patterns_of(kind: type[Struct], name: str, value: object) -> tuple[str, ...]
 
 
 def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
-    """Return the profile with these fields replaced, in the form of settings."""
+    """Return the profile with these fields replaced; their values have the form that they have in settings."""
     if not fields:
         return profile
     return typed_values.convert({**to_builtins(profile), **fields}, Profile)

@@ -31,10 +31,10 @@ SHORTAGE = "shortage"  # why a message was requeued: the system had no room to s
 class MessageRecord(Struct, kw_only=True, gc=False):
     """A message's state according to the journal.
 
-    `phase` is the last durable step of its current `attempt`; `outcome_seq` is where its last outcome is (turn.finished
-    or message.dead), None before; `revision` counts edits; `deaths` counts holders that died before the agent was
-    started, `shortages` starts for which the system had no room, since it was queued; `at` is the time of its last
-    event.
+    `phase` is the last durable step of its current `attempt`; `outcome_seq` is the number of the event with its last
+    outcome (turn.finished or message.dead), None before; `revision` counts edits. Since the message was queued,
+    `deaths` counts holders that died before the agent was started, and `shortages` counts starts for which the system
+    had no room. `at` is the time of its last event.
     """
 
     phase: str
@@ -53,9 +53,9 @@ class Session(Struct, kw_only=True):
     """The agent's current session at its vendor's.
 
     `turns` counts those that ran in it; `adapter` is the adapter it belongs to; `carried` is the CLI's own running
-    total of tokens, if it keeps one and reported it in turn `counted`, the last. `upto`:
-    what came after that message, by the CLI's own id, was taken back, and no turn has gone on from there yet. `told` is
-    the digest of the system prompt that is in the session as a part of a message, that of turn `told_in`.
+    total of tokens, if it keeps one and reported it in the last turn, `counted`. `upto` is the CLI's own id of a
+    message: what came after that was taken back, and no turn has gone on from there yet. `told` is the digest of the
+    system prompt that the session contains as a part of the message of turn `told_in`.
     """
 
     session_id: str
@@ -73,8 +73,8 @@ class Session(Struct, kw_only=True):
 
 
 class Fork(Struct, kw_only=True):
-    """The session of which the agent's next session begins as a copy; `of` is the agent that continues in the
-    original. The copy ends with the message `upto` of the session; null: it is whole.
+    """The session that the agent's next turn copies; `of` is the agent that continues in the original. The copy ends
+    with the message `upto` of the session; null: the whole session is copied.
     """
 
     session_id: str
@@ -111,8 +111,9 @@ class OpenTurn(Struct, kw_only=True):
 class Kept(Struct, kw_only=True):
     """An agent's process that stays alive between turns.
 
-    `turn` is the one that started it, in the mode `via`; `turn_key` marks it and what it started, `owner` keeps it;
-    `at` is when it was first kept, `until` how long it stays without a turn (null: as long as its owner).
+    The turn `turn` started it, in the mode `via`. `turn_key` marks the process and every process that it started;
+    `owner` is the process that keeps it; `at` is when it was first kept, `until` how long it stays without a turn
+    (null: as long as its owner).
     """
 
     pid: int
@@ -167,7 +168,7 @@ class Totals(Sum, kw_only=True):
     unsupported: int = 0
 
     def tool(self, name: str) -> ToolSum:
-        """Return the sum of that tool, or of all others once there are too many."""
+        """Return the sum of that tool; once there are too many tools, return the sum that all further ones share."""
         if name not in self.by_tool and len(self.by_tool) >= MOST_TOOLS:
             name = OTHER_TOOLS
         return self.by_tool.setdefault(name, ToolSum())
@@ -201,9 +202,10 @@ class Last(Struct, kw_only=True):
 class State(Struct, kw_only=True):
     """Everything the next holder and every reader need, without reading more than one segment.
 
-    `archived`: the last 50 archived session ids; `failures`: the times of the last ones, none since the last answer;
-    `answered`: the last 50 requests to the holder that were carried out or refused; `places`: the position in the queue
-    of each message that is not over, as it was queued, so that its file is found by its name.
+    `archived`: the last 50 archived session ids; `failures`: the times of the latest failures, empty after an answer;
+    `answered`: the last 50 requests to the holder that were carried out or refused; `places`: the position at which
+    each message that is not over was queued, which is part of its file's name, so that the file is found without a
+    search.
     """
 
     v: int = 1
@@ -590,7 +592,7 @@ class Snapshot(Struct, kw_only=True, tag="snapshot", tag_field="type"):
     """The first line of a segment: the state after everything before it, so that no older segment need be read.
 
     `previous` is the name of the segment before, null for the first, and `after` the hash of its last line. `state` has
-    the ids of 30 days.
+    the messages that are not over, and those that ended in the last 30 days (`known_ids_days`).
     """
 
     v: int = 1

@@ -85,7 +85,7 @@ class _Turn:
         self.asks: dict[str, int] = {}
 
     def record(self) -> TurnRecord:
-        """Return it as it is now."""
+        """Return the turn as far as it was read."""
         return replace(self.head, items=tuple(self.items))
 
 
@@ -96,7 +96,7 @@ class _Fold:
         self._of: dict[tuple[str, int | None], _Turn] = {}
 
     def turns(self) -> Iterable[TurnRecord]:
-        """Return what was read so far."""
+        """Return the turns that were read so far."""
         return (turn.record() for turn in self._turns)
 
     def take(self, event: AnyEvent) -> None:
@@ -176,7 +176,8 @@ class _Fold:
 
 
 def _time(event: AnyEvent) -> str:
-    """Return when it happened: of an event that was imported from a CLI's own files not when it was written."""
+    """Return when the event happened. For an event imported from a CLI's own files, that is the time which they
+    give."""
     return event.imported if isinstance(event.imported, str) else event.ts
 
 

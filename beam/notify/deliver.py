@@ -1,7 +1,7 @@
 """Delivers notifications: a detached process that empties the spool of one root, and exits.
 
-`python -m beam.notify.deliver ROOT`. One process a root, by a lock. Each notification is tried up to `Retries.tries`
-times; a process that is killed is replaced by the next one, which begins with the first try again.
+`python -m beam.notify.deliver ROOT`. A lock allows one process per root. Each notification is tried up to
+`Retries.tries` times. If the process is killed, the next one counts the tries from the beginning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ Deliver = Callable[[NotifyTarget, Item], Tried]
 
 
 class Retries(Struct, frozen=True, kw_only=True):
-    """How often a notification is tried, and how long apart (seconds): double each time, less a random part."""
+    """How often a notification is tried, and the pause between two tries (seconds): it doubles each time, less a random
+    part."""
 
     tries: int = 8
     first_s: float = 1.0
@@ -52,7 +53,8 @@ class Retries(Struct, frozen=True, kw_only=True):
 
 
 class Targets:
-    """The targets of a root as its configuration is now. One of the folder's own counts if the folder is trusted."""
+    """The targets of a root as its configuration is now. A target from the folder's own file counts only if the folder
+    is trusted."""
 
     def __init__(self, home: RootPaths, environ: Mapping[str, str]) -> None:
         config = load(home, environ=environ, adapters=registry.NAMES)
@@ -68,7 +70,7 @@ class Targets:
 
 
 def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliver:
-    """Return the function that tries a notification once: a command, or a webhook."""
+    """Return a function that tries once to deliver a notification, by the target's command or webhook."""
 
     def deliver(target: NotifyTarget, item: Item) -> Tried:
         if target.command:
@@ -85,7 +87,7 @@ def deliver_with(home: RootPaths, environ: Mapping[str, str], log: int) -> Deliv
 
 
 class Delivery:
-    """The delivery of all that waits in one spool."""
+    """Delivers all notifications that wait in one spool."""
 
     def __init__(
         self,

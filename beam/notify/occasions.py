@@ -1,4 +1,4 @@
-"""Makes notifications of events. Pure: an event in, a notification out."""
+"""Makes notifications from events. Pure: an event in, a notification out."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notifica
 
 
 def of_budget(key: str, at: str, agent: str, text: str, project: str) -> Notification:
-    """Return the notification of a budget of several turns; `agent` is the one whose turn runs."""
+    """Return the notification about a budget that several turns share; `agent` is the one whose turn runs."""
     return Notification(id=f"budget-{key}", event="budget", at=at, agent=agent, project=project, text=_line(text))
 
 
 def of_idle(after: Notification) -> Notification:
-    """Return the notification that nothing more waits for the agent, after that of its last message."""
+    """Return the notification that the agent's queue is empty; `after` is the notification of its last message."""
     return Notification(
         id=f"idle-{after.id}",
         event="idle",

@@ -1,7 +1,8 @@
-"""Notifications as files: `new/` wait, `done/` were delivered, `dead/` were given up. One file for each target.
+"""Notifications as files: those in `new/` wait, those in `done/` were delivered, those in `dead/` were given up.
 
-The name follows from the target and the notification's id, so that the same one is never there twice. A file holds no
-target, only its key: whoever can write here can't make beam run or post anything else than what is configured.
+A notification has one file for each target. The file's name is derived from the target and the notification's id, so
+that no notification is there twice. A file holds only the key of its target, so that somebody who can write here can't
+make beam run a command, or post to a place, that is not configured.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ENDING = ".json"
 
 
 class Item(Struct, frozen=True, kw_only=True):
-    """One notification for one target. `error` is why the last try failed, `tries` how many there were."""
+    """One notification for one target. `error` is why the last try failed, `tries` the number of tries."""
 
     v: int = 1
     target: str

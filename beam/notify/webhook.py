@@ -73,7 +73,7 @@ def headers_of(notification: Notification, body: bytes, *, timestamp: int, secre
 
 
 def post(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], *, timestamp: int) -> Tried:
-    """Send the notification once. No answer is followed to another place."""
+    """Send the notification once. No redirect is followed."""
     try:
         url = target.webhook if isinstance(target.webhook, str) else value_of(target.webhook or FromPlace(), environ)
         secret = value_of(target.secret, environ) if target.secret else ""
@@ -95,7 +95,7 @@ def _posted(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -
     from http.client import HTTPException
 
     class NoRedirects(urllib.request.HTTPRedirectHandler):
-        """Makes an error of a redirect, because the next place is not the one that was configured."""
+        """Treats a redirect as an error, because it leads to a place that was not configured."""
 
         def redirect_request(self, *_: object) -> None:
             return None
@@ -116,7 +116,7 @@ def _posted(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -
 
 
 def answered(code: int, retry_after: str) -> Tried:
-    """Return what an answer that is no success means."""
+    """Return the result of a try that was answered with this code, which is no success."""
     if 300 <= code < 400:
         return Tried(error=f"it answers {code}, and beam follows no redirect", again=False)
     wait_s = min(_LONGEST_WAIT_S, int(retry_after)) if retry_after.isascii() and retry_after.isdigit() else 0

@@ -1,4 +1,5 @@
-"""What an agent's process may not change, as one value from the turn to its guard; and other paths to those folders.
+"""What an agent's process may not change, as one value that the turn passes to the guard; and other paths to the
+protected folders.
 
 Does not depend on the reasons, or on the agent.
 """
@@ -45,7 +46,8 @@ def reaches_into(protected: str, folder: str) -> bool:
 
 
 def aliases(paths: Iterable[str], mountinfo: str) -> Iterator[str]:
-    """Yield where bind mounts show the paths, or what is below them, a second time. `mountinfo` is as in proc(5)."""
+    """Yield the other paths at which bind mounts show these paths or what is below them. `mountinfo` is as in
+    proc(5)."""
     mounts = [(words[2], _plain(words[3]), _plain(words[4])) for words in _words(mountinfo)]
     for path in map(os.path.realpath, paths):
         here = [mount for mount in mounts if is_within(path, mount[2])]

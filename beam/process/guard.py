@@ -16,8 +16,8 @@ START_TICKS`, then `running` or `failed ERRNO` (only `failed` if the fork failed
 them -), then `clean SWEPT LEFT MS`. SIGINT to the guard is passed on to the agent alone; SIGTERM and SIGHUP mean: end
 now. It exits with the agent's code, or 128 + its signal.
 
-Its instructions come in an unnamed file, so that its command line contains no text of the agent's or of beam's: whoever
-kills processes by a pattern hits those that are meant, and not the guard, which cleans up after them.
+Its instructions come in an unnamed file, so that its command line contains no text of the agent's or of beam's. A kill
+by pattern (`pkill -f`) then hits the processes that are meant, and not the guard, which has to clean up after them.
 
 It is a program of its own, imports nothing of beam but `table` (its child also `landlock`, if the agent is confined),
 and only the cheapest modules of the standard library: every agent process pays for it. macOS has no subreaper and no
@@ -67,8 +67,8 @@ def command(instructions: int) -> list[str]:
 
     The holder makes it a session leader and passes on `instructions`, a descriptor of a file with `telling(...)`, and
     the descriptors named in there. Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It
-    is imported and not run as a script for the sake of its cached bytecode: 5 ms of CPU. The interpreter is not named
-    by its path, which may contain any text (`.../venvs/beam/bin/python`).
+    is imported, not run as a script, because an import uses cached bytecode: that saves 5 ms of CPU. The interpreter is
+    not named by its path, which may contain any text (`.../venvs/beam/bin/python`).
     """
     name = "/proc/self/exe" if table.LINUX else sys.executable
     return [name, "-I", "-S", "-c", _BOOT, str(instructions)]
@@ -152,7 +152,7 @@ class Guard:
         self.say(f"held {self.agent} {row[2] if row else 0}")
 
     def let_go(self) -> None:
-        """Release the agent's process to its exec, if the holder still lives and does not want the end."""
+        """Release the agent's process to its exec, if the holder still lives and no end was requested."""
         if self.deadline is None and not self.is_released and posix.getppid() == self.holder:
             try:
                 posix.write(self._gate, _GO)
@@ -161,7 +161,8 @@ class Guard:
             self.is_released = True
 
     def hear_report(self, seconds: float | None = None) -> None:
-        """Report the result of the exec, once; wait at most that long if it is still under way."""
+        """Report the result of the exec to the holder, once. Wait for it if it is under way, at most `seconds` if
+        given."""
         if self.is_released and not self._has_heard:
             if seconds is not None and not select.select([self.report], [], [], seconds)[0]:
                 return
@@ -273,10 +274,11 @@ class Guard:
                 time.sleep(0.002)
 
     def _chase(self) -> bool:
-        """Kill own children as they arrive, faster than a chain of forks; return True when there is none.
+        """Kill the guard's children as they appear, faster than a chain of forks can grow; return True once none is
+        left.
 
-        On a busy machine each look may come too late for one process of a chain. Its group is hit all the same: the
-        kernel signals all of a group at once, and a fork that is under way in it fails.
+        On a busy machine, a process of the chain may be gone each time before it is signalled. Its group is hit all the
+        same: the kernel signals all processes of a group at once, and a fork that is under way in the group fails.
         """
         began = time.monotonic()
         seen: set[int] = set()
@@ -438,7 +440,7 @@ def main(instructions: list[bytes]) -> None:
 
 
 def _leave_note(path: bytes) -> None:
-    """Create the file that says that the agent was never started. If that fails, it stays unknown."""
+    """Create the file that says that the agent was never started. If that fails, it stays unknown whether it was."""
     if path:
         try:
             posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))

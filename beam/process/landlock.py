@@ -56,7 +56,7 @@ def carried(protected: Iterable[bytes], allowed: Iterable[bytes]) -> bytes:
 
 
 def read(value: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return both lists of `carried`."""
+    """Return the two lists that `carried` encoded: the protected and the allowed paths."""
     words = value.decode().split()
     protected, allowed = ([bytes.fromhex(word[1:]) for word in words if word[0] == sign] for sign in "-+")
     return protected, allowed
@@ -74,7 +74,7 @@ def confine_as(value: bytes, version: int = 0) -> None:
 def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) -> None:
     """Confine this process permanently, with no way to gain rights through a setuid program. Raises OSError.
 
-    `allowed` are folders and files inside the protected ones that stay as they are; each must exist.
+    `allowed` are folders and files inside the protected ones that stay writable; each must exist.
     """
     call = table.libc(b"syscall")
     handled = rights(version)

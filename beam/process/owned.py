@@ -1,4 +1,4 @@
-"""Says in a line of text which process something belongs to, so that others know when that one is gone."""
+"""Names the process that something belongs to, in a line of text, so that others can tell when that process is gone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def text_of(owner: Owner) -> str:
 
 
 def owner_in(text: str) -> Owner | None:
-    """Return the process in such a line; None for any other."""
+    """Return the process that a line of `text_of` names; None for any other text."""
     words = text.removeprefix(_OWNED).split()
     if not text.startswith(_OWNED) or len(words) != 5 or not all(word.isdecimal() for word in words[:2]):
         return None
@@ -36,7 +36,7 @@ def owner_in(text: str) -> Owner | None:
 
 
 def take(folder: Path) -> None:
-    """Say in the folder that it is this process's. Raises DiskError."""
+    """Record in the folder that it belongs to this process. Raises DiskError."""
     files.replace(folder / _FILE, text_of(tree.this_process()).encode())
 
 

@@ -57,7 +57,7 @@ class Pipe(asyncio.Protocol):
         settle(self.closed)
 
     def close(self) -> None:
-        """Deliver what the pipe contains now, and stop reading, whoever keeps it open."""
+        """Deliver what the pipe contains now, and stop reading, even if another process keeps it open."""
         if self._transport and not self._transport.is_closing():
             with suppress(OSError):  # it is empty, or a terminal that nobody has open any more
                 if rest := os.read(self._transport.get_extra_info("pipe").fileno(), PIPE_BYTES):

@@ -468,7 +468,7 @@ class Child:
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
-    """Return a pipe; each end is closed with its stack."""
+    """Return the two ends of a pipe; each is closed when its stack is closed."""
     source, sink = os.pipe()
     reads.callback(os.close, source)
     writes.callback(os.close, sink)

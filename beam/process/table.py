@@ -1,6 +1,6 @@
 """The process table of this machine: parents, children, markers; and signals that reach no other process.
 
-The guard runs this, too: nothing here may import beam, nor of the standard library anything but the cheapest modules
+The guard runs this, too: this module may import nothing of beam, and only the cheapest modules of the standard library
 (`signal` costs 8 ms of CPU, `ctypes` 5). Linux reads /proc; macOS asks ps, and all differences depend on `LINUX`. (Not
 run on macOS.)
 """
@@ -104,7 +104,7 @@ def environment_of(pid: int) -> list[bytes]:
 
 
 def environments_above(most: int) -> Iterator[list[bytes]]:
-    """Yield the first environment of each process above this one, the nearest first; so many at most."""
+    """Yield the first environment of each process above this one, the nearest first, for at most `most` processes."""
     pid = posix.getpid()
     for _ in range(most):
         row = stat_of(pid)
@@ -169,8 +169,8 @@ def prctl(option: int, value: int) -> bool:
 
 
 def libc(name: bytes) -> Callable[..., int]:
-    """Return a function of the C library that takes ints and bytes and returns an int; `_ctypes` alone saves 3 ms of
-    CPU.
+    """Return a function of the C library that takes ints and bytes and returns an int. Importing `_ctypes` without
+    `ctypes` saves 3 ms of CPU.
     """
     try:
         import _ctypes
@@ -186,7 +186,7 @@ def libc(name: bytes) -> Callable[..., int]:
 
 
 def _ps() -> dict[int, tuple[int, int]]:
-    """Return pid -> (parent, start in microseconds, of whole seconds), by ps on macOS. (Not run.)"""
+    """Return pid -> (parent, start in microseconds, rounded to seconds), by ps on macOS. (Not run.)"""
     found: dict[int, tuple[int, int]] = {}
     for line in _output(["/bin/ps", "-axo", "pid=,ppid=,state=,lstart="]).splitlines():
         fields = line.decode("ascii", "replace").split(None, 3)

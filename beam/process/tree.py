@@ -88,7 +88,7 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
     """End the recorded processes, what is below them, and this user's processes that carry the marker variable.
 
     Never ends this process or one above it. A guard that is still at work may finish first: within `patience` seconds
-    if given, else for most of the time. An owner of another host or pid namespace is left alone: use `is_alive`.
+    if given, else within most of `timeout`. An owner of another host or pid namespace is left alone: use `is_alive`.
     Returns when `EMPTY_SCANS` scans in a row found nothing, or after `timeout` seconds.
     """
     began = time.monotonic()
@@ -121,7 +121,7 @@ class _Cleanup:
         self.seen: set[Process] = set()
 
     def strike(self, number: int) -> set[Process]:
-        """Signal all that are found, each immediately: a link of a chain of forks is gone a moment later."""
+        """Signal all processes that are found, each immediately: one in a chain of forks is gone a moment later."""
         struck: set[Process] = set()
         for process, _ in table.marked(self._marker):
             self._hit(process, number, struck)
@@ -190,7 +190,7 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
 
 
 def _kill_group(child: int) -> None:
-    """Kill the process group of a child in another session; the child keeps its number until it is reaped here."""
+    """Kill the process group of a child in another session; the child keeps its pid until it is reaped here."""
     try:
         os.killpg(os.getpgid(child), table.SIGKILL)
     except (PermissionError, ProcessLookupError):

@@ -14,7 +14,7 @@ from beam.model.prices import estimated_usd
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """The most that one turn may use; null: no limit. Tokens are all that are billed: sent, from a cache, answered."""
+    """The most that one turn may use; null: no limit. All billed tokens count: sent, from a cache, answered."""
 
     max_tokens: int | None = None
     usd: float | None = None

@@ -19,8 +19,8 @@ from beam.proxy.wire.values import ModelRequest
 
 
 class Call(Struct, kw_only=True):
-    """One request as it came. `body` is its JSON (null: none), `private` the same as it may be stored, `raw` the text
-    of a body that is no JSON."""
+    """One request as it came. `body` is its JSON (null: none), `private` the form of it that may be stored, `raw` the
+    text of a body that is no JSON."""
 
     number: int
     data: bytes
@@ -63,7 +63,8 @@ def with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
 
 
 def _raw(data: bytes, blanker: Blanker) -> str:
-    """Return what is stored and compared of a body that is no JSON: its text, or what stands for one that is none."""
+    """Return what is stored and compared of a body that is no JSON: its text or, if it is no text, its size and
+    digest."""
     try:
         return blanker.text(data.decode())
     except UnicodeDecodeError:

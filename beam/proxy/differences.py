@@ -66,7 +66,7 @@ def _difference(path: str, old: str | None, new: str | None) -> Difference:
 
 
 def _changed(one: str, other: str) -> tuple[int, int]:
-    """Return where two texts begin to differ, and in how many characters they do between that and their common end."""
+    """Return where two texts begin to differ, and how many characters lie between there and their common end."""
     most = min(len(one), len(other))
     start = next((n for n in range(most) if one[n] != other[n]), most)
     end = next((n for n in range(most - start) if one[-1 - n] != other[-1 - n]), most - start)

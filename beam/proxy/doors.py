@@ -1,8 +1,9 @@
-"""Decides whose requests a proxy on loopback accepts: those of this user's processes, none of a web page, none that is
-ambiguous.
+"""Decides which requests a proxy on loopback accepts: those of this user's processes, but none from a web page, and
+none that is ambiguous.
 
-Any user of the machine can connect to a port on 127.0.0.1, and so can a page in a browser, by the name of a host of its
-own. Linux says whose a connection is; elsewhere nobody knows. Does not depend on what is served.
+Any user of the machine can connect to a port on 127.0.0.1, and so can a page in a browser, by a host name that its
+author points to that address. Linux says to which user a connection belongs; other systems do not. Does not depend on
+what is served.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def check(path: str, headers: Message[str, str]) -> None:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether a URL names this machine by an address or a name that no other can have."""
+    """Return whether a URL names this machine by an address or a name that no other machine can have."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -47,7 +48,7 @@ def is_loopback(url: str) -> bool:
 
 
 def is_own(client: tuple[str, int], port: int) -> bool:
-    """Return whether a connection from this address to this port of ours is this user's or root's. True if the system
+    """Return whether the connection from this address to our port belongs to this user or to root. True if the system
     doesn't say."""
     ours, theirs = f":{port:04X}", f":{client[1]:04X}"
     is_told = False

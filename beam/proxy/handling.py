@@ -36,7 +36,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class ProxyServer(Server):
-    """Serves one proxy."""
+    """The HTTP server of one proxy."""
 
     def __init__(self, port: int, proxy: ProxyState) -> None:
         self.proxy = proxy
@@ -132,7 +132,7 @@ class _Handler(Handler):
     # -- refusals ------------------------------------------------------------------------------------------------------
 
     def _why_not(self, proxy: ProxyState, call: Call) -> str:
-        """Return why a request with this key, of this form and model, is not let through; "" if it is."""
+        """Return why the request's key, wire format or model is refused; "" if it may pass."""
         options = proxy.options
         if not options.token:
             return ""

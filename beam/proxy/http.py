@@ -1,7 +1,7 @@
-"""The HTTP server that model APIs are served by: one thread a connection, keep-alive, chunked streams; 127.0.0.1 only.
+"""The HTTP server that serves model APIs: one thread per connection, keep-alive, chunked streams; 127.0.0.1 only.
 
-The scripted model and the proxy have a handler each. Own code on the standard library's server, because it must cut,
-stall and chunk streams exactly as it is told, which web frameworks hide. Does not depend on any wire format.
+The scripted model and the proxy have a handler each. It is built on the standard library's server, because it must cut,
+stall and chunk streams exactly as it is told; web frameworks hide that. Does not depend on any wire format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class RequestError(Exception):
-    """A request whose body can't be taken; `status` and the message are the answer."""
+    """A request that is refused; `status` and the message are the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -35,7 +35,8 @@ class RequestError(Exception):
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on 127.0.0.1 from the moment it is created; each request is answered by a handler of that class."""
+    """Listens on 127.0.0.1 from the moment it is created; a handler of the given class answers the requests of each
+    connection."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -106,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing: the users of this server keep their own logs."""
 
     def read_body(self) -> bytes:
-        """Return the request's body. Raises Refused, ConnectionResetError where the client left."""
+        """Return the request's body. Raises RequestError, or ConnectionResetError if the client left."""
         lengths = set(self.headers.get_all("content-length", []))
         if len(lengths) > 1 or (lengths and "transfer-encoding" in self.headers):
             raise RequestError(400, "the request has two lengths")

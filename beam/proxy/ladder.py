@@ -1,8 +1,8 @@
 """Which recorded call answers a request: exact, else minor, else major, else none. Values in, values out.
 
 - exact: the canonical forms are equal.
-- minor: as many messages, and few characters differ, none of them in a person's words or in what a tool returned.
-- major: the same last words of a person, and either as many messages or the same results of tools.
+- minor: equally many messages; few characters differ, none of them in a person's words or in what a tool returned.
+- major: the same last words of a person, and either equally many messages or the same results of tools.
 
 A recorded call is used once; the next equal request gets the next one. The last one is used again, for a client that
 asks more often than before. Does not depend on files or sockets.
@@ -67,7 +67,7 @@ class Ladder:
             self._by_digest.setdefault(canonical.digest, []).append(known)
 
     def match(self, *, format: str, kind: str, method: str, path: str, body: Any, raw: str | None = None) -> Match:
-        """Return the recorded call for a request that was made private."""
+        """Return the recorded call for a request, from which the secrets were removed."""
         canonical = self._now.canonical(method, _usual(path), form_of(body, raw))
         with self._mutex:
             if equal := self._by_digest.get(canonical.digest):
@@ -129,7 +129,7 @@ def _usual(path: str) -> str:
 
 
 def form_of(body: Any, raw: str | None) -> Any:
-    """Return what is compared of a request: its body's JSON, or the text that is none."""
+    """Return what is compared of a request: the JSON of its body, or the body's text if it is no JSON."""
     return body if raw is None else raw
 
 

@@ -1,4 +1,5 @@
-"""What two requests that mean the same may differ in: dates, paths, ids, versions. The masks are data, for each CLI.
+"""The parts in which two requests that mean the same may differ: dates, paths, ids, versions. The masks are data, for
+each CLI.
 
 `canonical` gives a request a form in which such parts are gone and tool ids are positions, so that equal forms mean
 equal requests. Does not depend on files, sockets or any CLI.
@@ -23,7 +24,7 @@ _IDS = frozenset(
 
 
 class Masks(Struct, frozen=True, kw_only=True):
-    """What does not count of a CLI's requests.
+    """The parts of a CLI's requests that do not count in a comparison.
 
     `drop`: fields by their paths (`metadata.user_id`; `*` is any item of a list). `patterns`: regular expressions and
     what stands in their place.
@@ -33,7 +34,7 @@ class Masks(Struct, frozen=True, kw_only=True):
     patterns: tuple[tuple[str, str], ...] = ()
 
     def plus(self, other: Masks) -> Masks:
-        """Return both together."""
+        """Return the masks of both."""
         return Masks(drop=(*self.drop, *other.drop), patterns=(*self.patterns, *other.patterns))
 
 
@@ -104,7 +105,7 @@ class Canonicalizer:
         return self._masked(text)
 
     def canonical(self, method: str, path: str, body: Any) -> Canonical:
-        """Return the canonical form of a request that was made private."""
+        """Return the canonical form of a request, from which the secrets were removed."""
         ids: dict[str, str] = {}
         value = self._walk(body, ids, self._drop, "")
         return Canonical({"method": method, "path": path.partition("?")[0], "body": value})

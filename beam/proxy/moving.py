@@ -35,8 +35,8 @@ class Mover:
         return json.dumps(private.map_strings(value, self._text), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
     def events(self, events: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the events of a stream, with their folders replaced. A path over several events is replaced where it
-        begins."""
+        """Return the events of a stream, with their folders replaced. A path that is spread over several events is
+        replaced in the event where it begins."""
         if self._pattern is None:
             return events
         pattern = self._pattern
@@ -54,7 +54,7 @@ class Mover:
 
 
 def replace(pieces: Sequence[str], pattern: re.Pattern[str], to: Mapping[str, str]) -> list[str]:
-    """Return the pieces of one text with what the pattern finds replaced, in the piece where it begins."""
+    """Return the pieces of one text with each match of the pattern replaced, in the piece where the match begins."""
     whole, shown, at = "".join(pieces), [], 0
     found = [(match.start(), match.end(), to[match[0]]) for match in pattern.finditer(whole)]
     for piece in pieces:

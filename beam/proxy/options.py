@@ -13,10 +13,10 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
     """What a proxy does.
 
     `upstream` is the URL of the model's API ("" where all is replayed). `record` and `replay` are directories. `fill`:
-    a request that has no recording goes to the model, and is recorded. `fork_at`: from this model call on all go to the
-    model, with `fork_model` in place of the named model, if it is not "". `token`: the agent must send this as its key,
-    and `format` is the only wire format that it may use then. `places` are the folders that requests may name, `masks`
-    what else does not count when a request is compared.
+    a request that has no recording goes to the model, and is recorded. `fork_at`: this model call and all later ones go
+    to the model; `fork_model`, if it is not "", replaces the model that they name. `token`: the agent must send this as
+    its key, and `format` is the only wire format that it may use then. `places` are the folders that requests may name,
+    `masks` the other parts that do not count when requests are compared.
     """
 
     upstream: str = ""
@@ -35,9 +35,10 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
 
 
 class ProxyCounts(Struct, frozen=True, kw_only=True):
-    """What a proxy counted. `calls` asked the model for an answer, whoever gave it; `exact`, `minor`, `major` and
-    `unmatched` were replayed, `filled` went to the model because no recording fit, `live` because nothing is replayed;
-    `others` are requests that ask no model, `refused` those that a budget or a wrong key kept from it."""
+    """What a proxy counted. `calls` are the requests for an answer of the model, whoever gave it. Of these, `exact`,
+    `minor` and `major` were answered from the recording, `unmatched` found no recorded answer, `filled` went to the
+    model because no recorded answer fit, and `live` because nothing was replayed. `others` are requests that ask no
+    model; `refused` are those that a budget or a wrong key kept from it."""
 
     calls: int = 0
     live: int = 0

@@ -37,7 +37,7 @@ class ProxyProcess:
         key_fd: int | None = None,
         secret: str = "",
     ) -> None:
-        """Start it and wait until it listens. Raises BeamError for why it can't."""
+        """Start it and wait until it listens. Raises BeamError, which says why, if it can't."""
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "beam.proxy.process"],

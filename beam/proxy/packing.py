@@ -1,7 +1,8 @@
 """Stores requests in little space: a part that was stored before is named, not repeated.
 
-Each request of a conversation resends all before it. So long parts are blobs, named by their content, and a list that
-begins as one of an earlier request does says so (`$after`). Does not depend on files.
+Each request of a conversation repeats everything before it. Therefore long parts are blobs, which are named by their
+content, and a list that begins like a list of an earlier request names that request (`$after`). Does not depend on
+files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _MARKS = frozenset({"$blob", "$after", "$is"})
 
 
 def name_of(data: bytes, *, is_text: bool) -> str:
-    """Return the name of a blob: 32 hexadecimal digits of its content's BLAKE2b; a text's is never that of a JSON."""
+    """Return the name of a blob: 32 hexadecimal digits of its content's BLAKE2b; the name of a text is never that of a
+    JSON value."""
     return blake2b(data, digest_size=16, person=b"text" if is_text else b"json").hexdigest()
 
 
@@ -31,7 +33,8 @@ def encode(value: Any) -> bytes:
 
 
 class Packer:
-    """Packs the requests of one recording, in order. `put` stores a blob: its content, and whether it is plain text."""
+    """Packs the requests of one recording, in order. `put` gets a blob's content, and whether it is plain text; it
+    stores the blob and returns its name."""
 
     def __init__(self, put: Callable[[bytes, bool], str]) -> None:
         self._put = put
@@ -47,7 +50,7 @@ class Packer:
         }
 
     def remember(self, number: int, body: Any) -> None:
-        """Let later requests go on from the lists of a request that is stored already."""
+        """Let the lists of later requests refer to those of a request that is already stored."""
         for name, value in body.items() if isinstance(body, dict) else ():
             if isinstance(value, list):
                 self._remember(name, number, [encode(item) for item in value])

@@ -1,4 +1,4 @@
-"""A folder that an agent may write to, held open: a link in it, or in its place, leads no write elsewhere.
+"""An open folder that an agent may write to: a link in it, or in its place, can't lead beam's writes elsewhere.
 
 Only the names of files are looked up, each in a folder that is open already. Does not depend on what is stored.
 """
@@ -19,8 +19,8 @@ class Place:
     """An open folder. Close it, or use `with`."""
 
     def __init__(self, path: Path, within: Place | None = None) -> None:
-        """Open the folder, and make it if it is not there: one of that name `within` another, which is no link, or any
-        folder. Raises DiskError."""
+        """Open the folder; make it if it does not exist. With `within`, it is the folder of that name in that one, and
+        must not be a link. Raises DiskError."""
         self.path = path
         with files.disk("open", path):
             if within is None:

@@ -1,8 +1,8 @@
 """Removes from a model call what may not be stored: keys, tokens, cookies. Ids and signatures stay whole.
 
 The API checks what it gave out itself (tool ids, signatures of thoughts), so such a value is never changed, whatever it
-looks like, unless it is the request's own key. What a tool gets or returns is nobody's id. The same request always
-gives the same stored form. Does not depend on files or sockets.
+looks like, unless it is the request's own key. Nothing in the input or the result of a tool counts as such a value. The
+same request always gives the same stored form. Does not depend on files or sockets.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _without_keys(headers: Mapping[str, str], names: frozenset[str], blanker: Bl
 
 
 def path_of(path: str, blanker: Blanker) -> str:
-    """Return a request's path, with its query but for parameters that may hold a key."""
+    """Return a request's path and its query, without the parameters that may hold a key."""
     bare, mark, query = path.partition("?")
     kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY] if mark else []
     return f"{blanker.text(bare)}?{blanker.text(urlencode(kept))}" if kept else blanker.text(bare)
@@ -103,7 +103,7 @@ class Blanker:
 
     def value(self, value: Any, data: bytes) -> Any:
         """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none. Half a
-        character, which no UTF-8 can hold, becomes a replacement character."""
+        character of UTF-16, which UTF-8 can't hold, becomes a replacement character."""
         if _HALF.search(data):
             value = map_strings(value, _whole_characters, _whole_characters)
         return map_strings(value, self.text, self.own) if self._may_be_in(data) else value
@@ -127,8 +127,8 @@ class Blanker:
         return bool(self._secrets) and (is_escaped or any(secret.encode() in data for secret in self._secrets))
 
     def across(self, events: Sequence[bytes]) -> list[bytes] | None:
-        """Return the events of one answer without those secrets that lie in pieces in several; None if there are none.
-        A secret is blanked in the event where it begins."""
+        """Return the events of one answer without the secrets that are spread over several events; None if there is no
+        such secret. A secret is blanked in the event where it begins."""
         return rewrite(events, self._pieces)
 
     def _pieces(self, pieces: list[str]) -> list[str]:
@@ -141,7 +141,7 @@ class Blanker:
 
 
 def json_of(data: bytes) -> Any:
-    """Return the value of a JSON text; None if it is none."""
+    """Return the value of a JSON text; None if the bytes are no JSON."""
     try:
         return json.loads(data) if data else None
     except (ValueError, RecursionError):
@@ -149,8 +149,8 @@ def json_of(data: bytes) -> Any:
 
 
 def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
-    """Return the events of a stream with each text that comes in pieces changed: `change` gets the pieces of one text,
-    and returns as many. None if it changed nothing."""
+    """Return the events of a stream with the texts in them changed. A text comes in pieces, in several events: `change`
+    gets the pieces of one text, and returns equally many. Return None if nothing changed."""
     parts = [split_event(event) for event in events]
     texts: dict[tuple[object, ...], list[tuple[int, Any, str]]] = {}
     for number, (_, value, _) in enumerate(parts):
@@ -172,7 +172,8 @@ def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -
 
 
 def map_event(event: bytes, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> bytes:
-    """Return one event with its strings changed, but for those that must come back whole: `whole` changes these."""
+    """Return one event with its strings changed by `change`. The strings that the API must get back as it sent them go
+    through `whole` instead, if it is given."""
     head, value, end = split_event(event)
     if value is None:
         return change(event.decode("utf-8", "replace")).encode()
@@ -186,8 +187,8 @@ def _blanked(text: str) -> str:
 
 
 def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> Any:
-    """Return a JSON value with each string and name changed, but for those that must come back whole: `whole` changes
-    these."""
+    """Return a JSON value with each string and name changed by `change`. The strings that the API must get back as it
+    sent them go through `whole` instead, if it is given."""
     keep = whole or _same
 
     def mapped(value: Any, key: str, *, is_tools: bool) -> Any:
@@ -209,7 +210,7 @@ def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str],
 
 
 def _is_answer(key: str, name: str) -> bool:
-    """Return whether this field of this object is what a tool returned to Gemini."""
+    """Return whether the field `name` of the object at `key` is what a tool returned, in Gemini's wire format."""
     return key in ("functionResponse", "function_response") and name == "response"
 
 

@@ -1,8 +1,8 @@
 """A proxy in a process of its own: `python -m beam.proxy.process`. Its order comes on stdin; its reports go to stdout.
 
-One line of JSON is read, an `Order`; then it serves until stdin ends, as it does when its owner dies. It writes lines
-of JSON: where it listens (`url`) or why not (`error`), each request (`served`), and at its end what it counted. Before
-it reads a key it makes itself unreadable for other processes of its user. Does not depend on any CLI.
+One line of JSON is read, an `Order`; then it serves until stdin ends, which also happens when its owner dies. It writes
+lines of JSON: where it listens (`url`) or why not (`error`), each request (`served`), and at its end what it counted.
+Before it reads a key it makes itself unreadable for other processes of its user. Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ ENVIRONMENT = frozenset(
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What the process is to do. The real key comes on descriptor `key_fd`, or is that of the name `secret` in the
-    keyring."""
+    """What the process is to do. The real key comes on descriptor `key_fd`, or is stored in the keyring under the name
+    `secret`."""
 
     options: ProxyOptions
     key_fd: int | None = None
@@ -43,7 +43,8 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the process: exactly one field is set. `error` are a message, a hint, and the kind."""
+    """One line that the process writes: exactly one field is set. `error` is a message, a hint, and the error's
+    class."""
 
     url: str = ""
     error: tuple[str, str, str] | None = None
@@ -80,7 +81,8 @@ def main() -> int:
 
 def make_unreadable() -> None:
     """Keep other processes of this user from reading this one's memory and environment, and the system from writing
-    them to disk. On Linux; a user with the right to trace any process (root) is not kept from it."""
+    them to disk. Processes are kept out on Linux only, and not those of a user with the right to trace any process
+    (root)."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

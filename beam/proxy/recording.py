@@ -43,8 +43,8 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 class RequestLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="request"):
-    """A request as it is stored. `kind`: `ask` for an answer of the model, `count` of tokens, or any `other`; `raw`:
-    its body, where that is not JSON."""
+    """A request as it is stored. `kind`: `ask` (for an answer of the model), `count` (of tokens) or `other`; `raw`: its
+    body, if that is not JSON."""
 
     n: int
     at: str
@@ -76,7 +76,7 @@ _line: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 class Exchange(Struct, frozen=True, kw_only=True):
     """One recorded model call: the request with its body unpacked, and the answer's bytes (`events` where it came as a
-    stream of server-sent events). An answer that a kill cut short has `end` cut."""
+    stream of server-sent events). If a kill cut the answer short, `end` is `cut`."""
 
     request: RequestLine
     body: Any
@@ -97,7 +97,7 @@ def split_events(data: bytes) -> list[bytes]:
 
 
 class Recording:
-    """A recording, read."""
+    """A recording that was read from disk."""
 
     def __init__(self, directory: Path) -> None:
         """Read the recording. Raises NotFoundError, CorruptError, DiskError."""
@@ -190,7 +190,7 @@ def _names(number: int) -> tuple[str, ...]:
 
 
 class Recorder:
-    """Writes a recording, new or longer than before. Safe to use from several threads."""
+    """Writes a recording: a new one, or more calls of an existing one. Safe to use from several threads."""
 
     def __init__(self, directory: Path, about: About) -> None:
         """Open the recording. Raises DiskError, CorruptError; UsageError if another process writes it."""
@@ -232,7 +232,7 @@ class Recorder:
         return number
 
     def answer(self, number: int, suffix: str) -> AnswerFile:
-        """Return the file of that request's answer, open for its bytes."""
+        """Make the file for that request's answer and return it, open."""
         return AnswerFile(self._answers, f"{number:06d}.{suffix}")
 
     def end(self, answer: AnswerLine) -> None:
@@ -241,7 +241,7 @@ class Recorder:
             self._append(answer)
 
     def close(self) -> None:
-        """Let others write the recording."""
+        """Close the recording, so that others can write it."""
         os.close(self._index)
         for place in (self._blobs, self._answers, self._top):
             place.close()
@@ -260,7 +260,7 @@ class Recorder:
 
 
 class AnswerFile:
-    """One answer on its way to disk."""
+    """The file of one answer while it is written."""
 
     def __init__(self, place: Place, name: str) -> None:
         self.path = place.path / name

@@ -12,7 +12,8 @@ from beam.proxy.differences import Difference
 
 class ServedRequest(Struct, frozen=True, kw_only=True):
     """What became of one request. `kind`: ask, count, other. `step` is that of the ladder, or `live`, `filled`,
-    `refused`; `recorded` the number of the call that answered it, `nearest` the one that it was compared with."""
+    `refused`, `over` (the budget is used up); `recorded` is the number of the recorded call that answered it, `nearest`
+    that of the recorded call that is nearest to it."""
 
     number: int
     kind: str

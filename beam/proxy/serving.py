@@ -19,8 +19,8 @@ from beam.proxy.upstream import Upstream
 
 
 class Proxy:
-    """A proxy on loopback; start it with `with`. `served` is called after each request, from the proxy's threads;
-    `key` is the real key, for one that shields it."""
+    """A proxy on loopback; start it with `with`. `served` is called after each request, from the proxy's threads; `key`
+    is the real key, for a proxy that keeps it from the agent."""
 
     def __init__(
         self, options: ProxyOptions, *, served: Callable[[ServedRequest], None] | None = None, key: str | None = None

@@ -22,10 +22,11 @@ COUNTED = frozenset({"exact", "minor", "major", "unmatched", "filled", "live"})
 
 class ProxyState:
     """The state of one proxy. `served` is called after each request, from the proxy's threads; `key` is the real key,
-    for a proxy that shields it."""
+    for a proxy that keeps it from the agent."""
 
     def __init__(self, options: ProxyOptions, served: Callable[[ServedRequest], None] | None, key: str | None) -> None:
-        """Read the recording, and open the one that is written. Raises NotFoundError, CorruptError, UsageError."""
+        """Read the recording that is replayed, and open the one that is written. Raises NotFoundError, CorruptError,
+        UsageError."""
         self.options = options
         self.key = key
         self.spending = Spending(options.budget)
@@ -46,7 +47,8 @@ class ProxyState:
             return structs.replace(self._counts, usage=self.spending.usage, cost_usd=self.spending.cost_usd)
 
     def take_number(self, *, is_ask: bool) -> tuple[int, bool]:
-        """Return the number of a request, and whether it goes to the model because the replay was to end before it."""
+        """Return the number of a request, and whether it goes to the model because the replay ends before it
+        (`fork_at`)."""
         with self._mutex:
             self._numbers += 1
             self._asks += is_ask
@@ -54,7 +56,8 @@ class ProxyState:
             return self._numbers, forked
 
     def is_of_family(self, model: str) -> bool:
-        """Return whether the model is of the family of the first that was asked: `claude`, `gpt`, `gemini`."""
+        """Return whether the model is of the same family (`claude`, `gpt`, `gemini`) as the first model that was
+        asked."""
         family = model.partition("/")[2] or model
         family = family.replace(".", "-").partition("-")[0].lower()
         with self._mutex:
@@ -77,8 +80,8 @@ class ProxyState:
 
 
 def _of_recording(folder: str, cwd: str) -> Masks:
-    """Return the mask for the recording's own folder in what git tells of new files: there while it is recorded, and
-    gone once it is committed."""
+    """Return the mask that removes the recording's own folder from git's list of untracked files. The folder is in that
+    list while it is recorded, and no more once it is committed."""
     try:
         parts = Path(folder).relative_to(cwd or "/nowhere").parts
     except ValueError:

@@ -29,7 +29,7 @@ class Tape:
         self.number = None if recorder is None else recorder.begin(request)
 
     def begin(self, suffix: str, dialect: Dialect, meter: Meter) -> None:
-        """Begin the answer, in a file of that ending."""
+        """Begin the answer, in a file with that ending."""
         self._dialect, self._meter, self._is_stream = dialect, meter, suffix == "sse"
         if self._recorder is not None and self.number is not None:
             self._file = self._recorder.answer(self.number, suffix)

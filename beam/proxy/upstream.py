@@ -1,7 +1,7 @@
 """The model's real API, asked over HTTP(S): bytes are passed on as they come.
 
-The standard library's client: it hands out each read of a stream at once, adds no headers of its own to those given,
-and follows no redirect, which would carry the key elsewhere. Does not depend on wire formats or recordings.
+It uses the standard library's client, which hands out each read of a stream at once, adds no headers of its own to
+those given, and follows no redirect: that would carry the key elsewhere. Does not depend on wire formats or recordings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class CutError(Exception):
 
 
 class Upstream:
-    """One connection to a model's API, kept for the next request. `url` may have a path, put before each request's."""
+    """One connection to a model's API, kept for the next request. If `url` has a path, it is put before the path of
+    each request."""
 
     def __init__(self, url: str) -> None:
         """Take the URL apart. Raises UsageError for what is no http or https URL."""
@@ -124,8 +125,8 @@ class Upstream:
 
 
 class Answer:
-    """An answer of the model's API. Its body comes decoded, whatever encoding the API chose, as far as that is one that
-    is known; `headers` are those that are passed on to the agent."""
+    """An answer of the model's API. Its body comes decoded if it was compressed; `headers` are those that are passed on
+    to the agent."""
 
     def __init__(self, response: http.client.HTTPResponse, upstream: Upstream) -> None:
         self.status = response.status
@@ -157,7 +158,7 @@ class Answer:
             self._upstream.close()
 
     def drop(self) -> None:
-        """Close the connection, whatever of the answer is still to come."""
+        """Close the connection, even if a part of the answer is still to come."""
         self._upstream.close()
 
 

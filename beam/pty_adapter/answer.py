@@ -79,8 +79,8 @@ def _bare(profile: Profile, row: str) -> str:
 
 
 def _join_wrapped(rows: Sequence[str], width: int) -> list[str]:
-    """Return the rows as they were before the terminal broke them: a row whose first word had no room on the row
-    before is joined to that one."""
+    """Return the rows as they were before the terminal broke them: a row is joined to the row before if its first word
+    had no room there."""
     found: list[str] = []
     length = 0
     for row in rows:

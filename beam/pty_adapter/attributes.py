@@ -50,9 +50,9 @@ _CHANGES: dict[int, dict[str, str | bool]] = {
 
 @lru_cache(maxsize=_CACHED_SEQUENCES)
 def changes(parameters: str) -> dict[str, Any]:
-    """Return the attributes that a SGR sequence with these parameters sets, by name.
+    """Return the attributes that an SGR sequence with these parameters sets, by name.
 
-    Colours that do not exist change nothing, nor does that of the underline (58).
+    A colour that does not exist changes nothing; neither does the colour of the underline (58).
     """
     found: dict[str, Any] = {}
     rest = list(reversed(_numbers(parameters)))
@@ -72,7 +72,7 @@ def changes(parameters: str) -> dict[str, Any]:
 
 
 def _numbers(parameters: str) -> list[int]:
-    """Return the numbers of a SGR in one form: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes `4`."""
+    """Return the numbers of an SGR sequence in one form: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes `4`."""
     found: list[int] = []
     for part in parameters.split(";"):
         number, *sub = part.split(":")

@@ -1,6 +1,6 @@
 """Finds secrets that are visible on a screen, even if they were drawn in pieces, backwards, or over two rows.
 
-`Player` shows the screen of a recording. `blanked` removes the characters that drew a secret from the recording, and
+`Player` shows the screen of a recording. `blank` removes from the recording the characters that drew a secret, and
 leaves everything else unchanged. Does not depend on files, or on whose screen it is.
 """
 
@@ -38,7 +38,7 @@ class Player:
 
 
 def blank(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
-    """Return the pieces without the characters of secrets, None if one would still be visible."""
+    """Return the pieces without the characters of secrets; None if a secret would still be visible."""
     written = [*texts]
     for _ in range(_ROUNDS):
         written = _Tracer(columns, rows).blank(written)
@@ -106,8 +106,8 @@ class _Cell(str):
 
 
 class _TracedGrid(Grid):
-    """A grid whose cells know their characters' positions. `at` is the position of the next unit of output; `step`
-    is 0 if that is a sequence."""
+    """A grid whose cells know their characters' positions. `at` is the position of the next unit of output; `step` is 0
+    if that unit is a sequence."""
 
     at = 0
     step = 1
@@ -177,8 +177,8 @@ class _Tracer(Screen):
 
 
 def _without(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
-    """Yield the pieces with a mark in place of each character to blank, and as many marks for a sequence that
-    repeats one."""
+    """Yield the pieces with a mark in place of each character to blank. A sequence that repeats such a character
+    becomes as many marks as it drew characters."""
     flat = [unit for piece in units for unit in piece]
     starts = list(accumulate(map(len, flat), initial=0))
     by_unit: dict[int, list[int]] = {}

@@ -62,10 +62,10 @@ def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, compos
 
 
 def _widest(same: Sequence[Block], low: Block) -> Block:
-    """Return the one block of those that have the same answers.
+    """Return one block for all blocks that have the same answers.
 
-    If they begin in different rows, one of these is quoted: above the request, or inside it. Then nobody can tell
-    which, and the rows of all of them are the request; it is a permission if one of them is.
+    If they begin in different rows, some are only quoted, above the request or inside it, and nobody can tell which.
+    Then the request consists of the rows of all of them, and it is a permission request if one of them is.
     """
     top = min(same, key=lambda block: block.row, default=low)
     if top.row == low.row:

@@ -135,7 +135,7 @@ def _line(moment: Moment) -> str:
 
 
 def _fitting(moments: list[Moment]) -> list[Moment]:
-    """Return as many of the delayed moments as can be searched."""
+    """Return the first of the held moments, as many as can be searched for secrets (`MOST_HELD_BYTES`)."""
     sizes = accumulate(len(_line(moment)) for moment in moments)
     fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MOST_HELD_BYTES]
     return fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT)]
@@ -155,7 +155,7 @@ class NoCastError(Exception):
 
 
 class Cast(Struct, frozen=True, kw_only=True):
-    """A recording, read."""
+    """A recording that was read."""
 
     columns: int
     rows: int

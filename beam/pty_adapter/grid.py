@@ -102,7 +102,7 @@ class Row:
         self.put(start, " " * (end - start), PLAIN)
 
     def part(self, start: int, end: int) -> None:
-        """Blank the other halves of wide characters that lie half inside."""
+        """Blank the wide characters that lie only half inside the cells from `start` to before `end`."""
         for x in (start, end):
             if 0 < x < len(self.cells) and self.cells[x] == _STUB:
                 self.put(x - 1, "  ", PLAIN)
@@ -380,7 +380,7 @@ class Grid:
         self.style("0")
 
     def take_cursor(self, other: Cursor) -> None:
-        """Put the cursor where that of the other buffer is."""
+        """Move the cursor to the position of the other buffer's cursor."""
         self.cursor.x, self.cursor.y = other.x, other.y
         self._climb()
 

@@ -40,8 +40,8 @@ Runs = tuple[Run, ...]
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """A screen at one moment. `row` and `column` are the cursor's, from 0. `pastes`: it takes a paste as one;
-    `keypad`: it wants the cursor keys in their application form."""
+    """A screen at one moment. `row` and `column` are the cursor's, from 0. `pastes`: the program takes a paste as one
+    piece; `keypad`: it wants the cursor keys in their application form."""
 
     columns: int
     rows: tuple[Runs, ...]

@@ -83,7 +83,8 @@ def zone_start(profile: Profile, view: View, prompt: int) -> int:
 
 
 def lowest_rows(view: View, prompt: int) -> list[int]:
-    """Return the lowest three rows above the prompt that are not blank; these are recent, at any distance."""
+    """Return the lowest three rows above the prompt that are not blank; they are recent, however far above the prompt
+    they are."""
     return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST))
 
 
@@ -194,7 +195,8 @@ def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
 
 
 def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
-    """Return the lowest row that is a prompt between the right neighbours, the row after its end, and its text."""
+    """Return the lowest row that is a prompt between the rows that the profile wants around it, the row after the
+    composer's end, and the composer's text."""
     if not profile.prompt:
         return None
     for row in range(len(view.rows) - 1, -1, -1):
@@ -226,7 +228,7 @@ def _row(view: View, row: int) -> str:
 
 
 def _until_cursor(view: View) -> str:
-    """Return the cursor's row up to the cursor, which counts cells and not characters."""
+    """Return the cursor's row up to the cursor, whose column counts cells and not characters."""
     row, cells = _row(view, view.row), 0
     for index, char in enumerate(row):
         if cells >= view.column:
@@ -236,8 +238,8 @@ def _until_cursor(view: View) -> str:
 
 
 def asks_besides(profile: Profile, view: View, answered: Block) -> bool:
-    """Return whether the screen asks something, whatever is left of this dialog where it stood: its rows, and what was
-    typed after them."""
+    """Return whether the screen asks something besides this answered dialog. What is left of the dialog in its old
+    place does not count: its rows, and what was typed after them."""
     rows = list(view.rows)
     for row, asked in enumerate(answered.text.split("\n"), answered.line - view.scrolled):
         if 0 <= row < len(rows) and asked.strip() and rows[row].startswith(asked.rstrip()):

@@ -53,7 +53,8 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read(
     data: bytes, timeline: bytes | None = None, *, columns: int = 100, rows: int = 40, enters: Sequence[float] = ()
 ) -> Cast:
-    """Return the recording. With a `timeline` (or if it is no asciicast) `data` are the raw bytes of such a terminal.
+    """Return the recording. With a `timeline` (or if it is no asciicast), `data` is the raw output of a terminal with
+    `columns` and `rows`.
 
     `enters` are seconds at which Enter was pressed, if the recording does not have them. Raises NoCastError.
     """
@@ -202,8 +203,8 @@ class _Replay:
 
 
 def _last_enters(recording: Cast, profile: Profile) -> set[int]:
-    """Return the Enters after which nothing more was typed for that message: all of them, unless beam's marks say
-    more.
+    """Return the numbers of the moments that are the last Enter of their message: those of all Enters, unless beam's
+    marks show which Enters belong to one message.
     """
     found: set[int] = set()
     inside, last = False, -1  # of this message

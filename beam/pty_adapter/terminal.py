@@ -27,8 +27,8 @@ def environment(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def typable(text: str) -> str:
-    """Return the text without control keys but line feeds and tabs, so that nothing in it ends a paste or presses a
-    key.
+    """Return the text without control characters other than line feeds and tabs, so that nothing in it ends a paste or
+    presses a key.
     """
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
@@ -89,7 +89,7 @@ class Terminal:
         self._empty.set()
 
     def on_started(self, child: spawn.Child) -> None:
-        """Remember the running process; from now on it can be typed to."""
+        """Remember the running process; from now on keys can be typed."""
         self.child = child
         self._writer = asyncio.get_running_loop().create_task(self._write())
 

@@ -35,7 +35,8 @@ _CONTROLS = re.compile(r"[\x00-\x1a\x1c-\x1f]")
 
 
 class Sequence(Struct, frozen=True):
-    """An escape sequence, read. `kind` is `[` (CSI), `]` (OSC), `P`, `X`, `^`, `_` (strings) or "" for any other.
+    """An escape sequence that was read. `kind` is `[` (CSI), `]` (OSC), `P`, `X`, `^`, `_` (strings) or "" for any
+    other.
 
     CSI: `prefix` is one of `<=>?` or "", `middle` its intermediate characters, `final` says what it does. Strings have
     their content in `parameters`, without the terminator.

@@ -3,17 +3,17 @@
     STARTING   nothing is known yet
     READY      the agent takes a message
     SENT       Enter was pressed; nothing says yet that the agent took the text
-    ACCEPTED   it did
+    ACCEPTED   the agent took the text
     BUSY       it works
     WAITING    it asks something; a known dialog, or a screen that is none of the above
-    DONE       it is idle again; ERROR: and says that the turn failed
+    DONE       it is idle again; ERROR: it is idle again, and says that the turn failed
     EXITED     its process ended
     STALLED    nobody knows what it waits for
 
-What decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501, 133), its
-title, the structure of its screen. A title or a screen counts only after it has been seen at work in this turn, must
-last, and yields to anything stronger that says "working"; silence decides nothing. Sans-I/O: views, signals and seconds
-go in. Does not depend on bytes, processes, agents.
+The evidence that decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501,
+133), its title, the structure of its screen. A title or a screen counts only after it has shown work in this turn, and
+only if what it shows lasts. Stronger evidence that says "working" overrules it. Silence decides nothing. Sans-I/O:
+views, signals and seconds go in. Does not depend on bytes, processes, agents.
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ class TurnEnd:
         """Return whether the program left the row of its prompt and wrote only below it: an answer and its prompt
         again.
 
-        That may happen between two looks. A program that moves about may only have drawn its prompt elsewhere.
+        That may happen between two looks. A program that moves its cursor up may only have drawn its prompt elsewhere.
         """
         view = self._view
         begun, number = self._entered_at

@@ -68,7 +68,7 @@ def check(profile: Profile, text: str, *, command: bool = False) -> None:
 
 
 async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
-    """Type the message and send it; return the cursor's line after each Enter.
+    """Type the message and send it; return the segment of each Enter.
 
     A `command` (`/context`) is for the agent's own screen and is typed plainly; any other text is a message, whatever
     its first character. Raises NotTakenError.
@@ -154,7 +154,8 @@ def _below(end: TurnEnd, segment: Segment) -> bool:
 
 
 def _keys(line: str, profile: Profile) -> str:
-    """Return the keys that type the line, without tabs, because a line editor would complete at a tab."""
+    """Return the keys that type the line. For a line editor each tab is quoted (Ctrl+V), because a plain one would
+    complete a word."""
     from beam.pty_adapter.terminal import typable
 
     clean = typable(line)

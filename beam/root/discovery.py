@@ -57,9 +57,9 @@ class Project(Struct, frozen=True, kw_only=True):
 def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPaths:
     """Return the root for a command that runs in `cwd`; create nothing.
 
-    It is `named` (--root), `$BEAM_ROOT`, else the one of the project folder around `cwd`. Raises UsageError if a named
-    root is plainly some other directory, or says that it belongs to another folder than the one that contains it;
-    DiskError if the user's state directory is unknown.
+    It is `named` (--root), else `$BEAM_ROOT`, else the root of the project folder around `cwd`. Raises UsageError if a
+    named root is plainly not a root, or says that it belongs to another folder than the one that contains it; DiskError
+    if the user's state directory is unknown.
     """
     here = Path(os.path.realpath(cwd))
     if named is not None or environ.get("BEAM_ROOT"):
@@ -103,9 +103,9 @@ def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
 def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     """Return the folder that contains the root and in which agents may write; None if they can't reach the root.
 
-    That is its own project folder, or any other: agents of that one may write there. The user's state directory does
-    not count if agents work in the whole home directory: whoever may edit there can write the shell's own files as
-    well.
+    That is the root's own project folder, or another project folder, where the agents of that project may write. The
+    user's state directory does not count if agents work in the whole home directory: an agent that may edit there can
+    write the shell's own files as well.
     """
     root, project = files.real_directory(home.root), files.real_directory(home.project)
     is_inside = root == project or root.startswith(project.rstrip("/") + "/")
@@ -127,7 +127,8 @@ def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
-    """Return the root if its project.json is credible: who may write in a folder may have put a whole root there."""
+    """Return the root if its project.json is credible: anybody who may write in a folder can have put a whole root
+    there."""
     around = _folder_around(os.path.realpath(home.root), environ)
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
         return home
@@ -190,8 +191,8 @@ def _named_root(named: str, cwd: Path, source: str) -> Path:
 
 
 def _may_be_a_root(folder: Path) -> bool:
-    """Return whether it is a root, an unfinished one after a crash, or nothing yet; False for a project with an
-    `agents/`.
+    """Return whether the folder is a root, a root that a crash left unfinished, or empty; False for a project that has
+    an `agents/`.
     """
     try:
         names = {name for name in os.listdir(folder) if not name.startswith(".")}  # noqa: PTH208 - names, not paths
@@ -257,7 +258,7 @@ def belongs_to(root: Path, folder: Path) -> None:
 def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
     """Add a root that was named by hand to the list of this user's roots.
 
-    Costs one look at a name if that was done before.
+    Does no more than look for one file if the root is in the list already.
     """
     if is_own(home.root, environ):
         return
@@ -274,7 +275,7 @@ def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> list[RootPaths]:
-    """Return this user's roots, sorted by path. A named one that is gone is forgotten."""
+    """Return this user's roots, sorted by path. A root that was named by hand and is gone is removed from the list."""
     found = {}
     for root in (*_own(environ), *_named(environ)):
         with contextlib.suppress(DiskError, UsageError):  # a damaged one is reported where it is used
@@ -283,7 +284,7 @@ def known(environ: Mapping[str, str]) -> list[RootPaths]:
 
 
 def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
-    """Return roots of the same folder under another path: the folder was moved, or is mounted there too."""
+    """Return other roots that know the project folder under another path: it was moved, or is mounted there, too."""
     try:
         here = project_of(home.project)
     except DiskError:

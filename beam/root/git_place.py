@@ -45,7 +45,8 @@ def git_place(folder: Path) -> GitPlace | None:
 
 
 def git_directory(level: Path) -> Path | None:
-    """Return git's own directory for the work tree with this top folder; None if it is not one."""
+    """Return git's own directory for the work tree with this top folder; None if the folder is not the top of a work
+    tree."""
     dot_git = level / ".git"
     if os.path.isfile(dot_git / "HEAD"):  # noqa: PTH113 - it never raises
         return dot_git

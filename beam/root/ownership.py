@@ -100,7 +100,8 @@ def _is_private_group(gid: int, uid: int) -> bool:
 
 
 def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
-    """Return whether the group belongs to one ordinary user alone (umask 002 writes beam.yaml group-writable there)."""
+    """Return whether the group belongs to one ordinary user alone. Such a user often has the umask 002, with which
+    beam.yaml is group-writable."""
     is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
     return user.pw_uid != 0 and is_own and set(group.gr_mem) <= {user.pw_name}
 
@@ -133,7 +134,7 @@ def read_mountinfo() -> str:
 def filesystem_of(path: Path, mountinfo: str) -> str:
     """Return the type of the file system that contains the absolute real `path` ("nfs4"); "" if the text doesn't say.
 
-    `mountinfo` is as in proc(5). Of mounts over each other the last one counts.
+    `mountinfo` is as in proc(5). If several mounts are at the same place, the last one counts.
     """
     kind, longest = "", -1
     for line in mountinfo.splitlines():

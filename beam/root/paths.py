@@ -79,7 +79,7 @@ class AgentPaths(Struct, frozen=True, dict=True):
 
     @cached_property
     def reserve(self) -> Path:
-        """Return the file whose room an outcome takes on a full disk; lanes share their agent's."""
+        """Return the file that is deleted on a full disk to make room for an outcome; lanes share their agent's."""
         return self.agent_dir / "reserve"
 
     @cached_property
@@ -159,13 +159,14 @@ class RootPaths(Struct, frozen=True, dict=True):
 
     @property
     def turns(self) -> Path:
-        """Return the directory of the turns' own folders: outside the root, as agents may write there."""
+        """Return the directory that has a folder for each turn. It is outside the root, because agents may write
+        there."""
         return self.root.with_name(f"{self.root.name}.turns")
 
     def turns_of(self, paths: AgentPaths) -> Path:
         """Return the directory for the turns of one agent, or of one lane.
 
-        Agents are told its path, and some CLIs take a word with @ for a file to be read: `+` stands for it.
+        Agents are told its path, and some CLIs read the file that a word with @ names: the path has `+` instead.
         """
         name = paths.agent.replace("@", "+")
         return self.turns / (name if paths.lane is None else f"{name}.{paths.lane}")

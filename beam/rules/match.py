@@ -67,8 +67,8 @@ def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
 
 
 def _each(parts: Iterable[Part], rules: Sequence[Rule], matches: Callable[[Rule, Part], bool]) -> tuple[Rule, ...]:
-    """Return the matching rule of each part, without repeats; none if there are no parts, or some part has no
-    matching rule."""
+    """Return the first matching rule of each part, without repeats. Return no rules if there are no parts, or if a part
+    has no matching rule."""
     found: dict[Rule, None] = {}
     for part in parts:
         rule = next((rule for rule in rules if matches(rule, part)), None)
@@ -99,8 +99,9 @@ def _joined(words: Sequence[str]) -> str:
 
 @functools.lru_cache(512)
 def _command(pattern: str) -> re.Pattern[str]:
-    """Return the pattern of joined words. A `*` alone is one word or more, or at the end none as well; in a word it is
-    any characters of that word, and at the end of the last one also further words."""
+    """Return the regular expression for the joined words of a command. A `*` that is a word stands for one or more
+    words; at the end also for none. A `*` inside a word stands for any characters of that word; at the end of the last
+    word also for further words."""
     words = pattern.split()
     found = ""
     for number, word in enumerate(words):
@@ -140,8 +141,8 @@ def _folders(place: Place) -> tuple[str, str]:
 
 @functools.lru_cache(512)
 def _path(pattern: str, folder: str, home: str) -> re.Pattern[str]:
-    """Return the pattern of absolute paths, as git reads one in `.gitignore`: one without a slash is a name at any
-    depth, and all below a folder that matches does, too."""
+    """Return the regular expression for absolute paths. The pattern is read as git reads one in `.gitignore`: without a
+    slash it is a name at any depth, and everything below a matching folder matches, too."""
     if pattern.startswith("//"):
         base, rest = "/", pattern.lstrip("/")
     elif pattern.startswith("~/"):

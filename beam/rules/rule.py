@@ -36,7 +36,7 @@ _LONGEST = 1000
 class Rule(Struct, frozen=True, kw_only=True):
     """A checked rule. `argument` is "" for all calls of the tool; `whose` says who wrote it (`beam.yaml`, …).
 
-    `is_general`: it is one of `defaults`, over which the same rule of an agent wins.
+    `is_general`: it is written under `defaults`, and the same rule of an agent wins over it.
     """
 
     behavior: Behavior

@@ -28,7 +28,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
 
     @property
     def whose(self) -> str:
-        """Return who wrote them."""
+        """Return who wrote the deciding rules."""
         return ", ".join(dict.fromkeys(rule.whose for rule in self.rules))
 
 
@@ -39,7 +39,7 @@ class Ruleset(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
 
     def of(self, behavior: Behavior) -> tuple[Rule, ...]:
-        """Return the rules of that word."""
+        """Return the rules with this behavior: `deny`, `ask` or `allow`."""
         return tuple(rule for rule in self.rules if rule.behavior == behavior)
 
     def decide(self, call: ToolCall, place: Place) -> Ruling | None:
@@ -65,9 +65,9 @@ class Ruleset(Struct, frozen=True):
         return RuleLists(**{word: tuple(rule.text for rule in self.of(word)) for word in ORDER})
 
     def bounded(self, most: RuleLists, whose: str, *, keep_allow: bool = False) -> Ruleset:
-        """Return the rules for a message of an agent that itself ran with the rules `most`: its message is allowed
-        no more than the agent was (with `keep_allow` the agent could do everything), and the agent's denials count,
-        too."""
+        """Return the rules for a message of an agent that itself ran with the rules `most`. They allow no more than
+        `most` did, except with `keep_allow`, for an agent that could do everything. What `most` denies or asks about
+        counts, too."""
         kept = [rule for rule in self.rules if keep_allow or rule.behavior != "allow" or rule.text in most.allow]
         return combine((*kept, *rules_of(most, whose, without=("allow",))))
 
@@ -94,7 +94,7 @@ def combine(rules: Sequence[Rule]) -> Ruleset:
 def rules_of(
     lists: RuleLists, whose: str, *, is_general: bool = False, without: Sequence[Behavior] = ()
 ) -> tuple[Rule, ...]:
-    """Return the rules in these lists. Raises UsageError for a text that is none."""
+    """Return the rules in these lists. Raises UsageError for a text that is no rule."""
     return tuple(
         parse(text, behavior, whose=whose, is_general=is_general)
         for behavior in ORDER

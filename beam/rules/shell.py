@@ -66,7 +66,7 @@ def split(command: str) -> list[Words] | None:
 
 
 def _is_doubtful(char: str) -> bool:
-    """Return whether programs may disagree on whether the character is a blank, or nobody types it."""
+    """Return whether the character may be a blank for some programs and not for others, or is not printable."""
     return char not in _BLANK and (char.isspace() or not char.isprintable())
 
 
@@ -150,7 +150,7 @@ _VALUED = {  # options of such words whose value is the next word
 
 
 def suspects(command: str) -> list[Words]:
-    """Return the words of each simple command that may be run by this one, also of those that only look like one."""
+    """Return the words of each simple command that this command may run, including those that only look like one."""
     text = command[:_LONGEST].replace("\\\n", "")
     parts = list(_BREAKS.split(text))
     if _SHELLS.search(text):  # what is quoted may be a command, too
@@ -175,7 +175,8 @@ def _is_before(word: str) -> bool:
 
 
 def _takes_value(program: str, option: str) -> bool:
-    """Return whether the next word may be the option's value; of several letters in one word the last one takes it."""
+    """Return whether the next word may be the option's value. Of several option letters in one word, the last one takes
+    it."""
     options = _VALUED.get(program, "").split()
     return option in options or (re.match(r"-\w+\Z", option) is not None and f"-{option[-1]}" in options)
 

@@ -1,7 +1,7 @@
-"""Invisible parts inside a word: colours and the like, and the frame in which a program wraps a word over rows.
+"""Removes invisible parts inside words: colours and the like, and the frame where a program wraps a word over rows.
 
-Returns the text without them, and the original position of each character. A cursor movement ends a word and becomes a
-`MOVE`. Pure; does not depend on the search.
+Returns the text without these gaps, and the original position of each character. A cursor movement ends a word and
+becomes a `MOVE`. Pure; does not depend on the search for secrets.
 """
 
 import functools
@@ -51,8 +51,9 @@ _MOST_PADDING = 3
 class Folded(Struct, frozen=True):
     """A text without its gaps.
 
-    `starts` are where runs of it begin in `text`, and `origins` where they were in the original; `end` is how much of
-    the original was processed: what may be half a sequence is left for later.
+    The text consists of runs without a gap: `starts` are their positions in `text`, and `origins` those in the
+    original. `end` is how much of the original was processed: an end that may be half an escape sequence is left for
+    later.
     """
 
     text: str
@@ -82,8 +83,8 @@ class Folded(Struct, frozen=True):
 def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded | None:
     """Return the text without its gaps; None if it has none.
 
-    Unless `is_all`, a half sequence at the end is left out, and what may become the gap between two rows counts as one.
-    `is_framed`: a border came before.
+    Unless `is_all`, more text may follow: half an escape sequence at the end is left out, and what may become a gap
+    between two rows counts as a gap. `is_framed`: a border came before the text.
     """
     if not is_framed and text.isascii() and "\x1b" not in text and "\\" not in text:
         return None
@@ -98,7 +99,7 @@ def fold(text: str, *, is_all: bool = True, is_framed: bool = False) -> Folded |
 
 
 def first_border(text: str) -> int | None:
-    """Return where the first border in the text ends, behind which it is framed; None if there is none."""
+    """Return where the first border in the text ends; what follows counts as framed. None if there is no border."""
     found = None if text.isascii() else _compiled(f"[{BORDERS}]").search(text)
     return found.end() if found else None
 
@@ -133,7 +134,7 @@ def _parts(text: str, breaks: str) -> list[str]:
 
 
 def _whole_until(text: str) -> int:
-    """Return where half a sequence begins, if the text ends in one."""
+    """Return where the half escape sequence at the end of the text begins; the length of the text if there is none."""
     at = text.rfind("\\", -_HALF_WRITTEN)
     if "\x1b" in text or (at >= 0 and _compiled(_HALF).match(text, at)) or (not text.isascii() and "\x9b" in text):
         for found in _compiled(rf"{_SEQUENCE}|({_HALF})").finditer(text, max(0, len(text) - _HALF_CHARACTERS)):
@@ -143,7 +144,7 @@ def _whole_until(text: str) -> int:
 
 
 def sequences(text: str) -> str:
-    """Return only the escape sequences: they also colour what follows."""
+    """Return only the escape sequences of the text, because they also colour what follows it."""
     return "".join(_compiled(_SEQUENCE).findall(text))
 
 

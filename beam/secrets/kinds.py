@@ -75,7 +75,8 @@ def _row(
 ) -> Row:
     """Return a row whose form is the prefix and then these parts.
 
-    The prefix and the first `keep` parts stay visible (None: nothing does), and so does the part that must follow.
+    The prefix and the first `keep` parts stay visible (None: nothing does), and so does the part `until`, which must
+    follow.
     """
     looks = [re.escape(prefix), *(part.times(part.least) for part in parts)]
     if keep is not None:

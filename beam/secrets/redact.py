@@ -126,7 +126,8 @@ class _Scan:
 
     @cached_property
     def prefixes(self) -> list[int]:
-        """Return the rows whose prefix is in the text: mostly none, so this is the whole cost of most texts."""
+        """Return the indexes of the rows whose prefix is in the text. Most texts have none, and cost no more than this
+        check."""
         text, lowered = self.text, self.lowered
         found = [n for n, prefix in _PREFIXES if prefix in text]
         return found + [n for n, prefix in _PREFIXES_ANY_CASE if prefix in lowered]
@@ -143,7 +144,7 @@ class _Scan:
 
     @property
     def context(self) -> str:
-        """Return what a later pass has to know about the text before it."""
+        """Return the text right before `position`, from which a later pass tells whether a word begins there."""
         return self.text[max(0, self.position - _CONTEXT) : self.position]
 
     def pieces(self) -> Iterator[str]:
@@ -168,14 +169,16 @@ class _Scan:
             self.renew(hits)
 
     def show(self, until: int) -> str:
-        """Return the original up to that character, with the invisible text before it."""
+        """Return the part of the original that was not shown yet, up to that character, with the invisible text before
+        it."""
         at = until - self._first
         end = at if self.folded is None else self.folded.origin(at)
         shown, self._shown = self.original[self._shown : end], end
         return shown
 
     def blank(self, match: re.Match[str], kind: str) -> Iterator[str]:
-        """Yield the name that stays visible, and the mark; colours that changed inside stay changed."""
+        """Yield what comes before the secret, such as a name that stays visible, and the mark in the secret's place.
+        Then yield the escape sequences inside the secret, because they also colour what follows."""
         start = match.end(1) if match.re.groups else match.start()
         yield self.show(start)
         end = match.end() - self._first

@@ -1,9 +1,10 @@
 """The hash chain over a segment's lines: each line ends with a hash of itself and of the previous one.
 
 `hash` is BLAKE2b of 8 bytes, in hex, over the previous hash (none for the first), every byte since that line, and its
-own line without `,"hash":"..."}`. So a changed line fails itself, and after a line that was removed, or inserted
-without a hash, the next one fails. Lines of an older beam have no hash and count as bytes. The chain finds damage; it
-is no signature, because whoever can write the file can hash it anew. Does not depend on what the lines mean.
+own line without `,"hash":"..."}`. So a changed line does not fit its own hash, and if a line was removed, or inserted
+without a hash, the next line does not fit. Lines of an older beam have no hash; the next hash covers them. The chain
+finds damage; it is no signature, because whoever can write the file can also write new hashes. Does not depend on what
+the lines mean.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Chain:
 
 
 class Wrong(Struct, frozen=True):
-    """A line whose hash does not fit: the line itself is damaged, or one of those without a hash from `since` on.
+    """A line whose hash does not fit: this line is damaged, or one of the lines before it that have no hash, from line
+    `since` on.
 
     Lines count from 1; `begin` is the offset of the line.
     """

@@ -36,11 +36,12 @@ class Control(Struct, frozen=True, kw_only=True):
 
     `target` is the id of its message (approve, deny: of the ask; select and rewind: of the session; reset, close,
     release, set, query and act: none). A request for something that is over or unknown is refused, never applied to
-    another target. `expires` is RFC 3339 UTC; `text` is an edit's new text, what a running turn is told, `name=value`
-    of a setting, the name of a question, what is to be done as JSON (`name` and `given`), a denial's explanation for
-    the agent, the adapter of a selected session, where a session goes back to (JSON), or the settings that were
-    changed, as JSON; `always` belongs to approve and to set (the agent's settings say the same), `stop` to deny.
-    `amend` approves with another input, its `text`, a JSON object: a holder that does not know that refuses it.
+    another target. `expires` is RFC 3339 UTC; `text` depends on the verb: an edit's new text, a text for the running
+    turn, `name=value` of a setting, the name of a question, an action as JSON (`name` and `given`), a denial's
+    explanation for the agent, the adapter of a selected session, where a session goes back to (JSON), or the settings
+    that were changed, as JSON. `always` belongs to approve and to set (for set: the agent's settings have the same
+    value), `stop` to deny. The verb `amend` approves with another input, the JSON object in `text`; a holder that does
+    not know this verb refuses it.
     """
 
     v: int = 1
@@ -95,7 +96,7 @@ def remove(directory: Path, name: str) -> None:
 
 
 def archive(directory: Path, name: str) -> None:
-    """Remove what is no request; move a directory out of the way."""
+    """Remove an entry that is no request; if it is a directory, move it out of the way."""
     try:
         remove(directory, name)
     except DiskError:

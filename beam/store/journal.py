@@ -172,7 +172,7 @@ class Journal:
     def _go_on_in(self, name: str, handle: int, size: int) -> None:
         """Append to that file from now on.
 
-        Everything that could fail was done before: no event may follow in an older segment.
+        Before the call everything that can fail must be done: no event may be appended to an older segment afterwards.
         """
         self.close()
         self._name, self._handle, self._chain = name, handle, None
@@ -230,10 +230,10 @@ class Journal:
         return max(self.state.ts, rfc3339(self._clock.now_ns()))
 
     def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
-        """Append the event, stamped and redacted, and return it so.
+        """Stamp and redact the event, append it, and return it as it was written.
 
-        With `sync`, or if it is one of SYNCED, it is on disk when this returns. Raises DiskError; readers then skip
-        what was half written of it. An event of which only the sync failed stays valid.
+        With `sync`, or if it is one of SYNCED, it is on disk when this returns. Raises DiskError; readers then skip the
+        half-written line. If only the sync failed, the event stays valid.
         """
         sync = sync or isinstance(body, SYNCED)
         try:
@@ -322,7 +322,7 @@ class Journal:
         self._size += len(data)
 
     def sync(self) -> None:
-        """Sync what was appended without. Raises DiskError."""
+        """Sync the events that were appended without a sync. Raises DiskError."""
         if self._synced < self._size:
             self._sync()
 

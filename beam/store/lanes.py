@@ -1,8 +1,8 @@
 """An index of an agent's lanes that may have something left to do, as empty files, so that nobody scans finished lanes.
 
-Whoever publishes into a lane enters it before and after; its holder removes it once nothing is left. Whoever looks for
-stranded lanes removes those of holders that were killed just before that. A superfluous file costs one look, so only
-entering is synced. Does not depend on what a turn is.
+A process that publishes into a lane adds the lane to the index before and after; the lane's holder removes it once
+nothing is left. A process that looks for stranded lanes removes those whose holder was killed just before it did so. A
+superfluous file costs one look, so only additions are synced. Does not depend on what a turn is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def enter(lane: AgentPaths) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Create the empty file of a lane that was not tried yet. Raises OSError, including FileExistsError."""
+    """Create the empty file of a lane; its modification time 0 means that `try_again` never returned True. Raises
+    OSError, including FileExistsError."""
     handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         os.utime(handle, ns=(0, 0))
@@ -56,7 +57,8 @@ def _make_file(path: Path) -> None:
 def leave(lane: AgentPaths) -> None:
     """Remove the lane from the index unless something was just published into it.
 
-    For its holder, or for anyone while nobody holds it. A process that publishes meanwhile enters it again afterwards.
+    Only the lane's holder may call this, or anyone while nobody holds the lane. A process that publishes meanwhile adds
+    the lane again afterwards.
     """
     assert lane.lane is not None
     with contextlib.suppress(OSError, DiskError):  # then it is looked at once more

@@ -96,7 +96,8 @@ def refusal_of(error: BeamError) -> Refusal:
 
 
 class Folder:
-    """An outbox for the turn's holder: an open descriptor, whatever becomes of the folder's name."""
+    """An outbox as the turn's holder uses it: through an open descriptor, so that it stays the same folder whatever is
+    done to the folder's name."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

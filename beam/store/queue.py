@@ -33,7 +33,7 @@ _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) lea
 
 
 def is_archived(agent: str) -> UsageError:
-    """Return the error about a message to an agent that is archived."""
+    """Return the error that refuses a message to an archived agent."""
     return UsageError(f"{agent} is archived", f"bring it back: beam agent archive --restore {agent}", subject=agent)
 
 
@@ -105,9 +105,9 @@ class Queue:
     def find(self, message_id: str, position: int | None = None) -> Entry | None:
         """Return where the message is.
 
-        With the `position` that it was queued at its file is looked for by its name first, and the boxes are listed
-        only if there is none. They are searched in the order in which messages move, then again for one that was
-        requeued meanwhile.
+        If `position`, at which the message was queued, is given, its file is looked for by name first; the boxes are
+        listed only if that finds none. They are searched in the order in which messages move, then again, because the
+        message may have been requeued meanwhile.
         """
         named = self.named(message_id, position) if position is not None else None
         if named is not None:
@@ -115,7 +115,7 @@ class Queue:
         return next((entry for box in _IN_TURN if (entry := self.find_in(box, message_id)) is not None), None)
 
     def named(self, message_id: str, position: int) -> Entry | None:
-        """Return where the message is, if it has that position; None if it is not there or has another."""
+        """Return where the message with that position is; None if it is in no box, or has another position."""
         entries = (Entry(position, message_id, box) for box in _IN_TURN)
         return next((entry for entry in entries if os.path.lexists(self.path(entry))), None)
 
@@ -140,8 +140,8 @@ class Queue:
 
         With `known` (for ids that are not random) the call is idempotent: nothing is put, and False is returned, if the
         message is here already, or if `known()`, called under the lock, says that the journal has it. Raises LimitError
-        if the queue is full, unless `exempt`; DiskError with nothing published, or with a text that says that it could
-        not be undone.
+        if the queue is full, unless `exempt`; DiskError if nothing was published; if the message was published and that
+        could not be undone, the error's text says so.
         """
         return bool(self.put_all([message], clock, limits, exempt=exempt, known=known))
 

@@ -41,7 +41,7 @@ BEGIN, END = "\x02", "\x03"  # around what was found, in a snippet
 class Entry(Struct, frozen=True, kw_only=True):
     """One place where the text was found.
 
-    `key` names the journal, `ts_ns` is its time (ns). `kind` is `prompt`, `text`, `thinking`, `tool`, `output`,
+    `key` names the journal, `ts_ns` is the event's time (ns). `kind` is `prompt`, `text`, `thinking`, `tool`, `output`,
     `failure`, `request`, `file` or `note`. `snippet` is the text around what was found; `BEGIN` and `END` enclose that.
     """
 
@@ -55,7 +55,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class _Known(Struct, frozen=True):
-    """What was read of a journal: the inode of its directory, its last event, and its files at that time."""
+    """How far a journal was read: the inode of its directory, the number of the last event that was read, and a stamp
+    of its files at that time."""
 
     number: int
     inode: int
@@ -64,7 +65,7 @@ class _Known(Struct, frozen=True):
 
 
 class SearchIndex:
-    """The index in that file; in memory, and made anew each time, for None."""
+    """The index in the file `path`. For None, the index is in memory and made anew each time."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -92,10 +93,10 @@ class SearchIndex:
     def find(
         self, text: str, *, keys: Sequence[str] | None = None, begin_ns: int = 0, end_ns: int | None = None, limit: int
     ) -> list[Entry]:
-        """Return where all words of the text stand in one event, the newest first.
+        """Return the places of the events that contain all words of the text, the newest first.
 
-        `"two words"` stand side by side, `wor*` is the beginning of a word; nothing else has a meaning of its own.
-        Without a word there is nothing. `keys`: only these journals.
+        `"two words"` finds words that stand side by side, `wor*` the words that begin so; no other sign is special. A
+        text without a word finds nothing. `keys`: search only these journals.
         """
         wanted = _query(text)
         if not wanted:
@@ -191,8 +192,8 @@ class SearchIndex:
                 return
 
     def _behind(self, number: int) -> int:
-        """Return an id after all of the same microsecond: when a clock is set back, time stands still in the
-        journal."""
+        """Return the first id after all entries of the same microsecond. There may be many, because time stands still
+        in the journal while a clock that was set back catches up."""
         end = number // _SLOTS * _SLOTS + _SLOTS - 1
         rows = self._db.execute(
             "SELECT rowid FROM entry WHERE rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT 1", (number, end)
@@ -201,7 +202,7 @@ class SearchIndex:
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:
-    """Return the index; a new one if there is none, or one of another version. Raises DiskError, CorruptError."""
+    """Return the index. If there is none, or one of another version, make a new one. Raises DiskError, CorruptError."""
     with _translated(path):
         for _ in range(2):
             db = _connected(path)
@@ -269,7 +270,8 @@ def _id_at(ns: int) -> int:
 
 
 def _happened_ns(event: AnyEvent) -> int:
-    """Return when the event happened: of one from a CLI's own files what they say, and never later than it was read."""
+    """Return when the event happened. For an event from a CLI's own files, that is the time which they give, but never
+    later than when it was read."""
     written = recorded_ns(event.ts)
     if not isinstance(event.imported, str):
         return written
@@ -291,7 +293,8 @@ def _stamp(directory: Path, names: Sequence[str]) -> str:
 
 
 def _last_seq(directory: Path, names: Sequence[str]) -> int:
-    """Return at least the number of the last event, 0 for an empty journal."""
+    """Return the number of the last readable event, 0 for an empty journal. If the newest segment has no event yet, the
+    number before its first one is returned."""
     if not names:
         return 0
     found = Segment.read(directory / names[-1]).events

@@ -53,7 +53,7 @@ def segments(directory: Path) -> list[str]:
 
 
 def segments_in(names: Iterable[str]) -> list[str]:
-    """Return those of the names, which are sorted, that are segments'."""
+    """Return those of the sorted names that are names of segments."""
     return [name for name in names if name.endswith(".jsonl") and _is_number(name[:-6])]
 
 
@@ -128,9 +128,10 @@ class Segment(Struct):
         return cls(path, after, state, found, begin, lines.position, lines.torn(size), lines.pending, tail)
 
     def read_on(self) -> bool:
-        """Add what was appended since; return False, with nothing changed, if that can't be told from another file.
+        """Add what was appended since the last read. Return False, with nothing changed, if the file may be another
+        one, or ended in damage.
 
-        The last bytes must be unchanged, because a line's hash covers all earlier lines.
+        It is the same file if its last bytes are unchanged, because a line's hash covers all earlier lines.
         """
         if self.torn is not None or self.uncovered is not None:
             return False
@@ -223,7 +224,8 @@ def _snapshot_state(path: Path, line: bytes | None) -> tuple[str, State]:
 
 
 class _Rest:
-    """The beginning of a line whose end was not read yet. Of zeros, which no event contains, only the size is kept."""
+    """The beginning of a line whose end was not read yet. If it contains zeros, which no event does, only its size is
+    kept."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -232,7 +234,8 @@ class _Rest:
 
     @property
     def is_too_long(self) -> bool:
-        """Return whether it is longer than any line that beam writes, and than the zeros that a power cut leaves."""
+        """Return whether the line is longer than any that beam writes or, with zeros in it, longer than the zeros that
+        a power cut leaves."""
         return self.size > (LINE_BYTES if self.is_kept else _ZEROS_BYTES)
 
     def add(self, piece: bytes) -> None:
@@ -245,7 +248,7 @@ class _Rest:
             self._parts.append(piece)
 
     def end(self, piece: bytes) -> bytes | None:
-        """Return the line, completed with its last piece; None if it was not kept. Another line begins."""
+        """Return the line, completed with its last piece; None if it was not kept. Then begin another line."""
         self.add(piece)
         line = b"".join(self._parts) if self.is_kept else None
         self.size = 0
@@ -257,7 +260,8 @@ class _Rest:
 def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
     """Yield the complete lines of a segment, its snapshot first.
 
-    Yields None for one that holds zeros or is too long, and stops there. Leaves out a torn line.
+    Yields None for a line that contains zeros, and for one that is too long; after the latter it stops. Leaves out a
+    torn line.
     """
     rest = _Rest()
     for piece in data:
@@ -271,11 +275,11 @@ def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
 
 
 class Lines:
-    """Turns a segment's bytes after its snapshot into events; feed them in pieces.
+    """Turns a segment's bytes after its snapshot into events; the bytes are fed in pieces.
 
-    From a damaged line on, events are held back until the notice that covers all of it; `pending` is what waits for
-    one. It may wait if a crash explains the damage: nothing complete follows, or zeros are in it and nothing follows
-    that proves that they were synced. Anything else raises CorruptError.
+    From a damaged line on, events are held back until the notice that covers all of it; `pending` is the range of bytes
+    that waits for a notice. It may wait only if a crash explains the damage: no complete line follows, or the damage
+    contains zeros and no later line proves that they were synced. Any other damage raises CorruptError.
     """
 
     def __init__(self, path: Path) -> None:

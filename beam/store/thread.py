@@ -22,7 +22,7 @@ _COST = re.compile(rb"cost ([a-z0-9_@-]+ \d+) (\d+\.\d+)\Z")
 
 
 def file_name(thread: str) -> str:
-    """Return the name of the thread's file: the thread's own, or a digest if that can't be a file's name."""
+    """Return the name of the thread's file: the thread's id, or a digest of it if the id can't be a file's name."""
     if ID.match(thread):
         return thread
     return f"x-{sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
@@ -70,7 +70,7 @@ class Thread:
 
 
 def _turns(lines: list[bytes]) -> list[bytes]:
-    """Return the turns, each once. Before a line there may be what a power cut left of another."""
+    """Return the turns in the lines, each once. A line may begin with the remains of another that a power cut left."""
     return list(dict.fromkeys(found[0] for line in lines if (found := _TURN.search(line))))
 
 

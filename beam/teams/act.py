@@ -24,7 +24,7 @@ from beam.teams.vendor_lock import held
 
 
 class TeamFiles(TaskFiles):
-    """The files of one team in a home of Claude Code's, `folder` being the name of its directory below `teams`."""
+    """The files of one team in a home of Claude Code's. `folder` is the name of the team's directory below `teams`."""
 
     def __init__(self, home: str, folder: str) -> None:
         super().__init__(home, folder)
@@ -58,7 +58,8 @@ class TeamFiles(TaskFiles):
         return f"{self.team_dir}/inboxes/{inbox_name(name)}.json"
 
     def post(self, to: str, text: str, *, sender: str, summary: str = "", reply_to: str | None = None) -> str:
-        """Put a message into a member's inbox and return its id. `reply_to` marks the answer of a member of beam's."""
+        """Put a message into a member's inbox and return its id. `reply_to` is the id of the message that a member run
+        by beam answers."""
         letter = {
             "from": sender,
             "text": text,
@@ -99,9 +100,10 @@ class TeamFiles(TaskFiles):
     def add_member(
         self, value: Mapping[str, Any], *, replaces: Callable[[Mapping[str, Any]], bool] = lambda _: False
     ) -> bool:
-        """Add a member to the configuration, and return whether it took the place of one that `replaces` gives up.
+        """Add a member to the configuration, and return whether it replaced one of the same name. `replaces` tells
+        whether a member may be replaced.
 
-        Raises UsageError if there is another of that name.
+        Raises UsageError if there is a member of that name that may not be replaced.
         """
         name = value["name"]
         given_up: list[dict[str, Any]] = []

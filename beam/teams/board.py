@@ -22,7 +22,7 @@ class TeamLine(Struct, frozen=True, kw_only=True):
 
     `state`: live (its lead lives, or no Claude Code leads it); starting (its lead was not seen yet); stale (files
     without a living lead); orphan (inboxes without a team); tasks (a task list without one). `members` is None if no
-    configuration names any, `working` until any member's activity was seen. `tasks` counts them by status.
+    configuration names any, `working` is None until a member's activity was seen. `tasks` counts the tasks by status.
     """
 
     team: str
@@ -44,8 +44,8 @@ class MemberLine(Struct, frozen=True, kw_only=True):
     """One member.
 
     `state`: working, idle, or "" until something was seen of it. `doing` is its last tool call or task, `last_words`
-    its last text. `tokens` is None if no transcript has them; so is `cost_usd`, also if a model has no price:
-    `unpriced` names that model.
+    its last text. `tokens` and `cost_usd` are None if no transcript has them. `cost_usd` is also None if a model has no
+    price; `unpriced` then names that model.
     """
 
     member: str

@@ -38,8 +38,8 @@ _OTHERS_S = 0.5
 class Changes:
     """Watches the homes and `others`, directories of JSON Lines, until it is closed.
 
-    Of `flat` directories nothing below them is watched. `accept` says which files in `others` and `flat` matter, if
-    those are not of JSON Lines alone.
+    Of directories in `flat`, subdirectories are not watched. `accept` tells which files in `others` and `flat` matter,
+    if not only those of JSON Lines.
 
     `wake` is set when there is something to take, or something in those directories changed.
     """

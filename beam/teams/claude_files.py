@@ -1,6 +1,6 @@
 """Reads and writes single files of Claude Code's. Plain files and directories of this user alone; no link is followed.
 
-Some of them Claude Code writes in place: half of one is read again.
+Claude Code writes some of them in place: a file that is only half there is read again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def read(path: str) -> bytes | None:
 
 
 def whole(path: str, parse: Callable[[bytes], T | None]) -> T | None:
-    """Return what is in the file; None if it is missing, or if nothing can be made of it."""
+    """Return the file's content as `parse` understands it; None if the file is missing, or still can't be parsed after
+    several tries."""
     for _ in range(_HALF_TRIES):
         data = read(path)
         if data is None:

@@ -54,14 +54,14 @@ def printable(name: str) -> str:
 
 
 def is_own_list(home: str, name: str) -> bool:
-    """Return whether a task list belongs to a session alone: to no team, nor to a headless one with members
+    """Return whether a task list belongs to a session alone: not to a team, and not to a headless session with members
     or inboxes.
     """
     return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 
 def team_file_of(home: str, path: str) -> TeamFile | None:
-    """Return what the path is; None for irrelevant ones (locks, temporary files, directories, transcripts)."""
+    """Return what the path is; None for an irrelevant path (of a lock, temporary file, directory or transcript)."""
     parts = path[len(home) + 1 :].split("/")
     last = parts[-1]
     if not last.endswith(".json") or last.startswith("."):

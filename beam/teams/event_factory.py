@@ -32,5 +32,5 @@ class EventFactory(Struct, frozen=True):
         return cls(**named, **fields)
 
     def body(self, event: E, at_ns: int, member: str) -> E:
-        """Return an event from a member's transcript with its header."""
+        """Return an event from a member's transcript, with the time and the agent of its header filled in."""
         return msgspec.structs.replace(event, ts=rfc3339(at_ns), agent=f"{member}@{self.team}")

@@ -1,4 +1,5 @@
-"""What may be sent to a member as a text, and in whose name: no frame of the team's own protocol, no member's name."""
+"""Checks what may be sent to a member: the text is no frame of the team's own protocol, the sender's name no
+member's."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def check_text(text: str) -> str:
 
 def is_frame(text: str) -> bool:
     """Return whether any reader of JSON may take the text for a frame of the team's own protocol: an object with a
-    `type`, whatever is around it that somebody may strip, however deep it is and however long its numbers are."""
+    `type`. It counts even if it stands between characters that a reader may strip, is nested deeply, or has very long
+    numbers."""
     bare = _AROUND.sub("", text)
     if not bare.startswith("{"):
         return False

@@ -115,7 +115,7 @@ def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
 
 
 def uninstall(path: Path, *, kept: Path | None = None) -> Done:
-    """Remove the command wherever it is, and what was empty before it. Raises ConfigError."""
+    """Remove the command wherever it is, and each group and list that is empty without it. Raises ConfigError."""
     data = _bytes(path)
     settings = _settings(path, data)
     hooks = settings.get("hooks", {})

@@ -53,7 +53,7 @@ class Look:
         return [(tail.member, line) for tail, line in lines(tails.ends(team))]
 
     def remember(self, team: Team) -> None:
-        """Apply what the team's transcripts have of its mail."""
+        """Apply what the team's transcripts say about its mail."""
         for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 

@@ -105,7 +105,7 @@ class Post:
         return [] if sent is None else [sent]
 
     def on_failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
-        """Apply a sender's own record of a message that never reached an inbox; `mail.id` is the call's."""
+        """Apply a sender's own record of a message that never reached an inbox; `mail.id` is the id of the call."""
         if not self._once.first(("lost", to, mail.id)):
             return []
         return [self._lost(mail, to, mail.sent_ns, why, source)]

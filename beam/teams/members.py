@@ -192,7 +192,7 @@ class Members:
     # -- the team's own protocol ---------------------------------------------------------------------------------------
 
     def frame(self, letter: Letter, source: str) -> list[Event]:
-        """Apply a message of the team's own protocol, beyond that it was sent."""
+        """Apply what a message of the team's own protocol says."""
         mail, at_ns = letter.mail, letter.at_ns
         if mail.kind == "idle_notification":
             return self.idle(

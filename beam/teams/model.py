@@ -72,9 +72,9 @@ class Roster(Struct, frozen=True, kw_only=True):
 class Mail(Struct, frozen=True, kw_only=True):
     """One message of an inbox.
 
-    `id` is the vendor's, or `~` and a digest for a message without one. `sent_ns` is 0 if missing. `frame` is the
-    object inside `text` if the text is one of the team's own protocol, of kind `kind`. `is_reply`: a member that beam
-    runs wrote it as its answer.
+    `id` is the vendor's, or `~` and a digest for a message without one. `sent_ns` is 0 if missing. If the text is a
+    frame of the team's own protocol, `frame` is the object in it, and `kind` is its kind. `is_reply`: a member that
+    beam runs wrote it as its answer.
     """
 
     id: str

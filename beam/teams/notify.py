@@ -31,8 +31,8 @@ _APPEARED = inotify.CREATE | inotify.MOVED_TO
 class Notify:
     """Watches the directories and everything below them.
 
-    Reports a file when its writer closes it; below `grown`, also while it is written. Of those that are `flat` nothing
-    below is watched. Raises OSError if the kernel's limit is reached.
+    Reports a file when its writer closes it; below `grown`, also while it is written. Of directories in `flat`,
+    subdirectories are not watched. Raises OSError if the kernel's limit is reached.
     """
 
     def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = (), flat: Collection[str] = ()) -> None:
@@ -93,7 +93,7 @@ class Notify:
             os.close(self._end)
 
     def _found(self, folder: str, mask: int) -> list[str]:
-        """Return the content of a directory that appeared: it was there before the watch."""
+        """Watch a directory that appeared, and return its content, which may be older than the watch."""
         with contextlib.suppress(OSError):
             return self._add(folder, mask)
         return []

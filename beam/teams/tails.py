@@ -251,9 +251,9 @@ class Tails:
         return folder
 
     def _adopt(self, path: str, *, is_new: bool = True) -> Tail | None:
-        """Follow a member's transcript, a new one from when its team began.
+        """Follow a member's transcript; a new one is read from the time when its team began.
 
-        Return None if it is none, or is followed already.
+        Return None if the file is no member's transcript, or is followed already.
         """
         if path in self._tails:
             return None

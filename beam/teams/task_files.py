@@ -19,7 +19,7 @@ _TASK_ID = re.compile(r"[0-9]{1,9}")
 
 
 class TaskFiles:
-    """The tasks of the team whose directory in that home of Claude Code's is `folder`."""
+    """The tasks of one team in a home of Claude Code's. `folder` is the name of the team's directory."""
 
     def __init__(self, home: str, folder: str) -> None:
         self.home = home
@@ -27,7 +27,7 @@ class TaskFiles:
         claude_files.check_directory(self._task_dir())
 
     def tasks(self) -> dict[str, Task]:
-        """Return the tasks by id. A file whose task has another id than its name says is none."""
+        """Return the tasks by id. A file is left out if its task has another id than the file's name says."""
         found = {}
         for task_id in self._task_ids():
             task = claude_files.whole(self._task_path(task_id), model.task)
@@ -77,7 +77,8 @@ class TaskFiles:
             self._change(by, lambda found: _add(found["blocks"], task_id))
 
     def claim_task(self, task_id: str, owner: str) -> Task:
-        """Make somebody the owner of a free task. Raises UsageError if it has one, is over, or waits for another."""
+        """Make somebody the owner of a free task. Raises UsageError if the task has an owner, is over, or waits for
+        another."""
 
         def take(found: dict[str, Any]) -> None:
             if found.get("owner"):
@@ -169,7 +170,8 @@ class TaskFiles:
 
 
 def _way(tasks: Mapping[str, Task], start: str, end: str) -> list[str]:
-    """Return the tasks from `end` back to `start` by what each waits for; [] if there is no such way."""
+    """Return the ids of a chain of tasks from `end` back to `start`, in which each waits for the next; [] if there is
+    none."""
     ways = [[end]]
     seen = set()
     while ways:

@@ -42,8 +42,8 @@ class Change(Struct, frozen=True, kw_only=True):
 class Tasks:
     """The task list of one team.
 
-    `baseline_ns`: when its files were first read, 0 before that. Until then, what happened before `from_ns` is known
-    and not reported.
+    `baseline_ns`: when its files were first read, 0 before that. Until then, what happened before `from_ns` is noted,
+    but not reported.
     """
 
     def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
@@ -144,7 +144,7 @@ class Tasks:
     # -- from one state to the next ------------------------------------------------------------------------------------
 
     def _apply(self, new: Task, at_ns: int, source: str, by: str | None, *, is_whole: bool = False) -> list[Event]:
-        """Return the events that lead from the known state to this one; `is_whole` if it is complete."""
+        """Return the events that lead from the known state to this one. `is_whole`: this state is complete."""
         old = self.known.get(new.id)
         if old == new:
             return []

@@ -41,7 +41,7 @@ class Turns:
         """Add a line of the member's transcript, or of a subagent's; if it ends the turn, return the turn's tokens by
         model.
 
-        A reply that an earlier line had counts only for its increase since.
+        If an earlier line belonged to the same reply, only the increase since that line counts.
         """
         used = tokens_of(line)
         if used is not None:
@@ -57,7 +57,7 @@ class Turns:
 
 
 class Usage:
-    """Adds up lines as they come."""
+    """Adds up the tokens of lines as they come."""
 
     def __init__(self) -> None:
         self._by_reply: dict[str, tuple[str, str, Tokens]] = {}

@@ -20,7 +20,8 @@ _PAUSE_S = (0.002, 0.02)
 
 @contextmanager
 def held(path: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Hold the lock of the file. Raises UnfinishedError if others keep it for longer, DiskError."""
+    """Hold the lock of the file. Raises UnfinishedError if others keep it for longer than `patience_s`, DiskError if it
+    can't be made."""
     lock = f"{path}.lock"
     deadline = time.monotonic() + patience_s
     while not _made(lock):
@@ -46,7 +47,7 @@ def _made(lock: str) -> bool:
 
 
 def _remove_stale(lock: str) -> None:
-    """Remove a lock whose holder is gone: moved away first, so that of many who try one does it."""
+    """Remove a lock whose holder is gone: it is moved away first, so that only one of several processes removes it."""
     if not _is_stale(lock):
         return
     away = f"{lock}.{os.getpid()}.{time.monotonic_ns()}"

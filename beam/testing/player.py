@@ -1,4 +1,4 @@
-"""Plays the steps of a script: each becomes the frames that it writes to stdout (docs/scripted.md).
+"""Plays the steps of a script: each step becomes frames on stdout (docs/scripted.md).
 
 Does not depend on which reply is played, sessions, or arguments.
 """
@@ -33,7 +33,7 @@ def write_line(line: bytes) -> None:
 
 
 def rest(seconds: float) -> None:
-    """Wait, in short sleeps: an interrupt that comes just before a sleep begins is seen only when that ends."""
+    """Wait, in short sleeps: an interrupt that comes just before a sleep begins is seen only when that sleep ends."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         time.sleep(min(left, STEP_S))

@@ -27,7 +27,7 @@ class ScriptError(Exception):
 class Form(NamedTuple):
     """What a step takes: a plain value of `plain`, or a mapping of `keys`; a plain value stands for the first key.
 
-    `beside` are keys that may stand next to the step's own. No types: any value.
+    `beside` are keys that may stand next to the step's own. Where a form names no types, any value fits.
     """
 
     plain: tuple[type, ...] = ()
@@ -105,7 +105,7 @@ class Script(NamedTuple):
     def reply(self, prompt: str, turn: int) -> Reply | None:
         """Return the reply to the prompt of the session's turn (from 1); None if there is none.
 
-        It is the first rule that matches, else `default`, else the turn's one of `replies`.
+        It is the first rule that matches, else `default`, else the one of `replies` for this turn.
         """
         for pattern, reply in self.rules:
             if pattern.search(prompt):
@@ -117,7 +117,8 @@ class Script(NamedTuple):
 
 
 def find(name: str, base: Path) -> Path:
-    """Return the file of a shipped script's name, or of a path (relative to `base`). Raises ScriptError."""
+    """Return the script's file. `name` is the name of a shipped script, or a path (relative to `base`). Raises
+    ScriptError."""
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
     path = base / name if is_path else SHIPPED / f"{name}.yaml"
     if path.is_file():

@@ -4,8 +4,8 @@
 
 With `--serve` it stays, and is told each turn on stdin (`beam.testing.orders`).
 
-Owns its own sessions: a number of turns each, in the state directory's `scripted/`. It starts for every turn of a demo
-or a test, so it imports little. Does not depend on beam's events, queues or journals.
+It has sessions of its own: for each, the number of its turns is stored in the state directory's `scripted/`. It starts
+for every turn of a demo or a test, so it imports little. Does not depend on beam's events, queues or journals.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _stdin() -> str:
 
 
 def _result(turn: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Return what the turn came to. SIGINT is ignored after the first one."""
+    """Return the turn's result, also after an error or an interrupt. SIGINT is ignored after the first one."""
     try:
         return turn()
     except scripts.ScriptError as error:

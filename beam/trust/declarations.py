@@ -80,7 +80,7 @@ def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: C
 
 
 def of_scenario(resolved: Resolved, facts: AdapterFacts) -> list[Finding]:
-    """Return everything that the scenario's own settings of this agent need trust for."""
+    """Return everything in the scenario's own settings of this agent that needs a trusted folder."""
     return list(_of_settings(resolved, facts, frozenset({SCENARIO})))
 
 

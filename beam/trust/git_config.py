@@ -53,7 +53,7 @@ _MOST = 100  # settings that are switched off
 
 
 class Git(Struct, frozen=True, kw_only=True):
-    """The findings. With the settings in `off`, git ignores all of them that it can ignore."""
+    """What was found in git's configuration. With the settings in `off`, git ignores all of it that it can ignore."""
 
     found: tuple[Finding, ...] = ()
     off: Mapping[str, str] = {}
@@ -62,8 +62,8 @@ class Git(Struct, frozen=True, kw_only=True):
 def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
     """Return the findings in each repository that git may find from `cwd` upwards.
 
-    Below `full`, all of them are turned off. With `full`, only the file system monitor is left out: the agent adds and
-    commits on its own, and without its configured filters git would store what must not be stored.
+    Below `full`, all of them are turned off. With `full`, only the file system monitor is turned off: the agent adds
+    and commits on its own, and without its configured filters git would store what must not be stored.
     """
     found: list[Finding] = []
     off: dict[str, str] = {}
@@ -272,7 +272,7 @@ class _Repository:
 
 
 def _end_of(key: str) -> str:
-    """Return the key without the name in its middle; "" if there is none."""
+    """Return the key without the name in its middle (`remote.url` for `remote.NAME.url`); "" if it has no name."""
     section, _, rest = key.lower().partition(".")
     return f"{section}.{rest.rpartition('.')[2]}" if "." in rest else ""
 
@@ -282,7 +282,8 @@ def _runs(key: str) -> bool:
 
 
 def _fetches_by_program(key: str, value: str) -> bool:
-    """Return whether a fetch runs a program for this: one that is named, or what serves another folder's objects."""
+    """Return whether this setting makes a fetch run a program: one that it names, or the one that serves the objects of
+    another folder."""
     if _end_of(key) == "remote.url":
         return _patterns()[2].match(value) is None
     return bool(value) and (key in _FETCHERS or _end_of(key) in _FETCHERS)

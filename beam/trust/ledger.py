@@ -40,7 +40,7 @@ class Kept(Struct, frozen=True, omit_defaults=True):
 class Folder(Struct, frozen=True):
     """A trusted folder: its real path, its identity, and what it contained.
 
-    `held` is None in a file of version 1, which did not look.
+    `held` is None in a file of version 1, which did not record the content.
     """
 
     path: str
@@ -251,7 +251,7 @@ def _save(store: _Store, environ: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _changing(environ: Mapping[str, str]) -> Iterator[_Store]:
-    """Yield what is stored, under a lock, and write it back."""
+    """Yield what is stored, and hold the lock until the caller has saved its changes."""
     file = store_path(environ)
     files.make_directory(file.parent)
     with files.disk("lock", file):

@@ -88,7 +88,7 @@ def parents(folder: Path, *, home: Path) -> Iterator[Path]:
 
 
 def _worktree(above: list[Path]) -> int:
-    """Return how many of these are in one git work tree; 1 if there is none."""
+    """Return how many of these folders, from the first, are in one git work tree; 1 if there is no work tree."""
     return next((n for n, each in enumerate(above, 1) if os.path.lexists(each / ".git")), 1)
 
 
@@ -180,13 +180,14 @@ class _Look:
 
 
 def _links_prefix(links: str) -> bytes:
-    """Return the links in the form with which a digest begins, which no file's content can imitate."""
+    """Return the bytes for these links at the beginning of a digest's input, in a form that no file's content can
+    imitate."""
     data = links.encode(errors="surrogateescape")
     return b"%d " % len(data) + data
 
 
 def shown(text: str) -> str:
-    """Return the text as far as it is shown; what is left out is said, because a person decides by it."""
+    """Return the text, cut if it is long. The length of the rest is stated, because a person decides by this text."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… and {len(text) - _SHOWN} more characters"
 
 

@@ -100,7 +100,7 @@ def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
 
 
 def _elsewhere(order: TurnRequest, able: Literal["fork", "rewind"]) -> str:
-    """Return which other mode can do that with a session, or how to do without."""
+    """Return a hint: which other mode can fork or rewind a session, or how to go on without that."""
     other = next((face for face, can in order.adapter.card.faces.items() if getattr(can, able)), None)
     return f"--via {other} can" if other else f"start with an empty session: beam agent reset {order.message.to}"
 

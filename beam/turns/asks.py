@@ -96,7 +96,7 @@ class Asks:
 
     @property
     def are_open(self) -> bool:
-        """Return whether the turn waits for a decision: its idle clock stands still."""
+        """Return whether the turn waits for a decision. Its idle clock stands still meanwhile."""
         return bool(self._open)
 
     def ask(
@@ -210,8 +210,8 @@ class Asks:
 def judged(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
     """Return the verdict on a turn in which these requests were denied.
 
-    A denial by default becomes the turn's outcome; one by a person or a rule does not, even if the agent ended its
-    turn at it.
+    A denial by default becomes the turn's outcome; one by a person or a rule does not, even if the agent ended its turn
+    because of it.
     """
     if not denials:
         return verdict

@@ -22,7 +22,7 @@ _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"G
 def with_contents(turn: Turn, *, follow: bool) -> Turn:
     """Return the turn with the contents of its attached files. `follow`: a path may lead through a link.
 
-    Raises UnsupportedError for a file that can't be read, or for too large ones.
+    Raises UnsupportedError for a file that can't be read, or if the files together are too large.
     """
     found: list[Content] = []
     for path in turn.attach:

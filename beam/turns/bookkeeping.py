@@ -15,9 +15,9 @@ from beam.turns.request import Record
 
 
 class Bookkeeping:
-    """Records the events of one process. `lost`: it proved that its session is gone; `session_id`: the session that it
-    opened or continued, None before; `used`: its figures of the turn so far, None before; `retrying`: its latest output
-    only reports that its model does not answer; `attempt`: the latest reported retry."""
+    """Records the events of one process. `lost`: the process proved that its session is gone; `session_id`: the session
+    that it opened or continued, None before; `used`: its figures of the turn so far, None before; `retrying`: its
+    latest output only reports that its model does not answer; `attempt`: the latest reported retry."""
 
     def __init__(self, record: Record, clock: Clock, deltas_per_second: int) -> None:
         self.lost = False

@@ -84,8 +84,8 @@ def chosen(order: TurnRequest) -> Chosen:
 
 
 def asked_of(options: Options, settings: AgentSettings, *, attaches: bool) -> list[str]:
-    """Return what a message with these options, and the settings, ask of a mode, as keys of `agents.options.OPTIONS`.
-    `attaches`: it has files."""
+    """Return what the options of a message and the settings require of a mode, as keys of `agents.options.OPTIONS`.
+    `attaches`: the message has files."""
     asked = {
         "schema": bool(options.schema or settings.schema),
         "max_turns": (options.max_turns or settings.max_turns) is not None,
@@ -107,8 +107,7 @@ def why_not_kept(
     *,
     attaches: bool = False,
 ) -> str:
-    """Return why a turn with these options can't run by the agent's own protocol without being asked to; "" if it
-    can."""
+    """Return why a turn with these options can't use the agent's own protocol unless that is named; "" if it can."""
     card = adapter.card
     can, headless = card.faces.get("dialogue"), card.faces.get("exec")
     if can is None:
@@ -207,7 +206,8 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
 def most_of(order: TurnRequest) -> Access | None:
     """Return the highest access for messages that this turn sends: the turn's own.
 
-    For a program it is the one in its settings, None if they name none.
+    For an agent without kinds of access, it is the lower of the access in its settings and `at_most`; None if there is
+    neither.
     """
     try:
         capabilities = order.adapter.card.faces[chosen(order).face]

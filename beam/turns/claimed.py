@@ -12,7 +12,7 @@ from beam.turns.request import Record
 
 
 class Claims:
-    """The change of what an agent claims to have used, for all faces and decoders of one turn (`pieces.Change`)."""
+    """Removes impossible figures from the events of one turn, for all its faces and decoders (a `pieces.Change`)."""
 
     types = CLAIMS
 
@@ -21,7 +21,8 @@ class Claims:
         self._told: set[str] = set()
 
     def __call__(self, body: Event) -> Event:
-        """Return the event without figures out of range; the first time that one is, record a notice."""
+        """Return the event without figures that are out of range; record a notice when a figure is so for the first
+        time."""
         body, refused = taken(body)
         new = [name for name in refused if name not in self._told]
         if new:

@@ -1,8 +1,9 @@
 """The version of the agent's CLI, and whether `--via auto` uses its protocol in that version.
 
-A version that beam was not tested with gets its protocol if the handshake works, which beam says once; one in which the
-protocol is known to be broken, or in which the handshake failed within a day, is run headless. The version is
-that of the CLI's npm package, or what it prints; it stays in a file beside the agent's journal until the CLI's changes.
+If beam was not tested with a version, its protocol is used if the handshake works, and beam says so once. A version is
+run headless if its protocol is known to be broken, or if the handshake failed within a day. The version is that of the
+CLI's npm package, or what it prints; it is stored in a file beside the agent's journal until the CLI's own file
+changes.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class CliRecord(Struct, frozen=True, kw_only=True):
 
 
 class CliVersion:
-    """The version of one turn's CLI, and what is kept of it. `unfit` says why its protocol is not used without being
-    named, "" if it is; `is_broken`: because it is known to be broken."""
+    """The version of one turn's CLI, and what is stored about it. `unfit` says why its protocol is used only if it is
+    named, "" if there is no such reason; `is_broken`: the reason is that the protocol is known to be broken."""
 
     def __init__(self, name: str, card: Card, file: Path, seen: CliRecord, clock: Clock) -> None:
         self._name = name
@@ -73,7 +74,7 @@ class CliVersion:
         return f"its protocol did not work in version {self._seen.version}: {self._seen.failed}" if is_lately else ""
 
     def works(self) -> events.Notice | None:
-        """Record that the handshake worked; return what a person is told of that, None if there is nothing new."""
+        """Record that the handshake worked; return the notice about that for a person, None if there is nothing new."""
         if not self._note or self._seen.told:
             return None
         self._keep(told=True, failed="", failed_at="")
@@ -97,8 +98,8 @@ def last_seen(file: Path, card: Card, clock: Clock) -> CliVersion | None:
 
 
 async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
-    """Return the version of the CLI for a turn that would use its protocol without naming it; None for any other turn,
-    and if the version can't be found."""
+    """Return the version of the CLI for a turn for which beam would choose its protocol; None for any other turn, or if
+    the version can't be found."""
     card = order.adapter.card
     if order.cli_file is None or order.recorded is not None or order.untrusted is not None or order.settings.runner:
         return None
@@ -124,8 +125,8 @@ async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
 
 
 def packaged(executable: str) -> str:
-    """Return the version that the npm package of this program names, "" if it is in none: some CLIs take seconds to
-    print theirs."""
+    """Return the version in the npm package of this program, "" if it is in no package. Some CLIs take seconds to print
+    their version."""
     real = Path(os.path.realpath(executable))
     for folder in real.parents[:_PARENTS]:
         try:
@@ -158,8 +159,8 @@ def _write(file: Path, seen: CliRecord) -> None:
 
 
 async def asked(argv: tuple[str, ...], env: Mapping[str, str], turn_key: str) -> str:
-    """Return what the CLI prints of its version, "" if it does not within 10 s. It does not run in the project
-    folder: some CLIs always obey files there."""
+    """Return the version that the CLI prints, "" if it prints none within 10 s. It does not run in the project folder:
+    some CLIs always obey files there."""
     said: list[bytes] = []
 
     def line(text: bytes) -> None:

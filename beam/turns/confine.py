@@ -39,8 +39,8 @@ _LINKS_NAMED = 3
 
 
 class Confined(Struct, frozen=True, kw_only=True):
-    """The confinement of one turn's agent. `confinement` is for its process, None without Landlock. `open` are paths
-    of beam's that it could still write; `notice` is a notice for a person, once per session; `writes` is as in
+    """The confinement of one turn's agent. `confinement` is for its process, None without Landlock. `open` are beam's
+    paths that the agent could still write; `notice` is a notice for a person, once per session; `writes` is as in
     `Card`."""
 
     held: Held = ""
@@ -96,7 +96,7 @@ class Own(Struct, frozen=True):
         return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in defaults if path.is_dir())))
 
     def paths(self) -> tuple[str, ...]:
-        """Return what to protect: the directories, targets of links in them, and other paths of them through bind
+        """Return what to protect: the directories, targets of links in them, and other paths to them through bind
         mounts."""
         places = (self.state, self.config, *self.defaults)
         own = (*places, *(link for place in places for link in _links_in(place)), self.root)
@@ -115,7 +115,7 @@ class Own(Struct, frozen=True):
 def held_by(card: Card, version: int | None = None) -> str:
     """Return what confines that CLI below full access, as `beam doctor` shows it; "" if it offers full access only.
 
-    `version` is Landlock's here (0: none), None to ask the system.
+    `version` is Landlock's on this system (0: none), None to ask the system.
     """
     if not any(access != "full" for can in card.faces.values() for access in can.access):
         return ""
@@ -252,7 +252,7 @@ def _place(name: str, env: Mapping[str, str]) -> Path:
 def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[str] | None) -> None:
     """Create the folders and files that the CLI would create on first use, in the closed folders (None: everywhere).
 
-    What can't be created here either, the CLI will report itself.
+    If something can't be created here, the CLI itself will report it.
     """
     for name, content in makes.items():
         path = _place(name, env)
@@ -266,7 +266,7 @@ def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[s
 
 
 def _devices(own: list[str]) -> list[str]:
-    """Return /dev, or what is in it beside those of beam's places that lie there (in /dev/shm, say)."""
+    """Return /dev. If beam's own places lie in it (in /dev/shm, say), return its other entries instead."""
     inside = [path for path in own if is_within(path, "/dev")]
     if not inside:
         return ["/dev"]
@@ -276,7 +276,7 @@ def _devices(own: list[str]) -> list[str]:
 
 
 def _there(path: Path) -> Path:
-    """Return the path itself if it exists, otherwise its nearest folder that does."""
+    """Return the path itself if it exists, otherwise the nearest folder above it that exists."""
     return next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
 
 

@@ -14,7 +14,7 @@ _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
 def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
-    """Return the verdict, with the denied calls and what would allow them in the reason of a denial.
+    """Return the verdict; the reason of a denial names the denied calls and what would allow them.
 
     `access` is what the turn had, None if the agent has none.
     """
@@ -27,7 +27,7 @@ def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdi
 
 
 def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
-    """Return the verdict with `rule` as who denied what a rule of the turn denies.
+    """Return the verdict, in which each denial that a rule of the turn demands has the rule as its cause (`by`).
 
     A CLI that enforces a rule itself reports only that it denied the request. If rules denied everything, the turn
     completed: a denial by a rule is an ordinary answer.
@@ -47,7 +47,8 @@ def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) ->
 def denials_to_report(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
     """Return the denials; None if there are none and the agent's CLI would not report one.
 
-    An agent that asks before everything it may not do had each request answered here, so none is missing.
+    With access `ask` the agent asks before everything that it may not do. Each request was answered here, so no denial
+    is missing.
     """
     return tuple(denials) if denials or can.denials or access == "ask" else None
 

@@ -231,7 +231,7 @@ class Engine:
             await driver.interrupt()
 
     async def _news(self) -> None:
-        """Wait until a request is notified; forever if there are no notifications."""
+        """Wait until the holder is notified of a request; wait forever if there are no notifications."""
         news = self._services.news or asyncio.Event()
         await news.wait()
         news.clear()
@@ -320,12 +320,12 @@ class Engine:
 
 
 def _placed(launch: Callable[[Turn, Host], Launch], input: TurnInput) -> Launch:
-    """Return the launch for this input, with the agent's runner before it."""
+    """Return the launch for this input, with the agent's runner before its command line."""
     return placed(launch(input.turn, input.host), input.turn)
 
 
 def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
-    """Return the event that the turn's session is lost, if its file is missing; None otherwise."""
+    """Return the event that reports the turn's session as lost, if its file is missing; None otherwise."""
     if launch.session_file is None or Path(launch.session_file).exists():
         return None
     return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")

@@ -123,7 +123,8 @@ class ExecDriver:
         return self._as_cut(verdict)
 
     def _as_cut(self, verdict: Verdict) -> Verdict:
-        """Return the verdict: `truncated` if the line that was cut is in the answer, which is as long then."""
+        """Return the verdict: `truncated` if the line that was cut is in the answer. The answer is then at least as
+        long as that line."""
         most = self.input.limits.line_bytes
         if not self._is_cut or verdict.status is not Status.COMPLETED:
             return verdict

@@ -30,8 +30,8 @@ _WORDS = re.compile(rb"[\x20-\x7e\n\t]{16,}")  # text in an image, such as its c
 
 
 class ImageFiles:
-    """The change of events with images (`pieces.Change`): an image's content goes to a file in `folder`, which lies in
-    the agent's directory."""
+    """Moves the content of an image from its event to a file in `folder`, which lies in the agent's directory (a
+    `pieces.Change`)."""
 
     types = (ImageSeen, TurnFinished)
 
@@ -42,7 +42,7 @@ class ImageFiles:
         self._bytes = 0
 
     def __call__(self, body: Event) -> Event:
-        """Return the event with the file of its image; an outcome with the files of all."""
+        """Return the event with the file of its image; return an outcome with the files of all images."""
         if isinstance(body, ImageSeen) and body.path.startswith(CONTENT):
             return self._kept(body)
         if isinstance(body, TurnFinished) and self._files:

@@ -109,7 +109,7 @@ class ProcessKeeper:
         return self.directory / "casts" / f"{turn}.cast"
 
     def needs(self, scratch: Path) -> bool:
-        """Return whether the kept process uses files in this directory; then it removes them itself."""
+        """Return whether the kept process uses files in this directory; then the process removes them at its end."""
         return self.process is not None and self.process.scratch == scratch
 
     @property
@@ -227,7 +227,7 @@ class ProcessKeeper:
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         """Ask the process to quit, end it with everything that it started, and record that.
 
-        The time for which a sender wanted it kept (`--keep`) is over with it."""
+        This also ends the time for which a sender wanted it kept (`--keep`)."""
         self._until = None
         await self._end(why, hard=hard)
 

@@ -21,13 +21,13 @@ _LONGEST = 8192
 
 
 def link_in(texts: Iterable[str]) -> str | None:
-    """Return the first link that is for logging in by its words, else the first of all; None if there is none."""
+    """Return the first link whose words show that it is for logging in, else the first link; None if there is none."""
     found = [link.rstrip(_END) for text in texts for link in _LINK.findall(_COLOURS.sub("", text[-_LONGEST:]))]
     return next((link for link in found if _TO_LOG_IN.search(link)), found[0] if found else None)
 
 
 def asks_to_log_in(text: str) -> bool:
-    """Return whether the text has a link that is for logging in by its words."""
+    """Return whether the text has a link whose words show that it is for logging in."""
     link = link_in((text,))
     return link is not None and _TO_LOG_IN.search(link) is not None
 

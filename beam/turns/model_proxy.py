@@ -253,7 +253,8 @@ def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
 def _with_figures(verdict: Verdict, proxied: Proxied) -> Verdict:
     """Return the verdict with figures that are for the same model calls: all are the CLI's, or all the proxy's.
 
-    They are the proxy's if the CLI tells no tokens, or no cost that the proxy knows, or was ended for the budget.
+    They are the proxy's if the CLI reports no tokens, if it reports no cost and the proxy knows it, or if the CLI was
+    ended for the budget.
     """
     usage = proxied.counts.usage
     cost = proxied.counts.cost_usd if usage.calls else None

@@ -60,7 +60,7 @@ def refusal(error: BeamError) -> Verdict:
 
 
 def held_to_structured(verdict: Verdict) -> Verdict:
-    """Return the verdict for a sender that requires structured evidence, for whom text from a screen is no answer."""
+    """Return the verdict for a sender that requires structured evidence: text from a screen is no answer then."""
     if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
         return verdict
     known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
@@ -147,5 +147,5 @@ def _via(order: TurnRequest, face: Face | None) -> str | None:
 
 
 def _rules_told(order: TurnRequest) -> RuleLists | msgspec.UnsetType:
-    """Return the rules that bind what this turn sends; left out where there are none."""
+    """Return the rules that bind messages sent by this turn; UNSET if there are none."""
     return order.rules.lists if order.rules.rules else msgspec.UNSET

@@ -29,20 +29,21 @@ class Record(Protocol):
 class TurnRequest(Struct, frozen=True, kw_only=True):
     """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
     beam itself tells the child (BEAM_*); `base` the project folder; `scratch` where a private directory for the turn
-    may be made; `own` are beam's places, which the agent may not write below full access, and `landlock` the version
-    that keeps it from them (0: none; null: as this system has it); `untrusted` says why the folder must be trusted
-    first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is kept
-    from, and `folder_env` keeps git from others; `unstarted` is the file by which its guard says that the agent never
-    was; `images` is where images are kept that the agent sends, in its own directory `agent_dir` in the root (null:
-    nowhere); `at_most` lowers what the settings and the message give, null does not; `fork`: the turn continues in a
-    copy of the session; `upto`: the CLI's own id of the last message of it that counts, null for all; `carried` is the
-    CLI's own running total of tokens before the turn, where it keeps one; `told` the digest of the system prompt that
-    is in the session as a part of a message, null if none is; `rules` say what is denied, asked about and allowed
-    beside that; `snapshots` is the store for what the work tree contains before the turn, null if it is not recorded;
-    `recorded` is the turn that is replayed in its place; `is_proxied`: its model calls go through a proxy, which keeps
-    its budget; `is_kept`: its process may stay for the next turn; `cli_file` is the file that stores the version of the
-    CLI, null if nobody asks for it; `unfit` says why the agent's protocol is not used without being named, and
-    `is_broken` that its CLI's version is known for that."""
+    may be made; `own` are beam's directories, which the agent may not write below full access; `landlock` is the
+    version of Landlock that protects them (0: none; null: the system's); `untrusted` says why the folder must be
+    trusted first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is
+    kept from; `folder_env` are variables that keep git from others; `unstarted` is the file by which its guard says
+    that the agent was never started; `images` is the folder for images that the agent sends, in the agent's directory
+    `agent_dir` in the root (null: they are not kept); `at_most` bounds the access that the settings and the message
+    give (null: no bound); `fork`: the turn continues in a copy of the session; `upto`: the CLI's own id of the last
+    message of it that counts, null for all; `carried` is the CLI's own running total of tokens before the turn, where
+    it keeps one; `told` the digest of the system prompt that is in the session as a part of a message, null if none is;
+    `rules` say what is denied, asked about and allowed beside that; `snapshots` is the store for what the work tree
+    contains before the turn, null if it is not recorded; `recorded` is the turn that is replayed in its place;
+    `is_proxied`: its model calls go through a proxy, which keeps its budget; `is_kept`: its process may stay for the
+    next turn; `cli_file` is the file that stores the version of the CLI, null if nobody asks for it; `unfit` says why
+    the agent's protocol is used only if it is named; `is_broken`: the protocol is known to be broken in this version of
+    the CLI."""
 
     message: Message
     turn: int

@@ -92,7 +92,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
 
 
 def _changes(order: TurnRequest, record: Record) -> list[Change]:
-    """Return what is changed of the turn's events before they are recorded."""
+    """Return the changes that are made to the turn's events before they are recorded."""
     changes: list[Change] = [Claims(record)]
     if order.images is not None and order.agent_dir is not None:
         from beam.turns.images import ImageFiles
@@ -102,8 +102,8 @@ def _changes(order: TurnRequest, record: Record) -> list[Change]:
 
 
 class _Sent:
-    """Records events; `is_sent`: one of them says that the agent was sent the message; `heard` is what its CLI said.
-    Before that one, `works` is told that the protocol works."""
+    """Records events. `is_sent`: an event said that the message was sent to the agent; `heard` is what its CLI said.
+    Just before the first such event `works` is called, because the protocol works."""
 
     def __init__(self, record: Record, works: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
@@ -124,7 +124,7 @@ class _Sent:
 
 
 def _is_broken(verdict: Verdict, stop: Stop) -> bool:
-    """Return whether the agent's process or its protocol failed, not because of a stop."""
+    """Return whether the agent's process or its protocol failed for another reason than a stop."""
     return stop.reason is None and verdict.status is Status.FAILED and verdict.class_ in _BREAKS
 
 

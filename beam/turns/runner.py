@@ -23,8 +23,8 @@ _PLACES = re.compile(r"\{(?:command|cwd)\}")
 def placed(launch: Launch, turn: Turn) -> Launch:
     """Return the launch with the agent's runner before it.
 
-    A word with `{command}` gets the whole command line, quoted for a shell, as is `{cwd}` in it; without one, the
-    command's words follow as words.
+    In a word with `{command}`, that becomes the whole command line and `{cwd}` the folder, both quoted for a shell.
+    Without such a word, the words of the command follow those of the runner, and `{cwd}` is not quoted.
     """
     runner, cwd = turn.settings.runner, turn.cwd
     if not runner:

@@ -52,7 +52,7 @@ def check(order: TurnRequest, route: Route) -> None:
 
 
 def held(environ: Mapping[str, str], wanted: frozenset[str]) -> list[str]:
-    """Return the names of variables in which a key seems to be."""
+    """Return the names of variables that seem to hold a key."""
     return sorted(
         name
         for name, value in environ.items()
@@ -61,7 +61,7 @@ def held(environ: Mapping[str, str], wanted: frozenset[str]) -> list[str]:
 
 
 def readable(wanted: frozenset[str]) -> list[tuple[int, str]]:
-    """Return the processes whose environment this user may read and that hold one of these variables, with its name."""
+    """Return (pid, name) for each of these variables in the environment of a process that this user may read."""
     found = []
     for pid in table.pids():
         for pair in table.environment_of(pid):

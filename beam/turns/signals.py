@@ -45,7 +45,7 @@ def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
 
 
 def _listen(loop: asyncio.AbstractEventLoop, wishes: list[Wish]) -> None:
-    """Pass each signal on to all wishes."""
+    """Call all callbacks in `wishes` at each signal that asks for a stop."""
 
     def pass_on(number: signal.Signals) -> None:
         for wish in tuple(wishes):

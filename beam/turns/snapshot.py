@@ -73,7 +73,7 @@ class WorkTree:
         return Changes(files=changed, patch=await git.run(self._snapshots.patch(before, after, "--no-renames")))
 
     async def _index(self, agent: str) -> Path:
-        """Return the agent's index, made of the repository's if there is none."""
+        """Return the agent's index. If there is none, make it from the repository's."""
         self._snapshots.make()
         index = self._store / f"index-{agent}"
         if not index.exists():

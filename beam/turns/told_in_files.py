@@ -20,7 +20,8 @@ from beam.model.policy import is_answer
 
 
 def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, since_ns: int) -> Verdict:
-    """Return the verdict with the tokens of the turn that began then, if its CLI reports them only in its files."""
+    """Return the verdict with the tokens of the turn that began at `since_ns`, if its CLI reports them only in its
+    files."""
     if verdict.session_id is None or not is_answer(verdict.status) or verdict.usage.input_tokens is not None:
         return verdict
     calls = _calls(adapter, verdict.session_id, environ, since_ms=since_ns // 1_000_000)
@@ -37,7 +38,7 @@ def with_tokens(verdict: Verdict, adapter: str, environ: Mapping[str, str], *, s
 
 
 def _calls(adapter: str, session_id: str, environ: Mapping[str, str], *, since_ms: int) -> list[ModelCall | None]:
-    """Return the model calls of the session since then; None for each without figures."""
+    """Return the model calls of the session since `since_ms`; None for each call without figures."""
     if adapter not in registry.WITH_SESSIONS:
         return []
     sessions = registry.sessions_of(adapter)

@@ -1,7 +1,7 @@
 """Calls of git: which program, its configuration and its environment.
 
 git is called in a directory of beam's own (`apart`), where no configuration of a person or of a folder counts, or in
-the folder's repository (`beam.worktree.repository`). What git does in a row is a generator of calls, which
+the folder's repository (`beam.worktree.repository`). Several calls in a row are a generator of calls, which
 `beam.worktree.git` runs.
 """
 
@@ -44,7 +44,7 @@ _INSIDE = _ALWAYS | {"commit.gpgSign": "false", "user.name": "beam", "user.email
 
 
 class GitError(BeamError):
-    """git can't do it; `code` is its exit code, null if it was not at its end."""
+    """A call of git failed; `code` is its exit code, None if git did not run to its end."""
 
     exit_code = ExitCode.FAILED
     kind = "snapshot"
@@ -52,8 +52,8 @@ class GitError(BeamError):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call of git. `largest_kib` bounds each file that it writes; 0: nothing does. `asks`: its exit code is an
-    answer, and only what git itself says of the disk makes it full."""
+    """One call of git. `largest_kib` limits the size of each file that it writes (0: no limit). `asks`: exit code 1 is
+    an answer ("no"), and the disk counts as full only if git itself says so."""
 
     argv: tuple[str, ...]
     word: str
@@ -69,7 +69,7 @@ Calls = Generator[Call, bytes, R]
 
 
 class Git(Protocol):
-    """Make a call of git with these arguments, in one place."""
+    """A function that returns a call of git with these arguments, in one place."""
 
     def __call__(self, *words: str, stdin: bytes | None = None) -> Call: ...
 
@@ -129,8 +129,8 @@ def inside(
     within_s: float,
     stdin: bytes | None = None,
 ) -> Call:
-    """Return a call in the folder's own repository, as the person has configured git; `without` are variables that keep
-    it from programs of the repository. Raises GitError if git is not installed."""
+    """Return a call in the folder's own repository, as the person has configured git; `without` are environment
+    variables that keep git from running programs that the repository names. Raises GitError if git is not installed."""
     env = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
     env |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
     env["PATH"] = absolute_folders(environ.get("PATH", os.defpath))

@@ -1,6 +1,6 @@
 """Runs calls of git, in an event loop or without one, with a time limit, and interprets the exit code.
 
-A call that fails is raised inside the generator of calls, as GitError; a full disk ends it.
+If a call fails, GitError is raised inside the generator of calls. If the disk is full, DiskError ends the run.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _printed(call: Call, code: int, out: bytes, err: bytes) -> bytes:
 
 
 def _is_full(call: Call) -> bool:
-    """Return whether nothing can be written any more where git writes: it does not always say so."""
+    """Return whether the disk that git writes to is full, because git does not always say so."""
     with contextlib.suppress(OSError):
         found = [os.statvfs(place) for place in (call.cwd, call.env.get("GIT_DIR", call.cwd))]
         return any(each.f_blocks and not each.f_bavail and not each.f_flag & os.ST_RDONLY for each in found)

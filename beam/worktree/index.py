@@ -1,5 +1,4 @@
-"""What is done with an index of git before and while files are added to it, so that it hides no change and leads git
-into no other repository."""
+"""Prepares an index of git and adds files to it, so that it hides no change and leads git into no other repository."""
 
 from __future__ import annotations
 
@@ -24,15 +23,16 @@ class PassedOver(Struct, frozen=True, kw_only=True):
     absent: frozenset[bytes]
 
     def unmark(self) -> list[tuple[tuple[str, ...], bytes]]:
-        """Return the arguments of `git update-index`, and its stdin, that remove the marks of the first two."""
+        """Return the arguments and the stdin of each `git update-index` that removes the marks of `assumed` and
+        `skipped`."""
         marks = (("--no-assume-unchanged", self.assumed), ("--no-skip-worktree", self.skipped))
         return [((mark, "-z", "--stdin"), b"\0".join(sorted(paths))) for mark, paths in marks if paths]
 
 
 def passed_over(listing: bytes, folder: Path) -> PassedOver:
-    """Return the marked files of what `git ls-files -v -z` printed in that folder.
+    """Return the marked files in this output of `git ls-files -v -z`, which ran in that folder.
 
-    Whoever may write the index can mark a file, so that a change of it is in no diff.
+    Anybody who can write the index can mark a file; then no diff shows a change of it.
     """
     entries = [(entry[:1], entry[2:]) for entry in listing.split(b"\0") if entry[:1].islower() or entry[:1] == b"S"]
     skipped = frozenset(path for tag, path in entries if tag in b"Ss")
@@ -42,17 +42,17 @@ def passed_over(listing: bytes, folder: Path) -> PassedOver:
 
 
 def repositories_in(listing: bytes) -> dict[bytes, bytes]:
-    """Return the path and the commit of each repository in the work tree that `git ls-files -s -z` printed.
+    """Return the path and the commit of each repository in the work tree, from the output of `git ls-files -s -z`.
 
-    `git add` runs `git status` in each that is in the index, with that one's own configuration; one that is not in
-    there is only added.
+    `git add` runs `git status` in each repository that is in the index, with the configuration of that repository. A
+    repository that is not in the index is only added.
     """
     entries = (entry.partition(b"\t") for entry in listing.split(b"\0") if entry.startswith(_GITLINK))
     return {path: head.split(b" ")[1] for head, _, path in entries}
 
 
 def watch_every_file(git: Git, folder: Path) -> Calls[None]:
-    """Take the marks out of an index by which git would not look at a file that is there."""
+    """Remove from an index the marks that keep git from looking at files that exist."""
     marks = passed_over((yield git("ls-files", "-v", "-z")), folder)
     for words, paths in marks.unmark():
         yield git("update-index", *words, stdin=paths)
@@ -81,7 +81,7 @@ def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
 
 
 def succeeds(git: Git, *words: str) -> Calls[bool]:
-    """Return whether git ends with exit code 0: another one is a "no", also on a full disk."""
+    """Return whether git ends with exit code 0. Any other code means "no"; exit code 1 does so on a full disk, too."""
     try:
         yield structs.replace(git(*words), asks=True)
     except GitError as error:

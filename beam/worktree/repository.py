@@ -1,6 +1,6 @@
 """Calls of git in a folder's own repository, which run no program that its configuration names.
 
-Unless the folder is trusted: then it may name what it named when the repository was first looked at.
+If the folder is trusted, git may run the programs that the configuration named when the repository was first looked at.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _TIME_S = 120.0
 
 
 class Repository:
-    """The repository around a folder. What git is configured to run there counts only if the project folder is trusted,
-    and as it was when this was made."""
+    """The repository around a folder. The programs that git is configured to run there run only if the project folder
+    is trusted, and only if they were configured when this object was made."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], *, project: Path | None = None) -> None:
         self.folder = folder
@@ -33,7 +33,7 @@ class Repository:
         self._at_first = frozenset((each.name, each.digest) for each in self._look().found)
 
     def call(self, *words: str, stdin: bytes | None = None) -> Call:
-        """Return a call of git, after a look at what git would run now."""
+        """Return a call of git, after a check of which programs git would run now."""
         without = {} if words[0] in _ONLY_LOOKS else self._without_programs()
         return inside(self.folder, self.environ, without, *words, within_s=_TIME_S, stdin=stdin)
 
@@ -60,8 +60,8 @@ class Repository:
         return git_config.look(self.project, self.folder, access="read", home=user_home(self.environ))
 
     def _without_programs(self) -> dict[str, str]:
-        """Return the variables that keep git from programs of the repository's own configuration, unless it is trusted
-        and was so before."""
+        """Return the environment variables that keep git from running programs of the repository's own configuration;
+        none if the folder is trusted and the configuration names nothing new."""
         now = self._look()
         is_as_before = {(each.name, each.digest) for each in now.found} <= self._at_first
         if is_as_before and ledger.standing_of(self.project, now.found, self.environ).trusted:

@@ -25,7 +25,7 @@ _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """How long one call of git may take, and how large a file may be that it writes (0: any size)."""
+    """How long one call of git may take, and how large each file that it writes may be (0: any size)."""
 
     within_s: float
     largest_kib: int = 0
@@ -41,9 +41,9 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
 
 
 class Snapshots:
-    """Snapshots of a work tree, or of the `folder` in it, below `directory`, where no agent may write.
+    """Snapshots of a work tree, or of the `folder` in it. They are stored below `directory`, where no agent may write.
 
-    `has_repositories`: a repository in the folder is a change, too, if one comes, goes or is at another commit.
+    `has_repositories`: it is a change, too, if a repository in the folder comes, goes or is at another commit.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class Snapshots:
         self._diff = (*_DIFF, f"--ignore-submodules={'none' if has_repositories else 'all'}")
 
     def make(self, ignored: bytes | None = None) -> None:
-        """Make the directory, unless it is there; git ignores what these lines say, besides each `.gitignore`."""
+        """Make the directory, unless it exists. git ignores what the lines in `ignored` say, and what each `.gitignore`
+        says."""
         if (self.directory / "HEAD").exists():
             return
         for name in ("objects", "refs"):
@@ -81,9 +82,10 @@ class Snapshots:
         files.replace(self.directory / "HEAD", b"ref: refs/heads/none\n")
 
     def begin(self, index: Path) -> Calls[None]:
-        """Make an index of what the repository's knows of the files' times, so that not every file must be read.
+        """Make an index: a copy of the repository's own, which knows the files' times, so that not every file must be
+        read.
 
-        What becomes of the repository's own later hides no change.
+        What happens to the repository's own index later hides no change.
         """
         directory = git_directory(self.work_tree)
         if directory is None:
@@ -98,7 +100,7 @@ class Snapshots:
             index.unlink(missing_ok=True)
 
     def tree(self, index: Path, left_out: Sequence[str] = ()) -> Calls[str]:
-        """Return the tree (an object id) that has the folder's content now, by this index, without these paths."""
+        """Return the tree (an object id) of the folder's current content without these paths, made with this index."""
         git = self._git(index)
         index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # a killed git left it
         try:

@@ -2,7 +2,7 @@
 
 beam has no tests for such an agent. So the only accesses are `ask` and `full`, and beam can't control what the agent
 does without asking. With `ask` its session is set to the mode `ask` or `default`, if there is one, because some agents
-begin in a mode that asks less. It resumes a session by the method that it announces.
+begin in a mode that asks less. A session is resumed by the method that the agent announces.
 """
 
 from __future__ import annotations

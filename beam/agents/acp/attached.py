@@ -1,5 +1,5 @@
-"""Attached files as parts of a prompt: an image as such, a text as a resource with its content, anything else as a
-link, each as far as the agent takes it, or as texts.
+"""Attached files as parts of a prompt: an image as an image, a text as a resource with its content, any other file as a
+link. An agent that takes no resources gets links. For some agents all but images become texts.
 
 Does not read files.
 """

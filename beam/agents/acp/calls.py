@@ -27,8 +27,8 @@ _CHANGES = {"edit": "update", "delete": "delete"}
 
 
 class Call:
-    """One call. `is_recorded`: its event is in the journal; `is_over`: the event of its end is, too; `is_denied`: beam
-    denied it. `is_described`: its title is never its tool's name."""
+    """One call. `is_recorded`: the journal has its event; `is_over`: the journal also has the event of its end;
+    `is_denied`: beam denied it. `is_described`: its title is never its tool's name."""
 
     def __init__(self, call_id: str, *, is_described: bool = False) -> None:
         self.id = call_id

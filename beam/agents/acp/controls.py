@@ -71,7 +71,7 @@ class Controls:
         return [self._calls.call(method, {"sessionId": self.session_id, **given}, then, now + CALL_S)]
 
     def act(self, intent: Act) -> list[Step]:
-        """Return the refusal of what the protocol has no way for."""
+        """Return the refusal of an action, because the protocol has no way to carry it out."""
         return [_refused(intent.id, f"{self._name} can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query) -> list[Step]:

@@ -129,8 +129,8 @@ class Opening:
         return self._set("model", wanted, lambda now: [Ready()], now)
 
     def _set(self, kind: Kind, value: str | None, then: Callable[[float], list[Step]], now: float) -> list[Step]:
-        """Return the steps that change this setting of the session, unless it has that value, and then the steps
-        that follow."""
+        """Return the steps that change this setting of the session and then go on with `then`. If the setting has that
+        value already, return the steps of `then`."""
         if value is None or self._options.current(kind) == value:
             return then(now)
         setting = self._options.setting(kind, value)

@@ -61,7 +61,7 @@ class Options:
         return [string(each, name) for each in objects(self._old[kind], several)]
 
     def has(self, values: Mapping[str, str]) -> str:
-        """Return the name of the first option that currently has the value given for it; "" if there is none."""
+        """Return the name of the first option whose current value is the one in `values`; "" if there is none."""
         found = (
             string(each, "id") for each in self._options if values.get(string(each, "id")) == each.get("currentValue")
         )

@@ -17,8 +17,9 @@ _ALLOWED: dict[Access, tuple[str, ...]] = {"read": _LOOKS, "edit": (*_LOOKS, "ed
 
 
 def allows(access: Access, kind: str, paths: Collection[str], arguments: Object, cwd: str) -> bool:
-    """Return whether a call is allowed without asking. With `full` any call is. Below that a call may read files of
-    the folder, and with `edit` change them. A call that has a command, or no file, is not allowed."""
+    """Return whether a call is allowed without asking. With `full` any call is, with `ask` none. With `read` and `edit`
+    a call may read files of the folder, and with `edit` change them; a call that has a command, or no file, is not
+    allowed."""
     if access == "full":
         return True
     if kind not in _ALLOWED.get(access, ()) or not paths or "command" in arguments or "cmd" in arguments:

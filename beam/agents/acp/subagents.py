@@ -1,4 +1,4 @@
-"""What subagents say in a turn: pieces of text and of thought that carry the call which began their subagent.
+"""What subagents say in a turn: pieces of text and of thought, each with the id of the call that began its subagent.
 
 They are no part of the answer. Does not depend on the turn.
 """

@@ -17,7 +17,8 @@ _SCHEMA = "\n\nAnswer with one JSON value that follows this JSON Schema, and wit
 
 
 def digest_of(turn: Turn) -> str:
-    """Return the digest of the system prompt that the turn's message has to begin with; "" if the session knows it."""
+    """Return the digest of the system prompt that the turn's message has to begin with; "" if there is none, or if the
+    session knows it."""
     system = turn.settings.system
     if not system:
         return ""

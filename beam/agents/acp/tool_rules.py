@@ -1,7 +1,7 @@
 """Rules over the Agent Client Protocol: which calls an agent asks beam about, by its access.
 
 A rule decides about a call only when the agent asks. So a rule that denies or asks needs an agent that asks about every
-such call. A rule that allows needs only one that asks about those that its access does not allow.
+such call. A rule that allows only needs an agent that asks about the calls that its access does not allow.
 """
 
 from __future__ import annotations

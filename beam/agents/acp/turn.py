@@ -69,7 +69,8 @@ class TurnReader:
         return self._with_system(opened) if self._system else opened
 
     def _with_system(self, opened: list[Event]) -> list[Event]:
-        """Return the session's event with the digest of the system prompt, and a notice of where that was put."""
+        """Return the session's event with the digest of the system prompt, and a notice that this message began with
+        it."""
         text = f"{self._dialect.name} has no place for a system prompt: this message began with it"
         told = [
             structs.replace(event, system=self._system)
@@ -155,7 +156,7 @@ class TurnReader:
         return [*ended, events.TextDelta(text=text), *counted]
 
     def _is_aside(self, text: str) -> bool:
-        """Return whether the agent only names a file of an open call, in the middle of its answer."""
+        """Return whether this text only names a file of an open call, and so is no part of the answer."""
         begin = self._dialect.aside
         if not begin or not text.startswith(begin):
             return False
@@ -221,7 +222,7 @@ class TurnReader:
         return [*found, *self._summary.returned(call.id, call.output, is_error=is_error), *images]
 
     def _is_denied(self, call: Call) -> bool:
-        """Return whether the agent itself denied the call, by the text of its result."""
+        """Return whether the agent itself denied the call: its tool is left out, or the text of its result says so."""
         is_left_out = call.name in self._dialect.left_out.get(self.turn.access, ())
         return not call.is_denied and (is_left_out or call.output.startswith(self._dialect.denied or ("\0",)))
 

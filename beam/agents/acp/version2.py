@@ -1,7 +1,7 @@
-"""Version 2 of the protocol, a draft, in the words of version 1: each frame is put into the other version on its way.
+"""Translates between version 1 of the protocol, which the link speaks, and version 2, a draft, which the agent speaks.
 
-In version 2 the answer to a prompt says that it was received, and a state of the session says that its turn is over.
-Sessions only go on by `session/resume`, and their mode is one of their options. Does not depend on the content of a
+In version 2 the answer to a prompt says that it was received, and a state of the session says that its turn is over. A
+session is continued only by `session/resume`, and its mode is one of its options. Does not depend on the content of a
 turn.
 """
 
@@ -77,7 +77,7 @@ class Version2:
     # -- to the agent --------------------------------------------------------------------------------------------------
 
     def _sent(self, steps: Iterable[Step]) -> list[Step]:
-        """Return the steps with what they send in version 2."""
+        """Return the steps, with the frames that they send translated to version 2."""
         found = []
         for step in steps:
             self._is_ready |= isinstance(step, Ready)
@@ -172,13 +172,14 @@ def _with_options(found: Object) -> Object:
 
 
 def _is_call_of_2(call: Object) -> bool:
-    """Return whether version 1 has other words for something in the call."""
+    """Return whether the call has something that version 1 expresses differently."""
     diffs = (part for part in objects_of(call.get("content")) if string(part, "type") == "diff")
     return string(call, "status") == "cancelled" or any(isinstance(diff.get("changes"), list) for diff in diffs)
 
 
 def _call_in_1(call: Object) -> Object:
-    """Return a call with a diff for each changed file, and one that was cancelled as one that failed."""
+    """Return a call as version 1 has it: with a diff for each changed file, and the status `failed` in place of
+    `cancelled`."""
     if string(call, "status") == "cancelled":
         call = {**call, "status": "failed"}
     if not isinstance(call.get("content"), list):

@@ -1,8 +1,8 @@
 """aider's output as events: its announcements, a blank line, then the answer and what aider did with it.
 
 Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Only exit code 0 after that
-line proves that aider did what the answer says: its edits come after it. Figures of a thousand tokens and more are
-rounded there and therefore stay None.
+line proves that aider did what the answer says, because it applies its edits after that line. Figures of a thousand
+tokens and more are rounded there and therefore stay None.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ class Text:
     def _opened(self) -> list[Event]:
         """Return the event of the session.
 
-        Without the sentence that history was restored, the asked session's file held nothing: the session begins empty.
+        If aider did not say that it restored the history, the requested session's file held nothing, and the session
+        begins empty.
         """
         turn, summary = self._turn, self._summary
         session_id = turn.session_id or turn.fresh_session_id
@@ -121,7 +122,8 @@ class Text:
         return [events.TextDelta(text=text)]
 
     def _marked(self, text: str) -> list[Event] | None:
-        """Return the events for the end of an answer, or of a try; None for a line that only looks like one."""
+        """Return the events for a line that ends an answer or announces a retry; None for a line that only looks like
+        one."""
         if text.startswith("Tok"):
             found = _TOKENS.match(text)
             return self._on_answered(found) if found else None
@@ -135,7 +137,7 @@ class Text:
     def _works(self, text: str) -> list[Event]:
         """Return the events for what aider does with an answer.
 
-        If aider asks its model again, the next answer begins here, too.
+        If aider asks its model again, this line may belong to the next answer.
         """
         if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
             return [events.FileChanged(path=found[1])]
@@ -156,7 +158,7 @@ class Text:
         return emitted + summary.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
     def _why(self) -> str:
-        """Return what went wrong if a line, or the beginning of an answer, says so; else ""."""
+        """Return what went wrong if the lines of an error, or the last lines of an answer, say so; else ""."""
         if self._trouble:
             return _one_line(self._trouble)
         return _one_line(_broken_off(self._answer))

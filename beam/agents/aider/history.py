@@ -63,7 +63,8 @@ class _Chat:
         return Verdict(status=Status.COMPLETED, reply=reply, session_id=session_id, lossy=self._lossy or UNSET)
 
     def _before(self, text: str) -> Sequence[Event]:
-        """Match the person's text, line by line, each with two blanks at its end."""
+        """Compare this line with the person's text, whose lines end with two blanks. Return the session's event once
+        all of it has come."""
         if not text.startswith(_ASKED):
             self._asked = ""
             return ()

@@ -56,7 +56,8 @@ class Counted(Struct):
     filled: int | None = None
 
     def call(self, message: Object, *, is_own: bool) -> None:
-        """Count a call of the API; the first line about it has its input. `is_own`: it is no subagent's."""
+        """Count a call of the API; the first line about it has its input. `is_own`: the conversation itself made the
+        call, not a subagent."""
         usage, message_id = obj(message, "usage"), string(message, "id")
         if usage and message_id and message_id not in self.calls:
             self.calls.add(message_id)
@@ -112,8 +113,8 @@ class Counted(Struct):
         return own is not None and whole is not None and own > 0 and abs(own - whole) < _SAME_COST_USD
 
     def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> tuple[Usage, Total]:
-        """Return what the turn used of the last result, None if unknown: the tokens, with the number of `calls` if all
-        were seen, and those with their cost.
+        """Return what the turn used, by its last result: the tokens, with the number of `calls` if all were seen; and
+        the tokens with their cost. Unknown figures are None.
         """
         found = self._of_turn(turn, result)
         if aborted and figures.is_nothing(found):  # it had no time to count

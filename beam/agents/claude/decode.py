@@ -27,7 +27,8 @@ _NOTHING = "(no content)"  # of a command that prints nothing
 
 
 class Frames:
-    """The decoder of one process. A duplex caller reports with `decided` who answered each permission request."""
+    """The decoder of one process. A caller that also writes to the process reports with `on_decided` who answered each
+    permission request."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -78,7 +79,7 @@ class Frames:
 
     @property
     def has_tasks(self) -> bool:
-        """Return whether tasks of the agent's run in the background."""
+        """Return whether the agent has tasks that run in the background."""
         return any(task.how == "running" for task in self._tasks.unfinished())
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:

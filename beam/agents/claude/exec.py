@@ -60,8 +60,8 @@ CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-
 
 
 def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | None = None) -> Launch:
-    """Return how to run this turn; `access` has the flags of each, with the turn's rules (None: those of this mode).
-    Raises UnsupportedError for what `claude -p` can't do.
+    """Return how to run this turn; `access` maps each access to its flags, which include the turn's rules (None: the
+    flags of this mode). Raises UnsupportedError for what `claude -p` can't do.
     """
     argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn, access)]
     looking = turn.access == "read" and not tool_rules.asks_beam(turn)
@@ -161,7 +161,8 @@ def text_of(turn: Turn) -> str:
 def _mention(path: str) -> str:
     """Return the mention of one file.
 
-    Text after a `#` would be read as lines, and ` (agent)` at the end as an agent.
+    claude would take text after a `#` for line numbers, and ` (agent)` at the end for the mark of an agent. Raises
+    UnsupportedError for such a name.
     """
     quoted = '"' not in path
     plain = path.isprintable() and "#" not in path and not path.endswith(" (agent)")

@@ -196,7 +196,8 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
 
 
 def of_call(line: Line) -> Usage:
-    """Return the figures of the API message that the line is part of; `input_tokens` came from no cache."""
+    """Return the figures of the API message that the line is part of; `input_tokens` does not include those from a
+    cache."""
     used = line.usage or Usage()
     uncached = None if used.input_tokens is None else used.input_tokens - (used.cached_tokens or 0)
     return structs.replace(used, input_tokens=uncached, cache_write_tokens=line.cache_write_tokens, calls=1)

@@ -192,9 +192,9 @@ def transcript(turn: Turn) -> Transcript:
 class _Conversation:
     """One turn in a transcript: from the person's text to the line with the turn's duration.
 
-    In a new file the person's text may come after both, and a kept Claude may speak about a task of an earlier turn
-    first. So lines before the text are kept until it comes. Those that continue from it belong to this turn, the others
-    do not.
+    In a new file the person's text may come after the other lines of its turn. A kept process may first speak about a
+    task of an earlier turn. So lines before the text are kept until it comes. Those that continue from it belong to
+    this turn, the others do not.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -210,7 +210,7 @@ class _Conversation:
         self._before: deque[tuple[history.Line, bytes]] = deque(maxlen=_BEFORE)
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line; the end of the turn is known after it."""
+        """Return the events of this line; `state` then says whether the turn is over."""
         found = history.read(line)
         if found is None:
             return ()

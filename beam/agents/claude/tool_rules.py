@@ -43,7 +43,7 @@ def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
 
 
 def call(tool: str, arguments: object) -> ToolCall | None:
-    """Return the call in the terms of rules; None if it has none."""
+    """Return the call in the terms of rules; None if rules can't describe it."""
     values, kind = object_of(arguments), _KINDS.get(tool, tool)
     match kind:
         case "Bash":

@@ -118,7 +118,7 @@ def lost_id(turn: Turn, text: str) -> str | None:
 
 
 def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
-    """Return the verdict of one result line, without what only the end of the process tells."""
+    """Return the verdict of one result line, without what is known only at the end of the process."""
     denials = denials_of(result, summary)
     status, class_, reason = _judge(turn, result, summary, denials)
     text = result.get("result")
@@ -206,8 +206,8 @@ def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
 
 
 def of_exit(turn: Turn, exit: Exit, summary: OutputSummary, before: Verdict | None = None) -> Verdict:
-    """Return the verdict on a process whose last turn has no result line; its figures are those of the results
-    `before`.
+    """Return the verdict on a process whose last turn has no result line; its figures are those of `before`, the
+    verdict of its last result.
     """
     verdict = _without_result(turn, exit, summary)
     verdict = msgspec.structs.replace(verdict, session_id=summary.session_id, model=summary.model)

@@ -55,7 +55,7 @@ def link(turn: Turn, host: Host) -> Link:
 
 
 def options(turn: Turn) -> Object:
-    """Return what the session gives Claude Code for this access, in the words of its SDK."""
+    """Return the options of a session with the turn's access, as Claude Code's SDK names them."""
     withheld = rights.without_tools(turn.access)[1].split(",")
     given: Object = {"promptSuggestions": False, "disallowedTools": withheld}
     if turn.access != "full":

@@ -25,7 +25,7 @@ _BY_WORD = {
 
 
 def is_failure(output: object) -> bool:
-    """Return whether a tool that tells of each thing that it did says that it did none of them."""
+    """Return whether a tool's output has a list of results, and every one of them says that it failed."""
     parts = output if isinstance(output, list) else []
     return bool(parts) and all(isinstance(part, dict) and part.get("success") is False for part in parts)
 

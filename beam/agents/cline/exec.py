@@ -1,8 +1,8 @@
 """Cline's headless mode: `cline --json PROMPT`, one process per turn, prompt in an argument.
 
 `--id` resumes nothing without a terminal, so each turn is a new session. The CLI either runs every tool or, without
-approval, not even those that read: only `full` is honest. With sessions kept in its own process it starts no hub
-daemon, which would outlive the turn.
+approval, not even those that read, so `full` is its only access. beam makes it keep its sessions in its own process,
+because it would otherwise start a hub daemon, which would outlive the turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cline's sessions on this machine: a document of messages each, written anew after each step."""
+"""Cline's sessions on this machine: one document of messages per session, written anew after each step."""
 
 from __future__ import annotations
 

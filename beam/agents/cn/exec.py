@@ -1,8 +1,8 @@
 """Continue's headless mode: `cn -p --auto -- PROMPT`, one process per turn, prompt in an argument, plain text output.
 
-`--resume` takes the folder's last session, whoever owns it, and no output names one: each turn is a new session. Bash
-runs in every mode, including the read-only one, and even if it is excluded: only `full` is honest. `--format json`
-would make the model answer in JSON.
+`--resume` takes the folder's last session, even one that beam did not begin, and no output names a session. So each
+turn is a new session. Bash runs in every mode, including the read-only one, and even if it is excluded, so `full` is
+the only access. `--format json` would make the model answer in JSON.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Continue's sessions on this machine: a document each, without times, written anew after each step."""
+"""Continue's sessions on this machine: one document per session, without times, written anew after each step."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
 
 
 def total_of(tokens: Tokens) -> Total:
-    """Return what the whole thread used so far. `input_tokens` came from no cache."""
+    """Return what the whole thread used so far. `input_tokens` does not include those from a cache."""
     given, cached = tokens.input_tokens, tokens.cached_input_tokens
     uncached = None if given is None else max(0, given - (cached or 0))
     return Total(
@@ -115,7 +115,8 @@ def denial(text: str) -> Denial:
 
 
 def with_structured(turn: Turn, verdict: Verdict) -> Verdict:
-    """Return the verdict with the answer as the schema's value, if the turn has a schema."""
+    """Return the verdict with the answer as a JSON value, if the turn has a schema; a failure if the answer is not
+    JSON."""
     if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
         return verdict
     structured = _structured(verdict.reply or "")

@@ -56,7 +56,8 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def own_temporary(turn: Turn) -> dict[str, str]:
-    """Return the environment in which the folder for temporary files, which the sandbox opens, is the turn's own."""
+    """Return the environment that makes the turn's scratch directory the folder for temporary files, which the sandbox
+    lets Codex write."""
     return {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
 
 

@@ -116,7 +116,7 @@ class _Rollout:
         return ()
 
     def _on_asked(self, payload: Object) -> Sequence[Event]:
-        """Match the person's text, with which the turn begins: not in another folder, and not with another text."""
+        """Begin the turn if this item is its prompt: the same text, in the same folder."""
         item = obj(payload, "item")
         text = "".join(string(part, "text") for part in objects(item, "content"))
         if (
@@ -173,7 +173,7 @@ def usage_of_record(used: Object) -> Usage:
 
 
 def _total(used: Object) -> Total:
-    """Return the figures as in headless mode: `input_tokens` came from no cache."""
+    """Return the figures as in headless mode: `input_tokens` does not include those from a cache."""
     given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")
     return Total(
         input_tokens=None if given is None else max(0, given - (cached or 0)),

@@ -1,7 +1,7 @@
 """The items of one process of Codex: what the agent says, its calls, the files that it changes.
 
-An item's id is unique in its process only: events prefix it with the turn. Commands are not always reported, and one
-that continues in the background never gets an end. Does not depend on threads, usage or failures.
+An item's id is unique in its process only: events prefix it with the turn. Commands are not always reported, and the
+end of a command that continues in the background never is. Does not depend on threads, usage or failures.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Trouble:
         return self._summary.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def fatal(self, text: str, class_: Class | None = None) -> list[Event]:
-        """Return the event of the failure that ends the turn, which Codex may repeat."""
+        """Return the event of the failure that ends the turn; none if Codex only repeats it."""
         if text == self._error:
             return []
         self._error = text

@@ -176,7 +176,7 @@ class Lines:
         return emitted
 
     def _worked(self, usage: Object) -> Event:
-        """Return the event with the running totals of the session, of which the turn's part is kept."""
+        """Return the event with the session's running totals, and record the turn's part of them."""
         changes, api_ms = obj(usage, "codeChanges"), integer(usage, "totalApiDurationMs")
         total = figures.Work(
             api_s=None if api_ms is None else api_ms / 1000,
@@ -188,9 +188,7 @@ class Lines:
         return events.UsageSeen(usage=self._summary.usage, total=figures.with_work(Total(), total))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
-        not exist.
-        """
+        """Return the verdict; the CLI's own sentence on stderr proves that the requested session does not exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

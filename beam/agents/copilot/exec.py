@@ -58,8 +58,8 @@ def _goes_along(path: str) -> bool:
 
 
 def _prompt(turn: Turn) -> bytes:
-    """Return what the CLI reads on stdin: the text; then the path of each file that can't be attached, which the model
-    can read.
+    """Return what the CLI reads on stdin: the text; then the path of each file that can't be attached, so that the
+    model can read the file.
     """
     paths = [path for path in turn.attach if not _goes_along(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])

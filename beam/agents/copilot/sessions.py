@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI's sessions on this machine: a file of events each."""
+"""GitHub Copilot CLI's sessions on this machine: one file of events per session."""
 
 from __future__ import annotations
 

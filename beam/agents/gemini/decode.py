@@ -54,7 +54,7 @@ class Frames:
         self._error = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line; the text that it ends comes first, and carries no line."""
+        """Return the events of this line. If it ends a text, the event of that text comes first, without the line."""
         record = wire.read(line)
         if record is None:
             return oneshot.no_json(line)
@@ -67,7 +67,7 @@ class Frames:
         return before + oneshot.with_line(emitted, line)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """Return the retry that this line of stderr reports, if it does; stdout has no retries."""
+        """Return the event of a retry if this line of stderr reports one; stdout does not report retries."""
         found = _RETRY.match(line.decode("utf-8", "replace"))
         if found is None:
             return ()

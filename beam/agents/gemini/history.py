@@ -21,8 +21,8 @@ tells_end = False
 
 
 def where(turn: Turn, host: Host) -> str:
-    """Return a pattern of the session's file: its name contains the minute it began in, and its folder has a name of
-    its own.
+    """Return a pattern of the session's file, because beam does not know the minute in its name or the name of its
+    folder.
     """
     session_id = _session_id(turn)
     return f"{glob.escape(host.home)}/.gemini/tmp/*/chats/session-*-{session_id[:8]}.jsonl" if session_id else ""

@@ -1,11 +1,12 @@
-"""Rules for Gemini: which rules its policy engine can enforce, and the policy for them; which beam decides.
+"""Rules for Gemini: which of them its policy engine can enforce, the policy for these, and which of them beam decides.
 
-Over its protocol it names the files of a call, but the words for a command are not always the command. So no rule of
-beam allows a command there.
+Over its protocol Gemini names the files of a call, but the text that it gives for a command is not always the command.
+So no rule of beam allows a command there.
 
 The policy engine splits a command as a shell would. In a mode in which it can ask nobody (`--approval-mode default`),
 it runs no command with a redirection or a substitution; in the other modes it runs a command with a redirection. It
-ignores variables that are set before a command, so a rule that denies also matches its words anywhere.
+ignores variables that are set before a command, so the policy for a rule that denies also matches the rule's words
+anywhere in a command.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def policy(rules: Sequence[Rule], *, asks: bool = False) -> str:
 
 
 def of_dialogue(rules: Sequence[Rule], access: Access) -> str:
-    """Return the policy for those of the rules that beam does not decide itself."""
+    """Return the policy for the rules that beam does not decide itself."""
     return policy([rule for rule in rules if _in_dialogue(rule, access) == _AGENT], asks=True)
 
 

@@ -20,7 +20,7 @@ class Error(Struct, frozen=True):
 class Stats(Struct, frozen=True):
     """Tokens of this process; None for a figure that is missing.
 
-    `input` came from no cache; `models` has an object per model that was asked.
+    `input` does not include tokens from a cache; `models` has an object per model that was asked.
     """
 
     input: Count | None = None

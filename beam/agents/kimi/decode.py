@@ -1,7 +1,7 @@
 """Kimi Code's JSON Lines as events.
 
-The turn succeeded and is over with the `session.resume_hint`, which is also the first mention of the session's id.
-There are no figures, and nothing tells whether a tool failed.
+The line `session.resume_hint` says that the turn is over and succeeded; it is also the first to mention the session's
+id. There are no figures, and nothing tells whether a tool failed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Kimi Code's headless mode: `kimi --prompt=…`, one process per turn, prompt in an argument.
 
-With a prompt it runs every tool without asking, and takes neither plan mode nor a list of tools: only `full` is honest.
+With a prompt it runs every tool without asking, and takes neither plan mode nor a list of tools, so `full` is its only
+access.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kimi Code's sessions on this machine: a file a session and agent, those of subagents beside it."""
+"""Kimi Code's sessions on this machine: one file for each agent of a session, also for its subagents."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Lines:
         return read(line, self._decode)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """Return a retry if the line of stderr is about one: the output does not mention them."""
+        """Return the event of a retry if the line of stderr is about one; the output does not mention retries."""
         found = _LOGGED.match(line[:4096].decode("utf-8", "replace")) if b"stream error" in line else None
         if found is None or class_of(None, found[1]) not in _TRIED_AGAIN:
             return ()
@@ -94,7 +94,7 @@ class Lines:
         return self._summary.on_failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; `Session not found` on stderr proves that the session of the asked id does not exist."""
+        """Return the verdict; `Session not found` on stderr proves that the requested session does not exist."""
         summary = self._summary
         if self._turn.session_id and summary.session_id is None and _NO_SESSION.search(exit.stderr_tail):
             summary.lost = f"{summary.name} has no session {self._turn.session_id}"

@@ -1,6 +1,7 @@
 """The rules of the agent profiles that beam gives OpenCode and Kilo, one per access, and what they leave out.
 
-With a person's rules about a tool, the profile has it ask, so that beam decides. That needs the dialogue mode.
+If a person has rules about a tool, the profile makes the program ask before it uses the tool, so that beam decides.
+That needs the dialogue mode.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class Lines:
         return emitted + ([events.FileChanged(path=path)] if path and not is_error else [])
 
     def _agent_end(self) -> list[Event]:
-        """Return the events of an end.
+        """Return the events of an `agent_end`.
 
         An error here may be retried: then a new `agent_start` and another end follow.
         """
@@ -134,9 +134,7 @@ class Lines:
         return self._summary.retrying(plain(text), attempt=attempt, of=of, class_=class_of(None, text))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
-        not exist.
-        """
+        """Return the verdict; the CLI's own sentence on stderr proves that the requested session does not exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

@@ -53,7 +53,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 def _project(turn: Turn) -> tuple[str, ...]:
     """Return the flags that decide whether pi loads the folder's own settings and extensions.
 
-    Without them it does not.
+    Without such a flag pi does not load them.
     """
     if turn.leave_out:
         return ("--no-approve",)

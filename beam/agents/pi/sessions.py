@@ -1,4 +1,4 @@
-"""pi's sessions on this machine: a file of entries each."""
+"""pi's sessions on this machine: one file of entries per session."""
 
 from __future__ import annotations
 

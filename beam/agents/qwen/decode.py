@@ -1,8 +1,8 @@
 """Qwen Code's stream-json lines as events.
 
-A failing API is a `success` of exit code 0 whose answer is `[API Error: …]`, with no tokens counted (in 0.15; 0.24
-reports an error). The result's figures are those of the whole session, including calls that no message shows, so a
-turn's figures are the difference. The log of its OpenAI library, between the lines, reports retries.
+If the API fails, version 0.15 reports a `success` with exit code 0, no tokens and the answer `[API Error: …]`; 0.24
+reports an error. The result's figures are those of the whole session, including calls that no message shows, so a
+turn's figures are the difference. The log of its OpenAI library stands between the lines of JSON, and reports retries.
 """
 
 from __future__ import annotations
@@ -174,9 +174,7 @@ class Lines:
         return [events.UsageSeen(usage=summary.usage, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the session of the asked id does
-        not exist.
-        """
+        """Return the verdict; the CLI's own sentence on stderr proves that the requested session does not exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

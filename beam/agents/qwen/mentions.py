@@ -21,7 +21,7 @@ def changed(text: str) -> str:
 
 
 def sent(text: str) -> str:
-    """Return what the model receives if no such file exists."""
+    """Return what the model receives if none of the files exists."""
     made, position = "", 0
     for found in _WORD.finditer(text):
         before = text[position : found.start()]

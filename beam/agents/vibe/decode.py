@@ -92,5 +92,5 @@ class Lines:
 
 
 def _described(shown: Object) -> str:
-    """Return what vibe's own screen says of a call that did what it should."""
+    """Return what vibe's own screen says of a call that succeeded."""
     return " ".join(word for word in (string(shown, "verb"), string(shown, "message")) if word)

@@ -118,7 +118,7 @@ class AgentVerbs(OpenedRoot):
         return live.is_live(read_state(self._existing(agent).journal))
 
     def fork_agent(self, name: str, new: str, *, at: str | None = None) -> str:
-        """Declare an agent with the settings of `name`, whose first turn continues in a copy of that one's session.
+        """Declare an agent with the settings of `name`, whose first turn continues in a copy of the session of `name`.
 
         `at`: the copy ends after that turn (its number) or message (its id). Return the session's id. Raises
         NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError.
@@ -132,11 +132,11 @@ class AgentVerbs(OpenedRoot):
     def rewind_agent(
         self, agent: str, to: str | None = None, *, what: str = "conversation", dry_run: bool = False
     ) -> Steps[Rewound]:
-        """Take back the last turns of an agent's session, or the changes of files in them, or `both`.
+        """Take back the last turns of an agent's session (`what`: `conversation`), their changes of `files`, or `both`.
 
-        `to` is the last turn that stays (its number, or its message's id); None: all but the last. With `dry_run`
-        nothing changes. Return what is taken back. Raises NotFoundError, UnsupportedError, UnfinishedError while a turn
-        runs.
+        `to` is the last turn that stays (its number, or its message's id); None: only the last turn is taken back. With
+        `dry_run` nothing changes. Return what is taken back. Raises NotFoundError, UnsupportedError, UnfinishedError
+        while a turn runs.
         """
         self.check_person("rewinds agents")
         from beam.api import rewind
@@ -184,7 +184,7 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def resume_session(self, agent: str, session_id: str) -> Steps[str]:
-        """Make the agent's next turn continue in an earlier session of its own; return the session's whole id."""
+        """Make the agent's next turn continue in one of the agent's earlier sessions; return the session's whole id."""
         self.check_person("chooses an agent's session")
         from beam.api import sessions
 

@@ -24,8 +24,8 @@ class ChatVerbs(OpenedRoot):
     """Talk with agents, and have them talk with each other."""
 
     def chat_mode(self, agent: str, via: str | None = None) -> str | None:
-        """Return the mode for an agent's turns in a chat: `via`, else the agent's own protocol, whose process can stay
-        and which asks; None leaves it to beam."""
+        """Return the mode for an agent's turns in a chat: `via`, else `dialogue` if the agent has it, because its
+        process can stay and can ask for permission. None leaves the mode to beam."""
         card = registry.adapter(self.context.config.resolve(agent).settings.adapter).card
         if via is not None or "dialogue" not in card.faces or "dialogue" in card.never_auto:
             return via
@@ -72,11 +72,11 @@ class ChatVerbs(OpenedRoot):
         tokens: int | None = None,
         time: float | None = None,
     ) -> LiveChat:
-        """Return a conversation of agents about a topic, which ends at the first of its limits: `phrase` is said,
-        `turns` are taken, it cost `cost_usd`, used `tokens`, or took `time` seconds.
+        """Return a conversation of agents about a topic, which ends as soon as `phrase` is said, `turns` turns are
+        taken, `cost_usd` or `tokens` are used up, or `time` seconds have passed.
 
-        The caller runs its turns. With `by_address` an agent names the next speaker (`@NAME`), with a `moderator` that
-        agent does; else they take turns. Raises UsageError, NotFoundError.
+        The caller runs its turns. With `by_address` each agent names the next speaker (`@NAME`), with a `moderator`
+        that agent names it; else they take turns. Raises UsageError, NotFoundError.
         """
         from beam.conversations.live_chat import LiveChat
         from beam.conversations.scenario import Until

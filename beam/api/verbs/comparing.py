@@ -36,8 +36,8 @@ class CompareVerbs(SendVerbs):
         same order: its outcome, or the error with which it was not sent.
 
         `ended` gets each message with its result, in the order of `messages`: as soon as it and all before it are over.
-        `on_ask` decides what the agents ask for, as in `send`: of each agent one ask after the other, so it may run for
-        several agents at the same time. Raises SignalledError after a signal, once all are over.
+        `on_ask` decides what the agents ask for, as in `send`. It gets the asks of one agent one after the other, but
+        may run for several agents at the same time. Raises SignalledError after a signal, once all are over.
         """
         import asyncio
 
@@ -76,8 +76,8 @@ class CompareVerbs(SendVerbs):
         rubric: str | None = None,
         seen: Callable[[Event], None] | None = None,
     ) -> Comparison:
-        """Have the agent `judge` score the answers in these outcomes, and return its verdict. It knows the agents by
-        numbers alone, reads only, and speaks in a session of this one turn.
+        """Have the agent `judge` score the answers in these outcomes, and return its verdict. The judge sees numbers in
+        place of the agents' names, has only the access `read`, and answers in a session of one turn.
 
         Outcomes without an answer are left out. Raises UsageError for fewer than two answers, and as `send` does.
         """

@@ -115,8 +115,8 @@ class ComposeVerbs(OpenedRoot):
         return structs.replace(made, environment=fingerprint(self.environ, made.id))
 
     def default_access(self, agent: str, via: str | None, options: Collection[str] = ()) -> Access | None:
-        """Return the access for a person at a terminal who gives none: `ask` if the turn's mode supports it and these
-        options of the message (`agents.options.OPTIONS`); None leaves it to the agent's settings."""
+        """Return the access of a message if the person at a terminal gave none: `ask` if the turn's mode supports both
+        `ask` and these options of the message (`agents.options.OPTIONS`). None leaves it to the agent's settings."""
         from beam.turns.choice import face_of
 
         settings = self.context.config.resolve(agent).settings

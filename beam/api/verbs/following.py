@@ -51,7 +51,7 @@ class FollowVerbs(OpenedRoot):
         seen: Callable[[Event], None] | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> Steps[list[Outcome]]:
-        """Wait for several messages and return their outcomes in the order of their ends; `ended` gets each.
+        """Wait for several messages and return their outcomes in the order in which they ended; `ended` gets each.
 
         With `only_first`, wait only for the first to end. Raises UnfinishedError after `timeout` seconds; no message is
         stopped.

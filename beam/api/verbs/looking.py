@@ -84,7 +84,7 @@ class LookVerbs(OpenedRoot):
 
         `recent` has the last exchanges, `full` more of them and the tool calls, `summary` a line or two of each. Every
         line of an agent's words is marked as quoted, and the size is limited. Raises NotFoundError for an agent without
-        a history, UsageError for an agent that asks.
+        a history, UsageError if the caller is an agent.
         """
         from beam.conversations.hand_over import mode_of, quote
 
@@ -97,9 +97,9 @@ class LookVerbs(OpenedRoot):
     ) -> WorkTreeDiff:
         """Return what changed in the agent's work tree since its last turn began.
 
-        Else since its turn numbered `turn`, since the first turn of its `session`, or, with a `message_id` in place of
-        the agent, since the turn of that message. Raises NotFoundError if no snapshot was made then, UsageError,
-        UnsupportedError inside a turn.
+        With `turn`, since the turn of that number began; with `session`, since the first turn of its session; with a
+        `message_id` in place of the agent, since the turn of that message. Raises NotFoundError if no snapshot was made
+        then, UsageError, UnsupportedError inside a turn.
         """
         from beam.api.diff import diff
 
@@ -165,11 +165,11 @@ class LookVerbs(OpenedRoot):
         limit: int = 20,
         every_root: bool = False,
     ) -> SearchResult:
-        """Return the newest `limit` events of these agents, or of all, in which all words of the text stand.
+        """Return the newest `limit` events of these agents, or of all, that contain all words of the text.
 
-        `"two words"` stand side by side, `wor*` is the beginning of a word. `since` and `until`: between these times
-        (RFC 3339). `every_root` also searches the agents of all other folders. Raises UsageError for a text without a
-        word, or inside a turn, NotFoundError, DiskError.
+        Words in quotes (`"two words"`) must stand side by side; `wor*` is the beginning of a word. `since` and `until`:
+        between these times (RFC 3339). `every_root` also searches the agents of all other folders. Raises UsageError
+        for a text without a word, or inside a turn, NotFoundError, DiskError.
         """
         from beam.api.search import search
         from beam.base.clock import parse_rfc3339
@@ -188,8 +188,8 @@ class LookVerbs(OpenedRoot):
         )
 
     def report(self, agents: Sequence[str] = (), *, since: str = "") -> list[ReportLine]:
-        """Return what each agent did, cost and waited for by model, of turns that ended since then (RFC 3339); the last
-        line is the sum."""
+        """Return what each agent did, what it cost and how long it waited, by model, in turns that ended at `since`
+        (RFC 3339) or later; the last line is the sum."""
         from beam.api import report
 
         return report.report(self.context, self._names(agents), since=since)
@@ -283,7 +283,7 @@ class LookVerbs(OpenedRoot):
         """Run a real turn of each installed CLI, or of the named ones, against a scripted model, in a scratch HOME.
 
         Yield each result as the CLI ends. Raises NotFoundError for an unknown adapter, UnsupportedError for one without
-        a model.
+        a CLI that uses a model.
         """
         from beam.api import smoke
 

@@ -72,7 +72,8 @@ class OpenedRoot:
         return self.context.rechecked() if "context" in self.__dict__ else self.context
 
     def _exposed(self) -> Path | None:
-        """Return the folder in which agents may write this root, as it is now or was a moment ago; None if none."""
+        """Return the folder around this root in which agents may write; None if there is none. The answer may be a
+        second old."""
         now = self._clock.monotonic()
         if self._looked is None or now - self._looked[0] > _MOMENT_S:
             self._looked = now, discovery.exposed(self.home, self.environ)

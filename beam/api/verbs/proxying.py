@@ -36,13 +36,15 @@ class ProxyVerbs(SendVerbs):
         places: Mapping[str, str] | None = None,
         seen: Callable[[ServedRequest], None] | None = None,
     ) -> ProxyProcess:
-        """Start a proxy in a process of its own and return it; it has a `url` and ends with `with`, or `stop()`.
+        """Start a proxy in a process of its own and return it. It has a `url`, and ends with its `with` block or by
+        `stop()`.
 
         `record` and `replay` are directories, `upstream` is the URL of the model's API. `fill`: calls that were not
-        recorded go there, and are recorded. From the model call `fork_at` on, all calls go there, to `fork_model`.
-        `agent` is the adapter whose requests come ("": any). `token` is the key that the agent must give; the real key
-        is read from the descriptor `key_fd`. `places` are folders that requests may name, by any names; a replay knows
-        the same names. `seen` is called with the result of each request, from a thread.
+        recorded go to that model, and are recorded. From the model call number `fork_at` on, all calls go to it;
+        `fork_model` replaces the model that they name. `agent` is the adapter whose CLI sends the requests ("": any).
+        `token` is the key that the agent must give; the real key is read from the descriptor `key_fd`. `places` are the
+        folders that requests may mention, each by a name of your choice; use the same names for a replay. `seen` is
+        called with the result of each request, from a thread.
 
         Raises UsageError, NotFoundError (no recording there), CorruptError, DiskError.
         """
@@ -83,7 +85,7 @@ class ProxyVerbs(SendVerbs):
         return proxy.check(self.send, agent, text, upstream=upstream)
 
     def keep_secret(self, name: str, key: str) -> None:
-        """Keep an API key under this name in the system's keyring. Raises UsageError for what is no key,
+        """Keep an API key under this name in the system's keyring. Raises UsageError for a text that can't be a key,
         UnsupportedError if there is no keyring."""
         self.check_person("keeps a key")
         from beam.secrets import keyring

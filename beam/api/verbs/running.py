@@ -25,7 +25,7 @@ class RunVerbs(OpenedRoot):
     def scenario(
         self, file: str | Path, *, variables: Mapping[str, str] | None = None, name: str | None = None
     ) -> Scenario:
-        """Return the scenario in a file, with these values for its variables. `name` replaces its own.
+        """Return the scenario in a file, with these values for its variables. `name` replaces the scenario's own name.
 
         Raises ConfigError with line and column, NotFoundError, UsageError for a variable that it does not have.
         """

@@ -83,8 +83,8 @@ class SendVerbs(ComposeVerbs):
     ) -> Stream[Outcome]:
         """Send a text and return its events as they come, for a `for` loop or `async for`; `result` is the outcome.
 
-        Leaving the loop early ends the turn. Takes the parameters of `send` and raises the same errors: those that keep
-        the message from being sent immediately, the others in the loop.
+        Leaving the loop early ends the turn. Takes the parameters of `send` and raises the same errors. An error
+        because of which nothing is sent is raised immediately, any other in the loop.
         """
         from beam.api.stream import Stream
 
@@ -157,8 +157,9 @@ class SendVerbs(ComposeVerbs):
     ) -> None:
         """Write the turns that are sent from now on into the folder `record`, or answer from the folder `replay`.
 
-        No agent runs in a replay, and no tool; its CLI need not be there. `strict`: only the same prompt is answered;
-        `lenient`: else the agent's next turn; `fill`: else the agent runs, and its turn is added.
+        No agent runs in a replay, and no tool; its CLI need not be there. A recorded turn answers the same prompt. For
+        a prompt without one, `strict` raises an error, `lenient` answers with the agent's next recorded turn, and
+        `fill` runs the agent and adds its turn.
         """
         from beam.conversations.recording import Recorder, Replay
 
@@ -173,8 +174,8 @@ class SendVerbs(ComposeVerbs):
     def put(self, message: Message) -> Steps[str]:
         """Put the message into its queue, make sure that a process runs it, and return its id.
 
-        Returns after half a second at most, or after six seconds where the agent's holder ends a kept process. Raises
-        LimitError for a full queue, DiskError.
+        Returns after half a second at most, or after six seconds if the agent's holder must end a kept process first.
+        Raises LimitError for a full queue, DiskError.
         """
         from beam.broker import launch
         from beam.broker import registry as brokers
@@ -195,8 +196,9 @@ class SendVerbs(ComposeVerbs):
         return message.id
 
     def lend_key(self, message: Message, descriptor: int) -> None:
-        """Let the turn of this message, which has `shield`, read its API key from this descriptor of the process. Only
-        a turn that this process itself runs can. Raises UsageError for what is no open descriptor."""
+        """Let the turn of this message, which has the option `shield`, read its API key from this descriptor of the
+        process. This works only for a turn that this process itself runs. Raises UsageError if the descriptor is not
+        open."""
         import os
 
         from beam.turns import lent

@@ -116,7 +116,8 @@ class AloneChat:
             self._queue(Waiting(text))
 
     def _unread(self, unread: Unread) -> None:
-        """Send what the running turn did not read as the next message; after ^C the person decides about it."""
+        """Send a text that the running turn did not read as the next message. After ^C put it back into the input
+        instead."""
         if unread.is_interrupted:
             self._composer.put_back(unread.text)
         else:
@@ -187,7 +188,7 @@ class AloneChat:
         return False
 
     def _put_back(self) -> None:
-        """Put what waits to be sent into the input again."""
+        """Put the texts that wait to be sent back into the input."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._composer.put_back("\n".join(each.text for each in waiting))

@@ -14,8 +14,9 @@ def words(
 ) -> Iterator[tuple[str, int, str]]:
     """Yield (word, where it begins relative to the cursor, what it is) for the text before the cursor.
 
-    A slash command stands at the beginning alone; `own` are those of the agent's CLI. `@` begins an agent's name or a
-    file's path; the path replaces it. After a command that takes a path or a name, these follow.
+    A slash command is completed only at the beginning; `own` are the slash commands of the agent's CLI. `@` begins an
+    agent's name or a file's path; a completed path replaces the `@` too. After a command that takes a path or a name,
+    paths or names are completed; so is any word with a `/`, as a path.
     """
     word = before.split()[-1] if before and not before[-1].isspace() else ""
     if before == word and word.startswith("/"):
@@ -38,7 +39,8 @@ def words(
 
 
 def files(given: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield (path, kind) of the files and folders whose path begins so; hidden ones only if a dot was given."""
+    """Yield (path, kind) of the files and folders whose path begins with `given`; hidden ones only if their dot was
+    typed."""
     head, _, start = given.rpartition("/")
     shown = f"{head}/" if head or given.startswith("/") else ""
     looked = 0

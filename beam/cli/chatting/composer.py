@@ -1,6 +1,6 @@
-"""The terminal of a chat: an input line that stays at the bottom, with what happens printed above it.
+"""The terminal of a chat: an input line that stays at the bottom; what happens is printed above it.
 
-Knows keys, history and completion; what a line means is told to its owner. Texts must be free of control characters.
+Handles keys, history and completion; its owner decides what a line means. Texts must be free of control characters.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Words = Callable[[str], Iterable[tuple[str, int, str]]]  # text before the curso
 class Composer:
     """An input line at the bottom of the terminal.
 
-    `submit` gets each whole input, `answer` each input while a question is shown. `interrupt` and `leave` are ^C and
-    ^D; `interrupt` returns whether there was a turn to end, else the input is cleared. `live` returns the rows above
-    the input, `words` the possible completions.
+    `submit` gets each whole input, `answer` each input while a question is shown. `interrupt` is called at ^C, `leave`
+    at ^D. `interrupt` returns whether there was a turn to end; if not, the input is cleared. `live` returns the rows
+    above the input, `words` the possible completions.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Composer:
             app.exit(result="")
 
     def say(self, lines: Iterable[str]) -> None:
-        """Print lines above the input; where there is none, below all else."""
+        """Print lines above the input; if no input is shown, print them at the end of the output."""
         said = list(lines)
         app = self._session.app
         if not said:
@@ -142,8 +142,8 @@ class Composer:
             self._session.app.invalidate()
 
     def ask(self, question: str) -> None:
-        """Show a question in place of the input's mark: what is typed from now on is the answer. What was being typed
-        comes back afterwards, with `ask("")`."""
+        """Show a question in place of the input's prompt sign; what is typed from now on is the answer. `ask("")` ends
+        the question and brings back what was being typed before."""
         if question and not self._question:
             self._draft = self._buffer.document
             self._buffer.document = Document()

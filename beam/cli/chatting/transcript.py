@@ -163,7 +163,8 @@ class Transcript:
     # -- what is shown while it runs -----------------------------------------------------------------------------------
 
     def live(self, now: float, columns: int) -> list[str]:
-        """Return the rows of the answer's unfinished line, and one of the turn: how long, which tool, tokens, cost."""
+        """Return the rows of the answer's unfinished line, and a row about the turn: how long, which tool, tokens,
+        cost."""
         written = escape_controls(self._end_of_line()).replace("\t", "    ")
         rows = wrapped(written, columns - 1)[-_ROWS:] if written else []
         if self._began is None:
@@ -180,7 +181,7 @@ class Transcript:
         return [*rows, truncate("… " + collapse_to_line(" · ".join(filter(None, words))), columns - 1)]
 
     def _end_of_line(self) -> str:
-        """Return as much of the unfinished line as rows can show."""
+        """Return the end of the unfinished line: at least as much as the rows can show."""
         kept: list[str] = []
         size = 0
         for piece in reversed(self._line):
@@ -192,7 +193,7 @@ class Transcript:
 
 
 def _seconds(seconds: float) -> str:
-    """Return whole seconds for people; "" for less than half a one."""
+    """Return whole seconds for people; "" for less than half a second."""
     return durations.show(round(seconds)) if round(seconds) else ""
 
 

@@ -1,4 +1,4 @@
-"""Runs the turns of a chat: their events become text, their asks questions, and ^C and texts for them requests.
+"""Runs the turns of a chat: shows their events as text and their asks as questions, and sends ^C and texts as requests.
 
 Does not know whose turn is next.
 """
@@ -33,8 +33,9 @@ class Unread(Struct, frozen=True, kw_only=True):
 
 
 class Turns:
-    """`say` prints lines, `ask` shows a question in place of the input's mark ("" for none); without a terminal `ask`
-    is None, and each ask is printed with the commands that answer it. `seen` gets each event of the turns."""
+    """Runs the turns of a chat. `say` prints lines; `ask` shows a question in place of the input's prompt sign ("": no
+    question). Without a terminal `ask` is None, and each ask is printed with the commands that answer it. `seen` gets
+    each event of the turns."""
 
     def __init__(
         self,
@@ -210,7 +211,7 @@ class Turns:
         self.later(tell())
 
     def later(self, work: object) -> None:
-        """Run a coroutine beside the turn; what beam refuses is printed."""
+        """Run a coroutine beside the turn; if beam refuses it, print the error."""
 
         async def safely() -> None:
             try:

@@ -1,4 +1,4 @@
-"""What a line that a person typed into a chat means. Pure."""
+"""Finds out what a line means that a person typed into a chat. Pure."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ Meant = Text | Slash | Command | Wrong
 
 
 def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
-    """Return what the line means by this table of commands. `passes_on`: an unknown slash command is the CLI's own;
-    else it is wrong. `//text` is the text `/text`, and a path at the beginning of a line is a text.
+    """Return what the line means; `table` has the commands of the chat. With `passes_on` an unknown slash command is
+    the CLI's own; without, it is wrong. `//text` means the text `/text`. A line that begins with a path is a text.
     """
     text = line.strip()
     if text.startswith("//"):
@@ -113,7 +113,7 @@ class Answer(Struct, frozen=True):
 
 
 def answer(line: str, *, offers: bool) -> Answer | None:
-    """Return the answer to an ask that this line is; None if it is none. `offers`: it may be allowed always."""
+    """Return the answer to an ask that this line gives; None if it gives none. With `offers`, "always" is an answer."""
     text = line.strip()
     word, _, rest = text.partition(" ")
     word = word.lower().rstrip(",:")

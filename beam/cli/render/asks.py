@@ -50,7 +50,8 @@ def what(description: str, input: bytes) -> str:
 
 
 def always_words(suggestions: bytes) -> str:
-    """Return what `--always` would allow from now on, and how far, as the agent offers it; "" if it offers none."""
+    """Return what `--always` would allow from now on, and where (session, folder or everywhere), as the agent offers
+    it; "" if it offers nothing."""
     import msgspec
 
     found = msgspec.json.decode(suggestions)
@@ -96,7 +97,7 @@ def question(asked: events.PermissionAsked) -> str:
 
 
 def rest(asked: events.PermissionAsked) -> list[str]:
-    """Return all that would run, in lines, where `question` shows only its beginning; nothing where that is all.
+    """Return all that would run, in lines, if `question` shows only its beginning; nothing if `question` shows all.
 
     A person allows what they saw, and the important part may come after the first words.
     """
@@ -104,7 +105,7 @@ def rest(asked: events.PermissionAsked) -> list[str]:
 
 
 def whole(ask: AskLine) -> list[str]:
-    """Return who asks for what, and `rest` of it, in lines; nothing where one line is all."""
+    """Return who asks for what and all that would run, in lines; nothing if one line shows all of it."""
     lines = _rest(ask.description, bytes(ask.input))
     return [f"{ask.agent} asks for {collapse_to_line(ask.tool)}:", *lines] if lines else []
 

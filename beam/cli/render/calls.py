@@ -118,7 +118,7 @@ def brief(doing: str) -> str:
 
 
 def undone(works: Sequence[Unfinished]) -> str:
-    """Return what a turn left undone, and how the CLI says it ended, on one line; "" if nothing."""
+    """Return what a turn left undone, and how the CLI says it ended, on one line; "" if it left nothing."""
     phrases = [
         f"{one_line(f'{work.tool} {_brief_input(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works
     ]

@@ -33,8 +33,8 @@ class Live:
     """Watches what runs, in a thread of its own, until it is closed.
 
     `look` returns which turn runs; `tell` prints a line that stays; `is_shown` is true if there is a terminal for a
-    status line. `has_begun` is true once the message's own turn has begun; `is_held` while the last printed text has no
-    end of line yet.
+    status line. `has_begun` is true once the message's own turn has begun; `is_held` is true while a printed line is
+    unfinished or an ask is open.
     """
 
     def __init__(

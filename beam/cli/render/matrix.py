@@ -15,8 +15,8 @@ _WIDTH = 79
 
 
 def as_table(table: conformance.Matrix) -> None:
-    """Print it for a person: for each mode a row per case and a narrow column per CLI, then the legend and the reasons
-    of failures."""
+    """Print the table for a person: for each mode a row per case and a narrow column per CLI, then the legend and the
+    reasons of failures."""
     versions = {column.adapter: column.version for column in table.adapters}
     short = dict(zip(versions, conformance.short_names(tuple(versions)), strict=True))
     title = max((len(case.title) for case in table.cases), default=0)
@@ -40,7 +40,7 @@ def as_table(table: conformance.Matrix) -> None:
 
 
 def as_tabs(table: conformance.Matrix) -> None:
-    """Print it for a program: separated by tabs, names in full; a cell that was not run is empty."""
+    """Print the table for a program: separated by tabs, names in full; a cell that was not run is empty."""
     adapters = list(dict.fromkeys(column.adapter for column in table.adapters))
     write(sys.stdout, "\t".join(["MODE", "CASE", *adapters]) + "\n")
     for face in conformance.FACES:

@@ -19,7 +19,7 @@ _WIDE = 110  # columns of a terminal that has room for the longest times, too
 
 
 def table(found: Sequence[ReportLine]) -> None:
-    """Print a line for each, and the sum; on a terminal with a bar of each line's share of the cost."""
+    """Print a line for each agent and model, and the sum; on a terminal with a bar of each line's share of the cost."""
     wide = is_terminal(sys.stdout)
     has_room = not wide or get_terminal_size((80, 24)).columns >= _WIDE
     most = max((_spent(line) for line in found if line.agent is not None), default=0.0)
@@ -63,7 +63,8 @@ def _cost(line: ReportLine) -> str:
 
 
 def _time(total: float, most: float) -> str:
-    """Return the sum, and the longest where that says more; with 0 for it the sum alone."""
+    """Return the total time as text, and the longest single one (`most`) if it is above 0 and below the total; "" if
+    the total is 0."""
     if total <= 0:
         return ""
     longest = f" (most {durations.show(most)})" if 0 < most < total else ""

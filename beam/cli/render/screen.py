@@ -36,7 +36,7 @@ _SVG = """\
 
 
 class Mirror:
-    """Shows pictures on a terminal of `columns` x `lines`; the last line says whose they are.
+    """Shows pictures on a terminal of `columns` x `lines`; the last line names the agent, or shows `note`.
 
     A picture that is too large is shown in part: around the cursor, unless the user has `moved` the view.
     """
@@ -56,13 +56,13 @@ class Mirror:
         self._moved = None
 
     def move(self, rows: int, columns: int) -> None:
-        """Show another part: so many halves of the terminal down and to the right."""
+        """Show another part: move down by `rows` and right by `columns`, both counted in halves of the terminal."""
         width, height = self._size
         row, column = self._moved or self._first
         self._moved = max(0, row + rows * max(1, height // 2)), max(0, column + columns * max(1, width // 2))
 
     def draw(self, picture: pictures.Picture | None, columns: int, lines: int) -> str:
-        """Return the bytes to write for this picture, as text."""
+        """Return the text to write for this picture, with its escape sequences."""
         begin = ""
         if (columns, lines - 1) != self._size:
             self._size, self._shown, begin = (columns, lines - 1), [], "\x1b[m\x1b[2J"

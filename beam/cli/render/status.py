@@ -89,7 +89,8 @@ def _used(turn: Running) -> Iterator[str]:
 
 
 def project_line(project: Path, found: Sequence[AgentStatus]) -> str:
-    """Return the project folder, with its branch and, if it is a linked one, the repository of its work tree."""
+    """Return the project folder with its branch and, if it is a linked work tree, the repository that this belongs
+    to."""
     here = os.path.realpath(project)
     git = next((line.git for line in found if line.git is not None and os.path.realpath(line.folder) == here), None)
     return f"{project}{_on(git)}"
@@ -159,7 +160,7 @@ def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] =
 
 
 def _spent(line: UsageLine) -> float:
-    """Return what the line is measured by: its cost, or its tokens while no line has a cost."""
+    """Return what the bar of the line measures: its cost or, if it has none, its tokens in billions."""
     cost = (line.cost_usd or 0.0) + (line.estimated_usd or 0.0)
     return cost or sum(getattr(line.usage, f"{kind}_tokens") or 0 for kind in _TOKENS) * 1e-9
 

@@ -58,8 +58,8 @@ class Line(Struct, frozen=True):
     """One event to print.
 
     `root` is the path of its root, if several roots are shown, and `project` the folder of that root; else None. `lane`
-    is the `--once` session that it belongs to, if any; `session` the one that beam did not start. `agent_dir` is the
-    directory of its agent, where images lie.
+    is the `--once` session that it belongs to, if any; `session` is the session that it belongs to if beam did not
+    start that one. `agent_dir` is the directory of its agent, where images lie.
     """
 
     event: AnyEvent
@@ -76,8 +76,8 @@ class Line(Struct, frozen=True):
 
     @property
     def shown(self) -> AnyEvent:
-        """Return the event with an agent name for people: `folder/agent`; of a `--once` session `agent:` and how its
-        message's id ends. An imported event has the time when it happened.
+        """Return the event with an agent name for people: `folder/agent`; for a `--once` session `agent:` and the end
+        of its message's id. An imported event gets the time when it happened.
         """
         if self.session is not None:
             cli, _, session_id = self.event.agent.partition("~")
@@ -191,7 +191,7 @@ class Stream:
         return 0
 
     def event(self, event: AnyEvent) -> None:
-        """Print one event; skip those that only carry bookkeeping if a person reads."""
+        """Print one event. For a person, leave out an event that only carries bookkeeping."""
         if self._json:
             write(self._stream, safe_json(events.encode(event).decode(), self._stream) + "\n")
             return

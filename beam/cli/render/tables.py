@@ -47,7 +47,7 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def ago(timestamp: str) -> str:
-    """Return how long ago that was (RFC 3339), in one or two units."""
+    """Return how long ago that time (RFC 3339) was, in one or two units."""
     import time
 
     from beam import clock

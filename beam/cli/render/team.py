@@ -118,7 +118,7 @@ def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
 
 
 def letter(line: MailLine) -> str:
-    """Return what a message says; of a frame of the team's own protocol its kind, and what it is about."""
+    """Return what a message says; for a message of the team's own protocol, its kind and what it is about."""
     return line.text if line.kind == "message" else f"[{line.kind}] {line.summary or _frame(line.text)}".rstrip()
 
 

@@ -9,7 +9,7 @@ _SHORT = 100
 
 
 def title(turn: transcripts.TurnRecord) -> str:
-    """Return the turn's name: its number, or what stands between turns."""
+    """Return the title of the turn: its number or, for what stands between turns, words that say so."""
     if turn.number is not None:
         return f"Turn {turn.number}"
     return "A prompt that beam did not send" if turn.prompt else "Between turns"
@@ -23,7 +23,7 @@ def about(turn: transcripts.TurnRecord) -> str:
 
 
 def ended(turn: transcripts.TurnRecord) -> str:
-    """Return how the turn ended and what it used; "" for what is no turn."""
+    """Return how the turn ended and what it used; "" for a record that is no turn."""
     if turn.number is None:
         return ""
     if turn.status is None:
@@ -40,7 +40,8 @@ def ended(turn: transcripts.TurnRecord) -> str:
 
 
 def items(turn: transcripts.TurnRecord) -> list[transcripts.Item]:
-    """Return what was said and done; the reply at the end, if nothing says it already."""
+    """Return what was said and done. The reply is added at the end, unless the last texts end with it; of a plan only
+    the last version is kept."""
     found = [item for item in turn.items if item.text.strip() or item.kind in ("tool", "ask")]
     reply = (turn.reply or "").strip()
     said = "\n\n".join(item.text.strip() for item in found if item.kind == "text" and item.parent is None)

@@ -1,5 +1,5 @@
-"""Notices of an agent's CLI about problems. Each is held back until the agent's next event, because a failure that
-follows shows it in its own line."""
+"""Notices of an agent's CLI about problems. Each is held back until the agent's next event: if that is a failure, its
+line contains the notice."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _prompt(message: dict[str, Any]) -> str:
 
 
 def _is_task_notification(messages: list[dict[str, Any]]) -> bool:
-    """Return whether a CLI only tells its model, since the last answer, that a background task ended."""
+    """Return whether the messages since the last answer only tell the model that a background task ended."""
     begin = max((n + 1 for n, message in enumerate(messages) if message.get("role") == "assistant"), default=0)
     since = [message for message in messages[begin:] if message.get("role") == "user"]
     texts = [_text_of(block) for message in since for block in items(message.get("content"))]

@@ -11,7 +11,7 @@ from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 
 class Dialect(Protocol):
-    """One vendor's wire format, as pure functions. A module is one."""
+    """One vendor's wire format, as pure functions. Each vendor's module is one."""
 
     name: str
 
@@ -31,8 +31,8 @@ DOCUMENTS = {"/v1/models": chat.MODELS, "/models": chat.MODELS}  # what a CLI ma
 
 
 def of(method: str, path: str) -> tuple[Dialect, Literal["ask", "count"] | None]:
-    """Return the dialect of a request to this path (without its query), and what the request is; where no dialect knows
-    it, the one in whose form an error is given, and None.
+    """Return the dialect of a request to this path (without its query), and what the request is. If no dialect knows
+    it, return the dialect in whose form the error is given, and None.
     """
     found = ((dialect, dialect.route(method, path)) for dialect in DIALECTS)
     return next((pair for pair in found if pair[1]), (DIALECTS[0], None))
@@ -45,7 +45,7 @@ _BARE = re.compile(r"/(responses|messages|chat/completions)\Z")
 
 
 def usual(path: str) -> str:
-    """Return the path that a request would have at the vendor's own API, for one behind another prefix."""
+    """Return the path that a request with another prefix would have at the vendor's own API."""
     if found := _USUAL.search(path):
         return found[1]
     found = _BARE.search(path)

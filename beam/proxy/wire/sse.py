@@ -78,7 +78,7 @@ def person_text(text: str) -> str:
 
 
 def _closed(text: str) -> str:
-    """Return the name of the aside that the text ends with; "" for none."""
+    """Return the name of the CLI's own block (`_ASIDE`) that the text ends with; "" if there is none."""
     end = text.rstrip().rpartition("</")[2]
     return end[:-1] if end.endswith(">") and _ASIDE.fullmatch(f"<{end}") else ""
 
@@ -102,7 +102,8 @@ def number(given: dict[str, Any], name: str) -> int | None:
 
 
 def openai_figures(given: dict[str, Any], before: str, after: str) -> Usage:
-    """Return OpenAI's token figures, whose input includes what came from the cache; the fields have these names."""
+    """Return OpenAI's token figures, whose input includes what came from the cache; `before` and `after` are the names
+    of the fields."""
     whole, cached = number(given, before), number(_details(given, before), "cached_tokens")
     return Usage(
         input_tokens=None if whole is None else max(0, whole - (cached or 0)),

@@ -44,8 +44,8 @@ class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One answer of the model.
 
-    `text` None: nothing beside tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called in
-    parallel; `then` answers their results (None: RESULT). `chunk`: characters per streamed piece; `delay`: seconds
+    `text` None: no text if there are tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called
+    in parallel; `then` answers their results (None: RESULT). `chunk`: characters per streamed piece; `delay`: seconds
     before each piece. `at` says where `error`, `stall` (seconds, or true: for ever) and `drop` happen. `malformed`: a
     broken piece of JSON in the middle.
     """
@@ -68,9 +68,10 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """What a request asks, whatever its wire format.
 
-    `prompt` is the last thing a person said, verbatim; `turns` counts how often one did; `call_ids` and `results` are
-    the tool calls that the last message answers. `size` is the request's in bytes. `text_tools` are the tools that take
-    text instead of JSON; `usage`: a stream should end with token figures, if that has to be requested.
+    `prompt` is the last thing a person said, verbatim; `turns` counts how often a person spoke; `call_ids` and
+    `results` are the tool calls that the last message answers, and its answers. `size` is the request's size in bytes.
+    `text_tools` are the tools that take text instead of JSON; `usage`: a stream should end with token figures, if that
+    has to be requested.
     """
 
     prompt: str = ""
@@ -93,7 +94,7 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """An answer prepared for one request: templates filled, ids given. Pace and faults are the `answer`'s."""
+    """An answer prepared for one request: templates filled, ids given. Pace and faults are in `answer`."""
 
     text: str
     thinking: str

@@ -51,7 +51,7 @@ def _is_claimed(can: Capabilities, capability: str) -> bool:
 def cell(
     title: str, capability: str = "", *, quick: bool = False, otherwise: Act | None = None
 ) -> Callable[[Act], Cell]:
-    """Make a case of the decorated function, by the function's name."""
+    """Make a case of the decorated function, with the function's name."""
     return lambda act: Cell(act.__name__, title, capability, quick, act, otherwise)
 
 
@@ -59,7 +59,7 @@ def cell(
 
 
 def shown(capability: str) -> Act:
-    """Return a case: `beam agent show` does not list the capability."""
+    """Return the function of a case: it checks that `beam agent show` does not list the capability."""
 
     def act(subject: Subject) -> str:
         faces = subject.cli("agent", "show", subject.name, "--json").json["card"]["faces"]
@@ -70,8 +70,8 @@ def shown(capability: str) -> Act:
 
 
 def refused(*options: str, text: str = "hello", access: str | None = None) -> Act:
-    """Return a case: `beam send` with these options ends with exit code 10 and names the first of them; the model is
-    asked nothing."""
+    """Return the function of a case: it checks that `beam send` with these options ends with exit code 10 and names the
+    first of them, and that the model is asked nothing."""
 
     def act(subject: Subject) -> str:
         before = len(subject.model.requests)

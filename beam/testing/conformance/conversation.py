@@ -88,7 +88,7 @@ def tokens(subject: Subject) -> str:
 
 
 def _beside(subject: Subject, prompt: str) -> int:
-    """Return the tokens of the calls that the CLI made in the turn of this prompt beside that for its answer."""
+    """Return the request tokens of the model calls in the turn of this prompt that do not contain the prompt."""
     asked = [request.asked for request in subject.model.requests if request.asked is not None]
     begins = next(index for index, one in enumerate(asked) if SECOND in one.prompt)
     turn = asked[:begins] if prompt == FIRST else asked[begins:]
@@ -139,7 +139,7 @@ def _no_api_time(subject: Subject) -> str:
 
 @cell("API time of the turn", "api_time", otherwise=_no_api_time)
 def api_time(subject: Subject) -> str:
-    """Check that it is the turn's own in a resumed session, though many CLIs count over the whole session."""
+    """Check that the API time is the turn's own in a resumed session, though many CLIs count over the whole session."""
     for outcome in (first(subject), second(subject)):
         assert 0 < outcome["api_s"] <= outcome["duration_s"], outcome
     return "each of two turns of a session has the time of its own calls, which is less than it took"

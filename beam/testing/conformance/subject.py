@@ -106,8 +106,8 @@ class Place:
 
 
 class Subject:
-    """The agent CLI of the adapter `name`. `cli` is `beam` in its place, `send` the real `beam send` by the mode
-    `face`."""
+    """The agent CLI of the adapter `name`. `cli` runs `beam` in a place for this CLI; `send` runs the real `beam send`
+    by the mode `face`."""
 
     def __init__(self, name: str, cli: Any, model: FakeModel, face: Face = "exec") -> None:
         self.name = name
@@ -143,7 +143,7 @@ class Subject:
         cli: Any = None,
         env: Mapping[str, str] = {},
     ) -> Any:
-        """Run one turn; the prompt goes to beam by stdin, so that it is the same for every text."""
+        """Run one turn; the prompt goes to beam by stdin, so that every text is passed in the same way."""
         words = self.words(*options, access=access, agent=agent)
         return (cli or self.cli)(*words, stdin=text, timeout=WAIT, env=env)
 

@@ -1,6 +1,6 @@
 """The scripted model's answers to HTTP requests: the player decides them, a dialect gives them a vendor's form.
 
-Faults and pace of a script are done here. Does not depend on scripts' files or the log.
+The faults and the pace of a script are carried out here. Does not depend on scripts' files or the log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The player: which answer a request gets, over the life of one scripted model.
 
-It remembers what was used up, and by their ids which requests answer its own tool calls; so parallel conversations do
-not mix. Does not depend on any wire format, sockets or clocks.
+It remembers which rules are used up. It recognises the results of its own tool calls by their ids, so that parallel
+conversations do not mix. Does not depend on any wire format, sockets or clocks.
 """
 
 from __future__ import annotations

@@ -106,10 +106,10 @@ class FakeModel:
     def env(self, adapter: str, home: Path | None = None) -> dict[str, str]:
         """Return the variables that make a CLI of this adapter talk to this model only.
 
-        A CLI that needs a configuration file as well gets it under `home`, a temporary directory, and HOME names that;
-        so does one that asks a person questions at its first start (Claude Code), which then asks none. Raises
-        NotFoundError for an unknown adapter, UnsupportedError for one that can't be pointed at a model, UsageError for
-        one that needs a home and got none.
+        If the CLI needs a configuration file as well, that is written under `home`, a temporary directory, and HOME
+        names this directory. The same is done for a CLI that asks a person questions at its first start (Claude Code),
+        so that it asks none. Raises NotFoundError for an unknown adapter, UnsupportedError for one that can't be
+        pointed at a model, UsageError for one that needs a home and got none.
         """
         return model_env(adapter, self.url, home)
 
@@ -153,7 +153,7 @@ def model_env(adapter: str, url: str, home: Path | None = None) -> dict[str, str
 
 
 def model_files(adapter: str, url: str) -> dict[str, bytes]:
-    """Return the configuration files, by their paths under HOME, that a CLI of this adapter needs beside its
+    """Return the configuration files, by their paths under HOME, that a CLI of this adapter needs in addition to its
     variables.
     """
     return _files(adapter, "fake_model_files", url)

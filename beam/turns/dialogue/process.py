@@ -159,7 +159,7 @@ class LinkProcess(AgentProcess):
                 self._listener(step)
 
     def _idle(self, step: Step) -> None:
-        """Record a step between two turns.
+        """Handle a step that comes between two turns.
 
         An agent that works on its own can't take the next turn. Late lines about the last turn are dropped.
         """

@@ -91,7 +91,7 @@ class Conversation:
         return self.end.state is State.READY or self.end.reading.dialog is not None
 
     async def _composer_free(self) -> None:
-        """Wait until no viewer is typing or has left half a message there."""
+        """Wait until no viewer is typing or has left half a message in the agent's input field."""
         viewers, loop = self.process.viewers, asyncio.get_running_loop()
 
         def is_free() -> bool:

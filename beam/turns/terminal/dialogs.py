@@ -139,7 +139,7 @@ class Dialogs:
         return False
 
     def _passed_since_now(self, block: Block) -> Claim:
-        """Return a function that says whether more was written below this dialog since now.
+        """Return a function that says whether more was written below this dialog since this call.
 
         A program that writes line by line leaves an answered dialog in its place.
         """
@@ -242,7 +242,7 @@ class Dialogs:
         )
 
     def _is_open(self, question: Question) -> bool:
-        """Return whether the dialog of this request is still on the screen, whatever moves beside it."""
+        """Return whether the dialog of this request is still on the screen, even if something beside it moves."""
         block = self._end.reading.block
         return block is not None and block.dialog is question.dialog and self._question(block).own == question.own
 

@@ -90,7 +90,7 @@ class TerminalFace(Struct, frozen=True):
         return overridden(self.terminal.profile, self.input.turn.settings.screen)
 
     def with_fresh_id(self, fresh_session_id: str) -> TerminalFace:
-        """Return the same with another id for a new session."""
+        """Return this face with another id for a new session."""
         return structs.replace(self, input=self.input.with_fresh_id(fresh_session_id))
 
 
@@ -235,7 +235,7 @@ class TerminalTurn:
         return None if self._may_stay() else await self.process.quit(hard=self.engine.is_hard)
 
     def _look_at_start(self) -> None:
-        """Record why another agent must be started, if this one ended on its own before anything was typed."""
+        """Record why another process must be started, if this one ended on its own before anything was typed."""
         if not self.ended_itself or self.conversation.typed or self.session.is_stopped:
             return
         if self.is_kept:

@@ -1,4 +1,4 @@
-"""A short name for a directory: the name of a socket may have 107 bytes, and a root may lie deep."""
+"""A short path for a directory: the path of a socket may have at most 107 bytes, and a root's path may be longer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OWN = Path("/proc/self/fd")
 
 @contextlib.contextmanager
 def near(directory: Path) -> Iterator[Path]:
-    """Yield a short name of the directory where the system has such names, otherwise the directory's own."""
+    """Yield a short path of the directory if the system has one (in /proc/self/fd), otherwise its ordinary path."""
     handle = files.open_directory(directory)
     try:
         yield _OWN / str(handle) if _OWN.is_dir() else directory

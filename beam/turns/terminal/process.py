@@ -93,7 +93,8 @@ class TerminalProcess(AgentProcess):
         return await super().quit(hard=hard)
 
     async def press(self, keys: str) -> bool:
-        """Type the keys; return whether they were written: a program that does not read accepts only that many."""
+        """Type the keys; return whether they were written: a program that does not read its input accepts only a
+        limited number."""
         try:
             async with asyncio.timeout(_TYPED_S):
                 await self.window.press(keys)
@@ -115,7 +116,7 @@ class TerminalProcess(AgentProcess):
     # -- the recording -------------------------------------------------------------------------------------------------
 
     def record(self, path: Path, *, title: str, clock: Clock) -> None:
-        """Record what it writes and what is typed, from now on, as an asciicast. Raises DiskError."""
+        """Record what the program writes and what is typed, from now on, as an asciicast. Raises DiskError."""
         self.stop_recording()
         files.make_directory(path.parent)
         with files.disk("write", path):

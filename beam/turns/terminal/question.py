@@ -30,7 +30,7 @@ class Question(Struct, frozen=True, kw_only=True):
 
     `input` and `call_id` are those of its tool call (None: unknown); `always` is the agent's text of the "always allow"
     answer, "" if there is none. `request` is the text that a person sees: equal texts are the same request. `own` is
-    the part of it that only the dialog changes: while it is visible, the dialog is open.
+    the part of that text that only the dialog itself changes: while it is visible, the dialog is open.
     """
 
     block: Block
@@ -50,7 +50,7 @@ class Question(Struct, frozen=True, kw_only=True):
 def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
     """Return the request in this block. `calls` are the tool calls without a result and without an ask, oldest first.
 
-    If nothing shows where the dialog begins, all rows are the request, and nothing in them is picked out.
+    If nothing shows where the dialog begins, all rows are the request, and no details are read from them.
     """
     dialog = block.dialog
     subject = "" if block.is_doubtful else block.only_group(dialog.subject)
@@ -78,7 +78,8 @@ def detail_of(block: Block) -> str:
 def _offer(block: Block) -> str:
     """Return the agent's words for "always allow this".
 
-    "" if it does not offer that, or not with the known key, or if the words may be quoted.
+    Return "" if it does not offer that, if it offers it with another key than the known one, or if the words may be
+    quoted.
     """
     dialog = block.dialog
     if block.is_doubtful:
@@ -102,7 +103,7 @@ def _unmoved(block: Block) -> str:
 
 
 def _still(text: str) -> str:
-    """Return the text without what moves with the selected answer."""
+    """Return the text without the marks that move when another answer is selected."""
     return profiles.squeezed(text.translate(_ARROWS))
 
 
@@ -149,7 +150,7 @@ def _plain(text: str) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield, without white space, the beginnings of the strings in a JSON value, and the last part of paths."""
+    """Yield the beginnings of the strings in a JSON value, and the last parts of paths, without white space."""
     if isinstance(value, str):
         row = profiles.squeezed(value.strip().split("\n", 1)[0])
         yield from (text for text in {row[:_MOST], row.rpartition("/")[2][:_MOST]} if len(text) >= _TELLING)

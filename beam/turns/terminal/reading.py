@@ -113,8 +113,8 @@ def reply_on_screen(
 ) -> str:
     """Return the answer to `text` as the screen shows it; "" if none is found.
 
-    `segments` answer one Enter each; `prompt_mark` is where the agent itself said that its last prompt begins (OSC
-    133).
+    Each of the `segments` has the answer to one Enter; `prompt_mark` is where the agent itself said that its last
+    prompt begins (OSC 133).
     """
     profile, columns = end.profile, screen.columns
     if not profile.at_cursor:

@@ -19,9 +19,10 @@ _SHOWN_ROWS = 12
 
 
 class TurnEvidence(Struct, frozen=True, kw_only=True):
-    """A turn that is over. `transcript` is what the transcript says of it (null: there is none, or it says nothing),
-    `reply` what the screen shows, `failed` why beam gave up, `session_id` what is known of it even so; `ended` how the
-    process ended (null: it goes on). `cut_short`: a stop left a request undecided. A `command` may have no answer."""
+    """What is known of a turn that is over. `transcript` is the verdict of the transcript (null: there is none, or it
+    says nothing), `reply` the answer on the screen, `failed` why beam gave up, `session_id` the session if it is known
+    even then; `ended` is how the process ended (null: it still runs). `cut_short`: a stop left a request undecided. A
+    `command` may have no answer."""
 
     end: TurnEnd
     view: View
@@ -57,7 +58,7 @@ def verdict_of(seen: TurnEvidence) -> Verdict:
 
 
 def _early(verdict: Verdict, seen: TurnEvidence) -> Verdict:
-    """Return the verdict on a turn that ended without an answer, with what is known of it even so."""
+    """Return the verdict on a turn that ended without an answer, with the figures and denials that are known."""
     told = seen.transcript
     if told is not None:
         verdict = structs.replace(
@@ -98,8 +99,8 @@ def _answered(seen: TurnEvidence) -> Verdict:
 
 
 def _class(reason: str) -> Class:
-    """Return the class of a failure that only the screen shows. Its words may be the model's, so none is returned for
-    which `retry` would run the message again."""
+    """Return the class of a failure that only the screen shows. The model may have written the words, so no class is
+    returned for which `retry` would run the message again."""
     found = class_of(None, reason)
     return found if found is Class.AUTH else Class.UNKNOWN
 
@@ -122,6 +123,6 @@ def stalled(why: str, view: View) -> Verdict:
 
 
 def shown(rows: Sequence[str]) -> str:
-    """Return the informative part of a screen: the last rows with a letter or a digit, with their indent."""
+    """Return the informative part of a screen: the last rows with a letter or a digit, without their common indent."""
     told = [row.rstrip() for row in rows if any(character.isalnum() for character in row)]
     return textwrap.dedent("\n".join(told[-_SHOWN_ROWS:]))

@@ -30,8 +30,8 @@ _LOOK_AGAIN_S = 0.01
 
 
 class Frame(Struct, frozen=True, kw_only=True, tag="frame"):
-    """What changed since the last frame; the first has all. `changed` are rows by their number. `picture` is the rest:
-    its own rows are empty."""
+    """What changed since the last frame; the first frame has everything. `changed` are the changed rows by number.
+    `picture` is the rest of the picture, without rows."""
 
     picture: Picture
     height: int
@@ -170,7 +170,7 @@ class Viewers:
                 await new.wait()
 
     async def _whole(self) -> None:
-        """Wait, for a moment, until the agent is not in the middle of a frame."""
+        """Wait, for a moment at most, until the agent is not in the middle of drawing."""
         until = asyncio.get_running_loop().time() + DRAWING_S
         while self._window.screen.drawing and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(_LOOK_AGAIN_S)
@@ -207,7 +207,7 @@ def _without_rows(picture: Picture) -> Picture:
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
     """Return the pid and uid of the other end; None if the system does not say.
 
-    Then the directory's mode is what keeps others out.
+    In that case only the directory's mode keeps others out.
     """
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:

@@ -1,7 +1,7 @@
 """Requests of a person to a process besides its turns: pass a text to the running turn, change a setting, show its
 state.
 
-Each is answered once. Does not depend on turns. What it does with MCP servers and files is in `actions.py`.
+Each is answered once. Does not depend on turns. Actions on MCP servers and files are in `actions.py`.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Controls:
 
     @property
     def commands(self) -> list[str]:
-        """Return the names of the slash commands that it takes."""
+        """Return the names of the slash commands that the process takes."""
         return [string(each, "name") for each in objects(self.initialized, "commands")]
 
     def lacks(self, command: str) -> str:
@@ -168,7 +168,7 @@ class Controls:
         return "" if name in self.commands else f"claude has no command /{name[:80]}: beam agent show --live lists them"
 
     def act(self, intent: Act, now: float) -> list[Step]:
-        """Return the step that has it do something."""
+        """Return the step that carries out the action, or its refusal."""
         action = actions.of(intent)
         if isinstance(action, str):
             return [refused(intent.id, action)]

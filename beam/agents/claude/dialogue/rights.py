@@ -50,7 +50,7 @@ _LIVE: dict[Access, tuple[Access, ...]] = {
 
 
 def live_access(first: Access, wanted: str) -> Access | None:
-    """Return the access that a process which began with `first` can be given while it lives; None for any other."""
+    """Return the access `wanted` if a process that began with `first` can be given it while it lives; else None."""
     return next((access for access in _LIVE[first] if access == wanted), None)
 
 

@@ -237,7 +237,7 @@ class CodexLink:
         return [self._calls.call("turn/start", params, lambda reply: self._began(reader, reply), now + TURN_S)]
 
     def _run(self, command: str, reader: TurnReader, now: float) -> list[Step]:
-        """Return the steps that run a slash command as a turn: Codex has one over its protocol."""
+        """Return the steps that run a slash command as a turn. Over its protocol, Codex has only `/compact`."""
         if command.strip() != _COMPACT:
             reason = f"codex runs {_COMPACT} over its protocol and no other slash command"
             return self._over([], Verdict(status=Status.FAILED, class_=Class.UNSUPPORTED, reason=reason), fit=True)

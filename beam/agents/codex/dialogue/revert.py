@@ -1,7 +1,7 @@
 """Removes the last turns of a thread. Idempotent.
 
-Codex removes a given turn and all later ones. So the turn after the last remaining one is looked up first, from the
-newest turn backwards.
+Codex removes a given turn and all later ones. So beam first looks for the turn that follows the last one to keep, from
+the newest turn backwards.
 """
 
 from __future__ import annotations

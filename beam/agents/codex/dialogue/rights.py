@@ -65,7 +65,7 @@ def of_turn(turn: Turn, own: Object) -> Object:
 
 
 def own_sandbox(result: object) -> Object:
-    """Return the person's configuration of that sandbox from the answer to `config/read`."""
+    """Return the person's configuration of the `workspace-write` sandbox from the answer to `config/read`."""
     return obj(obj(object_of(result), "config"), "sandbox_workspace_write")
 
 
