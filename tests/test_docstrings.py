@@ -16,14 +16,14 @@ VERBS = frozenset(
         r"\w+",
         """
         Acquire Add Allocate Allow Announce Answer Append Apply Archive Ask Begin Bind Blank Call Cancel Carry
-        Change Check Claim Close Collect Commit Compare Confine Confirm Connect Continue Copy Count Create Cut
-        Declare Deliver Deny Discard Do Drain Draw Drop Empty End Enlarge Erase Fill Find Finish Flush Follow
-        Forget Fork Forward Free Give Go Handle Have Hear Hold Ignore Import Insert Interrupt Keep Kill Let List
-        Listen Lock Log Look Make Mark Match Merge Move Open Pass Paste Pause Press Print Process Publish Put
-        Raise Read Record Refuse Release Remember Remove Rename Renew Repeat Replace Report Request Requeue
-        Reset Restore Resume Retry Return Revoke Rewrite Route Run Save Say Scroll Select Send Serve Set Shorten
-        Show Signal Start Stop Store Sync Take Talk Tell Trust Turn Type Update Use Vouch Wait Wake Watch Wrap
-        Write Yield
+        Catch Change Check Choose Claim Close Collect Commit Compare Confine Confirm Connect Continue Copy Count
+        Create Cut Declare Deliver Deny Discard Do Drain Draw Drop Empty End Enlarge Erase Fill Find Finish
+        Flush Follow Forget Fork Forward Free Give Go Handle Have Hear Hold Ignore Import Insert Interrupt Keep
+        Kill Let List Listen Lock Log Look Make Mark Match Merge Move Open Pass Paste Pause Press Print Process
+        Publish Put Raise Read Record Refuse Release Remember Remove Rename Renew Repeat Replace Report Request
+        Requeue Reset Restore Resume Retry Return Revoke Rewrite Route Run Save Say Scroll Select Send Serve Set
+        Shorten Show Signal Skip Stamp Start Stop Store Sync Take Talk Tell Trust Turn Type Update Use Vouch
+        Wait Wake Watch Wrap Write Yield
         """,
     )
 )
