@@ -18,7 +18,7 @@ from tests.support.storm.archive import Archive
 from tests.support.storm.claims import Claims
 from tests.support.storm.disaster import Disaster
 from tests.support.storm.people import People
-from tests.support.storm.place import AGENTS, Place, names
+from tests.support.storm.place import AGENTS, TERMINALS, Place, names
 
 pytestmark = pytest.mark.acceptance
 MESSAGES = 40  # in `make test`; `make soak` sends SOAK_MESSAGES
@@ -51,6 +51,14 @@ def test_in_a_storm_nothing_is_lost_and_nothing_is_done_twice_unless_unknown_was
     print(sorted(people.said.codes.items()))
     print(dict(claims.statuses()))
     assert not wrong, f"--soak-seed {seed}: {len(wrong)} claims do not hold:\n" + "\n".join(wrong[:40])
+
+
+@pytest.mark.parametrize("agent", TERMINALS)
+def test_each_terminal_agent_of_the_storm_acts_on_its_text(beam: Cli, agent: str) -> None:
+    place = Place(beam)
+    face = ("--via", "terminal") if agent == "tui" else ()
+    assert beam("send", agent, "--no-wait", *face, "--", place.text(agent, "t0")).code == 0
+    eventually(lambda: place.runs.read_text().endswith(" t0\n"), what=f"{agent} did nothing")
 
 
 def settle(place: Place, people: People, seconds: float) -> None:

@@ -7,14 +7,14 @@ import sys
 import termios
 import tty
 
-from tests.support.tui import Tui
+from tests.support.tui import Console, Tui
 
 
 class Counting(Tui):
     """Writes `- TOKEN` into a file at once when Enter is pressed."""
 
     def __init__(self, runs: str) -> None:
-        super().__init__("permission")
+        super().__init__("permission", Console())
         self.runs = runs
 
     def permission(self, text: str) -> None:
