@@ -1,7 +1,8 @@
-"""One command for every coding agent. This module is the front door for Python programs, the command line among them.
+"""One command for every coding agent. This module is the public interface for Python programs, and the command line
+uses it as well.
 
-A name is imported when it is first used, so `import beam` costs nothing. Each name is listed twice: in `_LAZY`, and for
-type checkers in the imports below it.
+A name is imported when it is first used, so `import beam` costs nothing. Each name is listed twice: in `_LAZY` or
+`_LAZY_MODULES`, and for type checkers in the imports below these tables.
 """
 
 # What programs that send messages and read outcomes use. The rest of `_LAZY` is what the command line shows.
@@ -286,7 +287,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    """Import the name from where it is defined. Raises AttributeError for an unknown name."""
+    """Import the name from the module that defines it, and return its value. Raises AttributeError for an unknown
+    name."""
     import sys
 
     module = _LAZY_MODULES.get(name) or next((where for where, names in _LAZY.items() if name in names.split()), None)

@@ -1,4 +1,4 @@
-"""`python -m beam` is `beam`."""
+"""Runs the command `beam` for `python -m beam`."""
 
 from beam.cli.main import main
 

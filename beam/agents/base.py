@@ -1,7 +1,8 @@
-"""The contract of an adapter: pure functions and values that know one agent CLI, and nothing about beam's files.
+"""The contract of an adapter: a module of pure functions and values for one agent CLI.
 
-An adapter starts no processes, reads no files and has no clock. It turns a `Turn` into a `Launch`, and the CLI's output
-into events and one `Verdict`. A module satisfies `Adapter` by defining its names; there is no class to inherit from.
+An adapter knows nothing about beam's files, starts no processes, reads no files and has no clock. It turns a `Turn`
+into a `Launch`, and the CLI's output into events and one `Verdict`. A module satisfies `Adapter` by defining the names
+in `Adapter`; there is no class to inherit from.
 """
 
 import re
@@ -36,21 +37,21 @@ class Content(Struct, frozen=True, kw_only=True):
 class Turn(Struct, frozen=True, kw_only=True):
     """One message for an adapter, with every option resolved.
 
-    `session_id` is the resume id of the session to continue, None for a new session; `fresh_session_id` is a UUID that
-    a CLI may use for a new session, if it takes one (the same for each launch of one attempt); `fork`: continue in a
-    copy of the session; `upto`: continue with the session only up to that message (the CLI's own id of it), None for
-    all of the session. `scratch` is an empty private directory that is removed after the turn; `outbox` is the
-    directory for the agent's requests to beam, "" if it may send none. `schema` is a JSON Schema as text.
+    `session_id` is the id of the session to continue, None for a new session. `fresh_session_id` is a UUID that the CLI
+    may use as the id of a new session; it is the same for each launch of one attempt. `fork`: continue in a copy of the
+    session. `upto` is the CLI's own id of a message or turn: the session continues after it, without anything later.
+    None keeps the whole session. `scratch` is an empty private directory that is removed after the turn. `outbox` is
+    the directory for the agent's requests to beam, "" if the agent may send none. `schema` is a JSON Schema as text.
 
-    `rules` decide about some tool calls, whatever `access` says of them. Each was checked before: the CLI or beam
-    enforces it (`HasRules`).
+    `rules` decide some tool calls, whatever `access` says about these calls. It was checked before that the CLI or beam
+    enforces each rule (`HasRules`).
 
-    `once`: this session is never resumed. `slash`: the text is one of the CLI's own slash commands. `folder_trusted`: a
-    person allowed this folder's own files, as they are now, to run code. `leave_out`: some files of `Card.obeys` are
-    not trusted; the CLI must not read them. `carried` are the CLI's figures of the whole session before this turn, for
-    a CLI that reports running totals; None if unknown. `told` is the digest of the system prompt that an earlier
-    message of the session began with, None if none did. `contents` are the attached files with their content, for a
-    mode with `attach="inline"`.
+    `once`: no later turn resumes this session. `slash`: the text is one of the CLI's own slash commands.
+    `folder_trusted`: a person allowed this folder's own files, as they are now, to run code. `leave_out`: some files of
+    `Card.obeys` are not trusted; the CLI must not read them. `carried` are the CLI's figures of the whole session
+    before this turn, for a CLI that reports running totals; None if unknown. `told` is the digest of the last system
+    prompt that began an earlier message of the session, None if no message began with one. `contents` are the attached
+    files with their content, for a mode with `attach="inline"`.
     """
 
     text: str
@@ -83,7 +84,9 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """What beam found on this machine for an adapter. `executable` is absolute, or "" if none was found."""
+    """The facts about this machine that an adapter needs. `executable` is the absolute path of the CLI, "" if none was
+    found. `version` is the CLI's version, None if unknown. `home` is the user's HOME, and `python` the Python that runs
+    beam."""
 
     executable: str = ""
     version: str | None = None
@@ -94,13 +97,14 @@ class Host(Struct, frozen=True, kw_only=True):
 class Launch(Struct, frozen=True, kw_only=True):
     """How to run the CLI for one turn.
 
-    `stdin` is everything that the CLI reads there (None: /dev/null). `env` is added to the child's environment. `files`
-    (relative name -> bytes) are written into `scratch` first. `prompt_in_argv`: the indexes of arguments that hold the
-    prompt, which the journal leaves blank. `interrupt`: the signal that asks the CLI to end the turn and keep the
-    session. `drops_output`: the CLI drops output if its stdout is full, so its stdout is a file. `retries`: beam ends
-    the turn after that many reported retries (None: the CLI itself limits them). `session_file`: the file of the
-    requested session, for a CLI that would silently begin a new one; if it is missing, the session is lost and the CLI
-    is not started.
+    `stdin` is the complete standard input of the process (None: /dev/null). `env` is added to the environment of the
+    process. `files` maps names to contents; these files are written into `scratch` before the start. `prompt_in_argv`
+    are the indexes of the arguments that contain the prompt; the journal leaves these arguments blank. `interrupt` is
+    the signal that asks the CLI to end the turn and keep the session. `drops_output`: the CLI drops output if its
+    stdout is full, so its stdout is a file. `retries` is the largest number of retries that the CLI may report: at the
+    next one, beam ends the turn (None: the CLI itself limits its retries). `session_file` is the file of the requested
+    session, for a CLI that would silently begin a new session without it. If the file is missing, the session is lost
+    and the CLI is not started.
     """
 
     argv: tuple[str, ...]
@@ -117,8 +121,9 @@ class Launch(Struct, frozen=True, kw_only=True):
 class Exit(Struct, frozen=True, kw_only=True):
     """How the agent's process ended.
 
-    Has `code` or `signal` (a name), or neither if the guard was killed. `stopped_by` is beam's own reason to end it:
-    timeout, idle, cancelled, interrupted, retries; None if the process ended on its own.
+    `code` is its exit code, or `signal` the name of the signal that ended it; both are None if beam's guard process was
+    killed. `stopped_by` is beam's own reason to end the process: timeout, idle, cancelled, interrupted or retries; None
+    if the process ended on its own.
     """
 
     code: int | None = None
@@ -128,10 +133,11 @@ class Exit(Struct, frozen=True, kw_only=True):
 
 
 class Decoder(Protocol):
-    """Turns the output of one process of the CLI into events. Takes complete lines without their newline, in order."""
+    """Turns the output of one process of the CLI into events. Its methods take complete lines without their newline, in
+    order."""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line; a line that the decoder does not understand becomes `events.Unknown`. Never
+        """Return the events of this line. A line that the decoder does not understand becomes `events.Unknown`. Never
         raises."""
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
@@ -140,14 +146,14 @@ class Decoder(Protocol):
 
 @runtime_checkable
 class ErrorReader(Protocol):
-    """A decoder that also reads stderr, where its CLI reports what its output leaves out."""
+    """A decoder that also reads stderr, because its CLI reports some facts only there."""
 
     def error_line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line of stderr; most lines have none. Never raises."""
 
 
 class Exec(Protocol):
-    """The headless mode: one process per turn. A module with these names satisfies it."""
+    """The headless mode: one process per turn. A module with the functions `launch` and `decoder` is an `Exec`."""
 
     def launch(self, turn: Turn, host: Host) -> Launch:
         """Return how to run this turn. Raises UnsupportedError for what this CLI can't do."""
@@ -157,7 +163,8 @@ class Exec(Protocol):
 
 
 class Terminal(Protocol):
-    """The terminal mode: the CLI's own screen, driven by beam. A module with these names satisfies it."""
+    """The terminal mode: the CLI's own screen, driven by beam. A module with the names `profile` and `launch` is a
+    `Terminal`."""
 
     profile: Profile
 
@@ -169,10 +176,10 @@ class Terminal(Protocol):
 
 
 class Transcript(Protocol):
-    """One conversation's file as the CLI writes it, read line by line from where a turn begins.
+    """Reads the file of one conversation, which the CLI writes, line by line from the beginning of a turn.
 
-    `state` is the state of the turn so far: "" (unknown), working, waiting (for background work of its own), done;
-    `error` is why it failed, None if it did not.
+    `state` is the state of the turn so far: "" (unknown), working, waiting (for the CLI's own background work) or done.
+    `error` says why the turn failed, None if it did not fail.
     """
 
     state: str
@@ -182,13 +189,13 @@ class Transcript(Protocol):
         """Return the events of this line. Never raises."""
 
     def verdict(self) -> Verdict:
-        """Return the verdict that the lines so far give."""
+        """Return the verdict that follows from the lines so far."""
 
 
 class History(Protocol):
-    """The CLI's own transcripts.
+    """The transcripts that the CLI itself writes.
 
-    A module with these names satisfies it. `tells_end`: beam waits for the transcript to say that a turn is over.
+    A module with these names is a `History`. `tells_end`: beam waits for the transcript to say that a turn is over.
     """
 
     @property
@@ -197,8 +204,8 @@ class History(Protocol):
     def where(self, turn: Turn, host: Host) -> str:
         """Return the absolute path of the conversation's file, which need not exist yet.
 
-        If the CLI chooses the name, return a pattern with `*` in it (`glob`'s; other wildcards are escaped). Of the
-        files that match, the first whose transcript mentions the turn is taken.
+        If the CLI chooses the file's name, return a glob pattern with `*` in it (other wildcards are escaped). beam
+        then reads the first matching file whose transcript mentions the turn.
         """
 
     def transcript(self, turn: Turn) -> Transcript:
@@ -220,43 +227,45 @@ class HasHistory(Protocol):
 
 
 class Enforced(Struct, frozen=True):
-    """Who enforces a rule: the agent's own CLI (by flags or settings of the turn), or beam, because the CLI asks
-    beam first. "" if neither can; `why` explains that."""
+    """Who enforces a rule. `by` is `agent` (the agent's own CLI, by flags or settings of the turn), `beam` (the CLI
+    asks beam before such a call) or "" (nobody can). `why` explains the answer, "" if it needs no explanation."""
 
     by: Literal["agent", "beam", ""]
     why: str = ""
 
 
 class Rules(Protocol):
-    """How an adapter handles rules. A module with these names satisfies it."""
+    """The part of an adapter that handles rules. A module with the functions `enforced` and `call` is a `Rules`."""
 
     def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
-        """Return who enforces this rule in a turn with that face and access."""
+        """Return who enforces this rule in a turn with this face and access."""
 
     def call(self, tool: str, arguments: object) -> ToolCall | None:
-        """Return a tool call, given by the CLI's own name and input, in the terms of rules; None if rules can't
-        describe it."""
+        """Return a tool call in the terms of rules, from the CLI's own tool name and input; None if rules can't
+        describe the call."""
 
 
 @runtime_checkable
 class HasRules(Protocol):
-    """An adapter that can enforce rules. Its launch passes on those that the CLI itself enforces."""
+    """An adapter that can enforce rules. Its `launch` gives the CLI the rules that the CLI itself enforces."""
 
     tool_rules: Rules
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a mode can do; each entry has a test.
+    """The abilities of a mode. Each field has a test.
 
-    `access` lists the values that the mode can enforce. If it is empty, beam can't limit what the program does; a
-    person agrees to that by trusting the folder. `attach`: how attached files are passed on: by their path, or read by
-    beam (`inline`); None: not at all. `rewrites`: it changes blanks in some prompts, and a notice says where. `calls`:
-    its outcome has the number of model calls that its tokens are for; `models`: it has each model's share. `rewind`: it
-    can continue from an earlier point of a session; `checkpoints`: it can restore the files of that point. `system`: it
-    takes a system prompt in addition to its own. `denials`: its CLI reports each call that was denied. `api_time`: its
-    outcome tells how long the model calls took; `lines`: how many lines of files the turn changed. `steer`: a text can
-    be given to the turn that runs; `changes`: an approval can change the input of the call. `commands`: the CLI's own
-    slash commands can be sent. `outbox` lists the accesses with which its file tool may write into the turn's outbox.
+    `access` lists the accesses that the mode can enforce. If the list is empty, beam can't limit what the program does;
+    a person agrees to that by trusting the folder. `attach` says how attached files are passed on: `path` (by their
+    path) or `inline` (with the content that beam read); None: not at all. `rewrites`: the mode changes blanks in some
+    prompts, and a notice says in which places. `calls`: the outcome has the number of model calls that used the
+    reported tokens. `models`: the outcome has the share of each model. `rewind`: the mode can continue from an earlier
+    point of a session. `checkpoints`: the mode can restore the files of such a point. `system`: the mode takes a system
+    prompt in addition to the CLI's own. `denials`: the CLI reports each call that was denied. `api_time`: the outcome
+    says how long the model calls took. `lines`: the outcome says how many lines of files the turn changed. `steer`: a
+    text can be passed to the running turn. `changes`: an approval can change the input of the call. `commands`: the
+    CLI's own slash commands can be sent. `outbox` lists the accesses with which the CLI's file tool may write into the
+    turn's outbox.
     """
 
     resume: bool = False
@@ -292,8 +301,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 class Remembers(Struct, frozen=True, kw_only=True):
     """A JSON file of the folder in which a CLI stores permanent permissions.
 
-    `keys` is the path of keys to the list that the CLI adds to. `most` is the largest number of entries that one
-    decision may add.
+    `keys` is the path of keys to the list to which the CLI adds permissions. `most` is the largest number of entries
+    that one decision may add.
     """
 
     path: str
@@ -302,8 +311,8 @@ class Remembers(Struct, frozen=True, kw_only=True):
 
 
 class BrokenVersion(Struct, frozen=True, kw_only=True):
-    """Versions of a CLI whose protocol was seen broken: from `first` to `last` (both included; "": `first` alone).
-    `what` says what does not work."""
+    """Versions of a CLI whose protocol does not work: from `first` to `last`, both included. If `last` is "", only
+    `first` is meant. `what` says what does not work."""
 
     first: str
     last: str = ""
@@ -311,24 +320,29 @@ class BrokenVersion(Struct, frozen=True, kw_only=True):
 
 
 class Card(Struct, frozen=True, kw_only=True):
-    """What users see of an adapter.
+    """The description of an adapter that users see, and the properties of its CLI that beam needs.
 
-    `executable` is the program's name on PATH ("" if it has none of its own). `versions` are those that its tests ran
-    with; with a version in `broken`, its protocol is used only if a message names that mode. `runs_code`: it is a
-    program of the person's own, and its settings say what it runs. `runs_text`: it runs the message as code. An agent
-    of either kind in a folder's beam.yaml takes effect only after `beam trust`. `own_sandbox`: below full access the
-    CLI confines itself, and Landlock would break that. `makes`: the folders (None) and files (with their first content)
-    that the CLI creates on first use. beam makes them, because the CLI can't do so under Landlock. A path begins with
-    HOME or with an XDG variable. `writes`: the folders (as in `makes`) that the CLI needs to write below full access,
-    besides the agent's folder. All others are closed, because this CLI could leave its folder through a link. None:
-    only beam's files are closed. `obeys` are the files of a folder that the CLI obeys. Switches can make the CLI ignore
-    them. `occupied` are files (or `$NAME`: variables) of the machine's owner that these switches would replace; if one
-    of them exists, the switches are not used. `remembers` are the files in which it stores what a person allowed with
-    `--always`. `unverified` says why nobody has tested it, and how to use it anyway: it then has no mode and is only
-    listed. `by_name` are modes that are used only if a message names them, for access `ask`, or (dialogue) if the
-    process stays for the next turn; `never_auto` are modes that are used only if a message names them.
-    `figures_in_files`: over its protocol the CLI reports the tokens of a turn only in its own files
-    (`session_files.TellsCalls`). `teams`: `beam watch` shows its agent teams.
+    `executable` is the program's name on PATH, "" for an adapter without a program of its own. `versions` are the
+    versions of the CLI that beam's tests ran with. If the installed version is in `broken`, beam uses the CLI's
+    protocol only if a message names that mode. `runs_code`: the agent is a person's own program, and its settings say
+    what it runs. `runs_text`: the agent runs the message as code. If a folder's beam.yaml defines an agent with
+    `runs_code` or `runs_text`, that agent takes effect only after `beam trust`.
+
+    `own_sandbox`: below full access the CLI confines itself, and Landlock would break that sandbox. `makes` maps the
+    paths that the CLI creates on its first use to None (a folder) or to their first content (a file). beam creates
+    them, because the CLI can't do so under Landlock. Each path begins with HOME or with an XDG variable. `writes` are
+    the folders (named as in `makes`) that the CLI needs to write below full access, besides the agent's folder. All
+    other folders are closed, because this CLI could leave its folder through a link. If `writes` is None, only beam's
+    files are closed.
+
+    `obeys` are the files of a folder that the CLI obeys, unless switches make it ignore them. `occupied` are files, or
+    variables as `$NAME`, of the machine's owner that these switches would replace. If one of them exists, beam does not
+    use the switches. `remembers` are the files in which the CLI stores what a person allowed with `--always`.
+    `unverified` says why nobody has tested the CLI, and how to use it anyway; such an adapter has no mode and is only
+    listed. beam uses a mode in `by_name` only if a message names it, if the access is `ask`, or (dialogue) if the
+    process stays for the next turn. beam uses a mode in `never_auto` only if a message names it. `figures_in_files`:
+    with its protocol the CLI reports the tokens of a turn only in its own files (`session_files.TellsCalls`). `teams`:
+    `beam watch` shows the CLI's agent teams.
     """
 
     name: str
@@ -362,21 +376,22 @@ class Adapter(Protocol):
 
 
 class Native(Struct, frozen=True):
-    """One parsed line of a CLI: `value` is the JSON object, `line` the line itself."""
+    """One line of a CLI that is a JSON object: `value` is the object, `line` the line itself."""
 
     value: dict[str, Any]
     line: bytes
 
     @property
     def text(self) -> str:
-        """Return the line as text, for the field `raw` of an event; most lines, such as deltas, are not kept there."""
+        """Return the line as text, for the field `raw` of an event. It is decoded only on request, because most lines,
+        such as deltas, are not stored there."""
         return self.line.decode("utf-8", "replace")
 
 
 _decode = msgspec.json.Decoder().decode  # made once: a line is decoded in half the time
 
 
-# What the strict decoder refuses and the tolerant one takes; whatever else is refused is no JSON.
+# Marks of JSON that the strict decoder refuses and the tolerant one accepts. A refused line without a mark is no JSON.
 _ODD = re.compile(rb"[^\x00-\x7f]|\\u|NaN|Infinity|\d{16}|[eE][+-]?\d{3}")
 _NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -388,7 +403,7 @@ def native(line: bytes) -> Native | None:
 
 
 def json_object(line: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line, None for any other line, as tolerantly as `native`."""
+    """Return the JSON object of a line, None for any other line. Invalid UTF-8 and lone surrogates become U+FFFD."""
     try:
         value = _decode(line)
     except _NOT_JSON:
@@ -402,7 +417,8 @@ def json_object(line: bytes) -> dict[str, Any] | None:
 
 
 def document(data: bytes) -> Any:
-    """Return the JSON value in the bytes, as tolerantly as `native`. Raises ValueError."""
+    """Return the JSON value in the bytes. Invalid UTF-8 and lone surrogates become U+FFFD. Raises ValueError if the
+    bytes are not JSON."""
     try:
         return _decode(data)
     except _NOT_JSON:
@@ -410,7 +426,7 @@ def document(data: bytes) -> Any:
 
 
 def _decode_odd(data: bytes) -> Any:
-    """Return the JSON value in bytes that the strict decoder refuses. Raises ValueError."""
+    """Return the JSON value in bytes that the strict decoder refuses. Raises ValueError if the bytes are not JSON."""
     import json  # for odd documents alone
 
     try:
@@ -430,7 +446,8 @@ def _scrubbed(value: Any) -> Any:
 
 
 def raw_json(value: object) -> Raw:
-    """Return a JSON value as an event keeps it, including whole numbers of any size; null for one nested too deeply."""
+    """Return the value as the JSON text that events store. Whole numbers can have any size. A value that is nested too
+    deeply becomes null."""
     try:
         return Raw(msgspec.json.encode(value))
     except OverflowError:
@@ -459,6 +476,6 @@ def died(exit: Exit, name: str) -> Verdict:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not blank, cut at 500 characters."""
+    """Return the last line that is not blank, cut at 500 characters; "" if all lines are blank."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""

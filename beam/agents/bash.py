@@ -1,4 +1,5 @@
-"""`bash`, driven by its terminal: each message is typed into a new shell. Its prompt is marked with OSC 133."""
+"""`bash` in terminal mode: each message is typed into a new shell. The shell marks its prompt with the escape sequence
+OSC 133."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`command`: any program as an agent. stdin is the prompt, stdout the reply: text, one JSON document, or JSON Lines.
 
-Owns the placeholders of its argv and the dotted paths into its output. Does not depend on what the program is.
+Fills the placeholders in the program's arguments, and follows dotted paths into its output. Does not depend on which
+program it is.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ terminal = generic_screen
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return the program with its placeholders filled in.
+    """Return the configured command line with its placeholders filled in.
 
-    An argument whose placeholder has no value is left out; a nested list of arguments is left out as a whole. Raises
-    UnsupportedError for an option without a placeholder, LimitError for a prompt too long for argv, UsageError if there
-    is no command.
+    An argument is left out if one of its placeholders has no value; a nested list of arguments is then left out as a
+    whole. Raises UnsupportedError for a model without a placeholder and for a value that can't be an argument,
+    LimitError for a prompt too long for an argument, UsageError if there is no command.
     """
     settings = turn.settings
     if not settings.command:
@@ -111,8 +112,8 @@ def _check_prompt(turn: Turn, used: frozenset[str]) -> None:
 
 
 def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]) -> None:
-    """Raise UnsupportedError if the program would take somebody else's value for an option. Values that the person
-    wrote are not checked."""
+    """Raise UnsupportedError if the argument begins with a placeholder whose value begins with -, because the program
+    could take that value for an option. A prompt that the person wrote is not checked."""
     found = _PLACEHOLDER.match(argument)
     is_own = found is not None and found[1] == "prompt" and turn.sender in ("", "human")
     if found is None or is_own or not (values[found[1]] or "").startswith("-"):
@@ -125,19 +126,19 @@ def _check_no_option(turn: Turn, argument: str, values: Mapping[str, str | None]
 
 
 def _session(turn: Turn) -> str | None:
-    """Return the value of {session}: the program's own id or, for a program that prints none, an id that beam
-    gives it.
-    """
+    """Return the value of {session}: the session id that the program reported or, for a program that reports none, an
+    id that beam chose."""
     return turn.session_id if turn.settings.session_path else turn.session_id or turn.fresh_session_id
 
 
 def decoder(turn: Turn) -> Decoder:
-    """Return a decoder for the agent's `format`."""
+    """Return a decoder for the output format of the agent (`format`)."""
     return {"text": TextOutput, "json": JsonOutput, "jsonl": JsonLinesOutput}[turn.settings.format](turn)
 
 
 class _Output:
-    """What the three formats share: the session, the figures, and the verdict that the exit code allows."""
+    """The base class of the decoders for the three formats. It handles the session, the figures and the verdict, which
+    depends on the exit code."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -165,7 +166,7 @@ class _Output:
             emitted.append(events.Notice(text=text, code="invalid_utf8"))
         status, class_, reason = Status.COMPLETED, None, None
         if exit.code != 0:
-            status, class_, reason = Status.FAILED, Class.CRASHED, _death(exit, self._turn)
+            status, class_, reason = Status.FAILED, Class.CRASHED, _exit_reason(exit, self._turn)
         elif no_reply:
             status, class_, reason = Status.FAILED, Class.UNKNOWN, no_reply
         verdict = Verdict(
@@ -174,7 +175,7 @@ class _Output:
             reason=reason,
             reply=self._reply,
             session_id=self._session_id,
-            session=self._note() if self._session_id else None,
+            session=self._session_note() if self._session_id else None,
             model=self._turn.model,
             usage=self._usage,
             cost_usd=self._cost_usd,
@@ -182,7 +183,7 @@ class _Output:
         )
         return emitted, verdict
 
-    def _note(self) -> SessionNote:
+    def _session_note(self) -> SessionNote:
         return "resumed" if self._keeps_session and self._turn.session_id else "new"
 
     def _text(self, line: bytes) -> str:
@@ -195,16 +196,16 @@ class _Output:
     def _session_event(self, session_id: str) -> Event:
         self._session_id = session_id
         self._said_session = True
-        cls = events.SessionResumed if self._note() == "resumed" else events.SessionStarted
+        cls = events.SessionResumed if self._session_note() == "resumed" else events.SessionStarted
         return cls(session_id=session_id, model=self._turn.model, cwd=self._turn.cwd or None)
 
     def _figures(self, value: object) -> list[Event]:
-        """Return events with session and cost if the settings' paths lead to them."""
+        """Return the events for the session id and the cost in the value, if the settings have paths to them."""
         settings, emitted = self._turn.settings, list[Event]()
-        session_id = _at(value, settings.session_path) if settings.session_path else None
+        session_id = _value_at(value, settings.session_path) if settings.session_path else None
         if session_id not in (None, "") and not (self._said_session and session_id == self._session_id):
             emitted.append(self._session_event(_as_text(session_id)))
-        cost = _at(value, settings.cost_path) if settings.cost_path else None
+        cost = _value_at(value, settings.cost_path) if settings.cost_path else None
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= _MOST_USD:
             self._cost_usd = float(cost)
             emitted.append(events.UsageSeen(usage=Usage(), cost_usd=self._cost_usd))
@@ -212,7 +213,8 @@ class _Output:
 
 
 class TextOutput(_Output):
-    """The whole stdout is the reply, without one newline at its end; each line is a delta when it arrives."""
+    """Decodes text: the whole stdout is the reply, without one newline at its end. Each line becomes a delta when it
+    arrives."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
@@ -230,7 +232,7 @@ class TextOutput(_Output):
 
 
 class JsonOutput(_Output):
-    """The whole stdout is one JSON document that holds the reply at `reply_path`."""
+    """Decodes JSON: the whole stdout is one JSON document that has the reply at `reply_path`."""
 
     def __init__(self, turn: Turn) -> None:
         super().__init__(turn)
@@ -250,7 +252,7 @@ class JsonOutput(_Output):
             return unknown, f"its output is not a JSON document: {error}" if data else "it wrote nothing"
         emitted = self._figures(value)
         path = self._turn.settings.reply_path or DEFAULT_REPLY_PATH
-        reply = _at(value, path)
+        reply = _value_at(value, path)
         if reply is None:
             return [
                 *emitted,
@@ -261,9 +263,10 @@ class JsonOutput(_Output):
 
 
 class JsonLinesOutput(_Output):
-    """Each line is a JSON record; the reply is the value at `reply_path` of the last record that has one.
+    """Decodes JSON Lines: each line is a JSON record. The reply is the value at `reply_path` of the last record that
+    has one.
 
-    A record whose `type` is the name of one of beam's events about an agent's output becomes that event.
+    If the `type` of a record is the name of an event of beam's about an agent's output, the record becomes that event.
     """
 
     def line(self, line: bytes) -> Sequence[Event]:
@@ -275,10 +278,10 @@ class JsonLinesOutput(_Output):
         except ValueError:
             return (events.Unknown(what="not JSON", raw=text),)
         emitted = self._figures(value)
-        reply = _at(value, self._turn.settings.reply_path or DEFAULT_REPLY_PATH)
+        reply = _value_at(value, self._turn.settings.reply_path or DEFAULT_REPLY_PATH)
         if reply is not None:
             self._reply = _as_text(reply)
-        own = _own(value)
+        own = _beam_event(value)
         if own is not None:
             if isinstance(own, events.UsageSeen):
                 self._usage = own.usage
@@ -299,7 +302,7 @@ class JsonLinesOutput(_Output):
         return [], "" if self._reply is not None else f"no record of its output has anything at reply_path {path!r}"
 
 
-def _own(value: object) -> Event | None:
+def _beam_event(value: object) -> Event | None:
     if not isinstance(value, dict):
         return None
     type_ = value.get("type")
@@ -313,7 +316,7 @@ def _own(value: object) -> Event | None:
         return None
 
 
-def _at(value: Any, path: str) -> Any:
+def _value_at(value: Any, path: str) -> Any:
     """Return the value at a dotted path (`result.text`, `items.0.text`, `items.-1.text`); None if there is none."""
     for part in path.split("."):
         if isinstance(value, dict):
@@ -335,7 +338,7 @@ def _as_text(value: object) -> str:
         return "(nested too deeply)"
 
 
-def _death(exit: Exit, turn: Turn) -> str:
+def _exit_reason(exit: Exit, turn: Turn) -> str:
     tail = last_line(exit.stderr_tail)
     if tail:
         return tail

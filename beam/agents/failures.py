@@ -1,6 +1,6 @@
-"""The class of a model API's failure, from the HTTP status or the text that a CLI passed on; the same for every CLI.
+"""Finds the class of a model API's failure, from the HTTP status or the text that a CLI passed on.
 
-Does not depend on how a CLI prints them.
+The classes are the same for every CLI. Does not depend on the form in which a CLI prints a failure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BY_WORDS = (
     (r"model.{0,40}(not found|does not exist|unknown|not configured)", Class.BAD_REQUEST),
     (r"not.?found|bad.?request|invalid.?request", Class.BAD_REQUEST),
 )
-# What the models' vendors say where a filter of theirs stopped the question or the answer.
+# The words of vendors whose content filter stopped the question or the answer.
 _REFUSAL = re.compile(
     r"content.?(filter|policy violation)|content management policy|responsible.?ai.?policy|prohibited_content|"
     r"(blocked|flagged|rejected|stopped) (by|due to|because of|for).{0,40}(safety|content|policy|policies)|"
@@ -51,7 +51,8 @@ _STATUS = re.compile(r"(?<![\w.-])([45]\d\d)(?![\w.-])")  # no part of an id or 
 
 @functools.lru_cache(maxsize=32)  # a CLI that tries again says the same failure again
 def class_of(http_status: int | None, text: str) -> Class:
-    """Return the class of a failure: by the API's status, else by a status in the text, else by words in it."""
+    """Return the class of a failure. Words about a full context decide first, then `http_status`, then a status in the
+    text, then other words in the text."""
     lowered, words = text.lower(), _words()
     if words[0][0].search(lowered):
         return Class.CONTEXT_OVERFLOW
@@ -65,19 +66,19 @@ def class_of(http_status: int | None, text: str) -> Class:
 
 
 def is_refusal(text: str) -> bool:
-    """Return whether a failure's text says that a content filter stopped the turn, which then counts as refused, not as
-    failed."""
+    """Return whether a failure's text says that a content filter stopped the turn. Such a turn counts as refused, not
+    as failed."""
     return _REFUSAL.search(text[:2000].lower()) is not None
 
 
 @functools.cache
 def _words() -> tuple[tuple[re.Pattern[str], Class], ...]:
-    """Return the patterns, compiled when the first failure is classified."""
+    """Return the compiled patterns. They are compiled when the first failure is classified."""
     return tuple((re.compile(pattern), class_) for pattern, class_ in _BY_WORDS)
 
 
 def plain(text: str) -> str:
-    """Return the text of a failure. If it ends with the API's answer in JSON, only the message of that answer is
+    """Return the text of a failure. If the API's answer in JSON is at its end, only the message in that answer is
     kept."""
     begin = text.find("{")
     if begin < 0:

@@ -1,5 +1,5 @@
-"""The sixteen features that a user may expect of any agent CLI, as one table of yes or no. Each follows from the
-agent's card.
+"""The sixteen features that a user may expect of any agent CLI, as one table of yes or no. Each value is computed from
+the agent's card.
 
 `tests/agents/test_features.py` names the test behind every yes.
 """
@@ -12,16 +12,16 @@ from beam.agents.base import Capabilities, Card
 
 
 class Features(Struct, frozen=True, kw_only=True):
-    """What beam can do with an agent CLI, in at least one of its modes.
+    """The features that beam offers for an agent CLI, each in at least one of the CLI's modes.
 
-    `streaming`: the answer comes in pieces. `interrupt`: a turn can be ended and its session kept.
-    `session_resume`: the next message continues the session. `model_switching`: a message can name its model.
-    `permission_modes`: there is more than one access; `mode_switch_mid_session`: messages of one session can have
-    different ones. `slash_commands`: the CLI's own commands can be sent. `mcp`: beam gives it MCP servers (those of
-    its own settings work anyway). `structured_output`: an answer can follow a JSON Schema. `image_input`: images
-    can be attached. `file_checkpointing`: files can be reset to an earlier turn. `cost_tracking`: the CLI tells
-    what a turn cost. `agent_teams`: beam shows its teams. `session_fork`: a session can be copied.
-    `session_archive`: it can be put away and restored. `native_protocol`: beam speaks the CLI's own protocol.
+    `streaming`: the answer comes in pieces. `interrupt`: a turn can be ended and its session kept. `session_resume`:
+    the next message continues the session. `model_switching`: a message can name its model. `permission_modes`: there
+    is more than one access. `mode_switch_mid_session`: messages of one session can have different accesses.
+    `slash_commands`: the CLI's own commands can be sent. `mcp`: beam gives the CLI MCP servers (the servers in the
+    CLI's own settings work anyway). `structured_output`: an answer can follow a JSON Schema. `image_input`: images can
+    be attached. `file_checkpointing`: files can be reset to an earlier turn. `cost_tracking`: the CLI reports the cost
+    of a turn. `agent_teams`: beam shows the CLI's agent teams. `session_fork`: a session can be copied.
+    `session_archive`: a session can be archived and restored. `native_protocol`: beam speaks the CLI's own protocol.
     """
 
     streaming: bool
@@ -43,7 +43,7 @@ class Features(Struct, frozen=True, kw_only=True):
 
 
 def features(card: Card) -> Features:
-    """Return what this card's agent can do."""
+    """Return the features of this card's agent."""
     modes: list[Capabilities] = list(card.faces.values())
     return Features(
         streaming=any(can.deltas for can in modes),

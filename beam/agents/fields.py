@@ -1,4 +1,4 @@
-"""Fields of a JSON object that may hold anything: each has its type or a default, whatever the CLI wrote."""
+"""Reads typed fields of a JSON object that a CLI wrote. A field that is missing or has another type gets a default."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def strings_of(value: object) -> tuple[str, ...]:
 
 
 def integer(value: Object, key: str) -> int | None:
-    """Return the field if it is a whole number that JSON readers everywhere can hold, else None."""
+    """Return the field if it is a whole number from `LEAST` to `MOST`, which fits into 64 bits; else None."""
     found = value.get(key)
     return found if type(found) is int and LEAST <= found <= MOST else None
 

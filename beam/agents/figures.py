@@ -1,7 +1,8 @@
-"""The figures of one turn, for a CLI that reports running totals: of a process, or of a whole session.
+"""Computes the figures of one turn (tokens, cost, and so on) for a CLI that reports running totals: of a process, or of
+a whole session.
 
-Each figure is written out by its name: a loop over the names takes several times as long, and a result has many of
-these. Does not depend on any CLI.
+The code names each figure and does not loop over the names: a loop takes several times as long, and a result has many
+figures. Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _UNKNOWN = Usage()
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """A CLI's other figures of a turn: the seconds of its model calls, and the lines it changed."""
+    """Figures of a turn besides tokens and cost: the seconds of its model calls, and the numbers of lines that it added
+    to files and removed from files."""
 
     api_s: float | None = None
     lines_added: int | None = None
@@ -26,7 +28,8 @@ class Work(Struct, frozen=True, kw_only=True):
 
 
 def work_of_turn(total: Work | Total, before: Total | None) -> Work:
-    """Return the part of a running total that came since `before`; None for what is unknown or was counted anew."""
+    """Return the increase of a running total since `before`. A figure is None if it is unknown, or if the CLI counted
+    it anew."""
     known: dict[str, Any] = {}
     for name in Work.__struct_fields__:
         now, then = getattr(total, name), None if before is None else getattr(before, name)
@@ -35,36 +38,37 @@ def work_of_turn(total: Work | Total, before: Total | None) -> Work:
 
 
 def with_work(total: Total, work: Work) -> Total:
-    """Return the total with the CLI's other figures added."""
+    """Return the total with the figures of `work` in place of its own."""
     return structs.replace(total, **structs.asdict(work))
 
 
 def since(before: Usage | None, total: Usage) -> Usage:
-    """Return what was used since `before`.
+    """Return the tokens and calls that were counted after `before`.
 
-    The figures are None if that is unknown, or if the CLI began to count anew.
+    All figures are None if `before` is None, or if the CLI began to count anew.
     """
     if before is None:
         return Usage()
     if before is NOTHING_YET:
         return Usage() if _is_negative(total) else usage_of(total, calls=total.calls)
     found = Usage(
-        input_tokens=_less(total.input_tokens, before.input_tokens),
-        output_tokens=_less(total.output_tokens, before.output_tokens),
-        cached_tokens=_less(total.cached_tokens, before.cached_tokens),
-        reasoning_tokens=_less(total.reasoning_tokens, before.reasoning_tokens),
-        cache_write_tokens=_less(total.cache_write_tokens, before.cache_write_tokens),
-        calls=_less(total.calls, before.calls),
+        input_tokens=_minus(total.input_tokens, before.input_tokens),
+        output_tokens=_minus(total.output_tokens, before.output_tokens),
+        cached_tokens=_minus(total.cached_tokens, before.cached_tokens),
+        reasoning_tokens=_minus(total.reasoning_tokens, before.reasoning_tokens),
+        cache_write_tokens=_minus(total.cache_write_tokens, before.cache_write_tokens),
+        calls=_minus(total.calls, before.calls),
     )
     return Usage() if _is_negative(found) else found
 
 
 def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
-    """Return what the turn used, for a CLI whose total of a resumed session continues from `before` or begins anew.
+    """Return the figures of the turn, for a CLI whose total of a resumed session continues from `before` or begins
+    anew.
 
-    `seen` is what the turn used at least. If the difference is less, the CLI began anew and the whole total belongs to
-    the turn. If `before` is unknown, the total belongs to the turn only if nothing was counted besides `seen`. None if
-    it can't be known.
+    `seen` is the least that the turn used. If `total` minus `before` is less than `seen`, the CLI began anew, and the
+    whole total belongs to the turn. If `before` is unknown, the total belongs to the turn only if nothing was counted
+    besides `seen`. Return None if the figures can't be known.
     """
     more = None if before is None else _difference(before, total)
     if more is not None and covers(more, seen):
@@ -74,7 +78,8 @@ def of_turn(total: Total, before: Total | None, seen: Usage) -> Total | None:
 
 
 def covers(whole: Usage, part: Usage) -> bool:
-    """Return whether no figure of `part` exceeds that of `whole`; the number of calls does not count."""
+    """Return whether the input, output, cached and cache-write tokens of `part` are each at most as many as in `whole`.
+    Other figures are not compared."""
     return (
         (part.input_tokens or 0) <= (whole.input_tokens or 0)
         and (part.output_tokens or 0) <= (whole.output_tokens or 0)
@@ -84,7 +89,7 @@ def covers(whole: Usage, part: Usage) -> bool:
 
 
 def is_nothing(usage: Usage) -> bool:
-    """Return whether all counts are zero."""
+    """Return whether all counts are zero or unknown."""
     return not (
         usage.input_tokens
         or usage.output_tokens
@@ -98,7 +103,8 @@ def is_nothing(usage: Usage) -> bool:
 def total(
     usage: Usage, *, cost_usd: float | None, models: tuple[ModelUsage, ...] | None, api_s: float | None = None
 ) -> Total:
-    """Return the figures with their cost, and each model's share of them."""
+    """Return a `Total` of these figures: the usage, its cost, the share of each model, and the seconds of the model
+    calls."""
     return Total(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -113,7 +119,7 @@ def total(
 
 
 def usage_of(whole: Usage, *, calls: int | None = None) -> Usage:
-    """Return the tokens alone, and the number of calls that they are for."""
+    """Return only the token counts of `whole`, with `calls` as the number of model calls."""
     return Usage(
         input_tokens=whole.input_tokens,
         output_tokens=whole.output_tokens,
@@ -125,7 +131,7 @@ def usage_of(whole: Usage, *, calls: int | None = None) -> Usage:
 
 
 def sum_by_model(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
-    """Return one share per model, in the order of their first occurrence."""
+    """Return one share per model, in the order in which the models first occur."""
     found: dict[str, ModelUsage] = {}
     for share in shares:
         one = found.get(share.model)
@@ -139,7 +145,7 @@ def sum_by_model(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
 
 
 def sum_of(shares: Iterable[ModelUsage]) -> Usage:
-    """Return what all the models used together."""
+    """Return the usage of all models together."""
     usage = Usage()
     for share in shares:
         usage = usage.plus(share.usage)
@@ -147,13 +153,14 @@ def sum_of(shares: Iterable[ModelUsage]) -> Usage:
 
 
 def added(calls: Iterable[ModelUsage]) -> tuple[Usage, tuple[ModelUsage, ...] | None]:
-    """Return the sum of single calls, and the sums per model; None for the latter if the model of a call is unknown."""
+    """Return the sum of the usage of single calls, and the sums per model. The sums per model are None if the model of
+    a call is unknown, or if there are no calls."""
     models = sum_by_model(calls)
     return sum_of(models), models if models and all(share.model for share in models) else None
 
 
 def _difference(before: Total, whole: Total) -> Total | None:
-    """Return the total without `before`; None if a figure would be negative."""
+    """Return `whole` minus `before`; None if a figure would be negative."""
     more = since(before, whole)
     if more == _UNKNOWN and usage_of(whole) != _UNKNOWN:
         return None
@@ -202,7 +209,7 @@ def _is_negative(usage: Usage) -> bool:
     )
 
 
-def _less(total: int | None, before: int | None) -> int | None:
+def _minus(total: int | None, before: int | None) -> int | None:
     return None if total is None or before is None else total - before
 
 

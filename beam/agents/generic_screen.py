@@ -1,7 +1,7 @@
-"""The terminal mode of `command` agents: any program with a screen, driven without knowledge of it.
+"""The terminal mode of `command` agents: any program with a screen, driven without knowledge of the program.
 
-beam learns the prompt that stands before the cursor. If that prompt is not there when the program is idle again, the
-turn ends as stalled, with its screen: beam never guesses.
+beam learns the program's prompt: the text before the cursor. If that prompt is not there when the program is idle
+again, the turn ends as stalled and its outcome shows the screen. beam never guesses.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ profile = GENERIC
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return the configured command unchanged. Raises UnsupportedError for one with groups or placeholders."""
+    """Return the configured command unchanged. Raises UnsupportedError for a command with groups (nested lists)."""
     words = [word for word in turn.settings.command if isinstance(word, str)]
     if len(words) != len(turn.settings.command):
         raise UnsupportedError(

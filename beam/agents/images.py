@@ -1,9 +1,9 @@
-"""Events of the images in what an agent says and does: the type and size of each, and its content as a `data:` link in
-`path`.
+"""Makes events of the images that an agent shows and its tools return: the type and size of each image, and its content
+as a `data:` link in `path`.
 
-A turn writes that content to a file before it records the event (`beam.turns.images`); all other code drops it with
-`named`. Reads the blocks of all protocols: the Messages API's, the Model Context Protocol's (which ACP uses, too), and
-the Responses API's. Does not decode an image.
+A turn writes the content to a file before it records the event (`beam.turns.images`); all other code removes the
+content with `named`. This module reads the content blocks of all protocols: of the Messages API, the Model Context
+Protocol (which ACP uses, too) and the Responses API. It does not decode images.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def images_in(blocks: Iterable[object], *, call_id: str | None = None, parent: s
 
 
 def image_of(block: Object, *, call_id: str | None = None, parent: str | None = None) -> ImageSeen | None:
-    """Return the image that a content block holds or names; None for any other block."""
+    """Return the image that a content block contains or links to; None for any other block."""
     match string(block, "type"):
         case "image":
             source = obj(block, "source") or block
@@ -60,7 +60,8 @@ def image_of(block: Object, *, call_id: str | None = None, parent: str | None = 
 def image(
     *, data: str = "", media_type: str = "", at: str = "", call_id: str | None = None, parent: str | None = None
 ) -> ImageSeen:
-    """Return an image by its base64 content, its type, and the file or link where it lies."""
+    """Return the event of an image. `data` is its content in base64, `at` its file or link. If `at` is a `data:` link,
+    the content is taken from it."""
     inline = _DATA_URL.match(at)
     if inline is not None:
         data, media_type, at = data or at[inline.end() :], media_type or inline[1], ""
@@ -87,9 +88,10 @@ def named(event: E) -> E:
 
 
 def cut(line: str, emitted: Sequence[object]) -> str:
-    """Return the CLI's own line without the content of the images among its events, and of any other picture.
+    """Return the CLI's own line with image content replaced by its size: the content of the images among the line's
+    events, and of any other picture.
 
-    It stays JSON. A line of unknown meaning stays whole, because nothing else has what it says.
+    The line stays JSON. A line whose event is `Unknown` keeps its pictures, because no other event repeats its content.
     """
     for image in emitted:
         data = content_of(image) if isinstance(image, ImageSeen) else ""
@@ -101,7 +103,7 @@ def cut(line: str, emitted: Sequence[object]) -> str:
 
 
 def size_of(data: str) -> int:
-    """Return how many bytes a base64 text stands for."""
+    """Return the number of bytes that a base64 text encodes."""
     return max(0, len(data) * 3 // 4 - data[-2:].count("="))
 
 

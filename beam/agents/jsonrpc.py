@@ -1,4 +1,5 @@
-"""JSON-RPC with an agent's process, one frame a line: the frames that beam writes, and beam's requests.
+"""JSON-RPC with an agent's process, one frame per line: `Writer` makes the frames that beam sends, and `Calls` keeps
+beam's requests until they are answered.
 
 Each request is answered once: by the process, or by a timeout. Does not depend on the purpose of a request.
 """
@@ -20,8 +21,8 @@ METHOD_NOT_FOUND = -32601
 
 
 class Envelope(Struct, frozen=True):
-    """What every frame from a process may have besides its parameters: a request has a method and an id, a notification
-    a method alone, an answer an id alone."""
+    """The fields of a frame from a process, except its parameters. A request has a method and an id, a notification
+    only a method, an answer only an id."""
 
     id: Id | None = None
     method: str = ""
@@ -30,25 +31,25 @@ class Envelope(Struct, frozen=True):
 
 
 class Writer:
-    """Makes the frames that beam writes. `head` are fields that every frame begins with."""
+    """Makes the frames that beam sends. `head` are the fields with which every frame begins."""
 
     def __init__(self, head: Object) -> None:
         self._head = head
 
     def request(self, number: int, method: str, params: Object) -> Send:
-        """Return a request from beam to the agent."""
+        """Return the step that sends a request to the agent."""
         return self._send({"id": number, "method": method, "params": params})
 
     def notification(self, method: str, params: Object | None = None) -> Send:
-        """Return a notification from beam to the agent."""
+        """Return the step that sends a notification to the agent."""
         return self._send({"method": method, **({} if params is None else {"params": params})})
 
     def answer(self, number: Id, result: Object) -> Send:
-        """Return the answer to a request from the agent."""
+        """Return the step that answers a request from the agent."""
         return self._send({"id": number, "result": result})
 
     def refusal(self, number: object, message: str) -> Send:
-        """Return the refusal of a request from the agent."""
+        """Return the step that refuses a request from the agent."""
         return self._send({"id": number, "error": {"code": METHOD_NOT_FOUND, "message": message}})
 
     def _send(self, frame: Object) -> Send:
@@ -61,8 +62,8 @@ def key_of(number: Id) -> str:
 
 
 class Reply(Struct, frozen=True):
-    """The answer to a request, at the time `now`: `error` says why it failed, "" if it did not, and `failure` is the
-    error object that the process sent; `is_late`: the request timed out."""
+    """The answer to a request. `now` is the time at which it came. `error` says why the request failed, "" if it did
+    not fail. `failure` is the error object that the process sent. `is_late`: the request timed out."""
 
     now: float
     result: object = None
@@ -81,8 +82,8 @@ class _Waiting(Struct, frozen=True):
 
 
 class Calls:
-    """The requests without an answer. `name` is the process that should answer, `request` makes the step that sends
-    a request."""
+    """The requests that are not answered yet. `name` is the name of the process that should answer. `request` is called
+    to make the step that sends a request."""
 
     def __init__(self, name: str, request: Request) -> None:
         self._name = name
@@ -92,19 +93,19 @@ class Calls:
 
     @property
     def due(self) -> float | None:
-        """Return when the first request times out; None if none can."""
+        """Return the time at which the next request times out; None if no request can time out."""
         times = (waiting.until for waiting in self._waiting.values() if waiting.until is not None)
         return min(times, default=None)
 
     def call(self, method: str, params: Object, then: Then, until: float | None) -> Step:
-        """Return the step that sends a request; `then` maps its answer to the next steps. It times out at `until`,
-        never if that is None."""
+        """Return the step that sends a request. `then` is called with the answer and returns the next steps. The
+        request times out at `until`, or never if `until` is None."""
         self._last += 1
         self._waiting[self._last] = _Waiting(until, then)
         return self._request(self._last, method, params)
 
     def answered(self, number: object, result: object, error: object, now: float) -> list[Step]:
-        """Return the steps that follow from an answer; none if no request waits for it."""
+        """Return the steps that follow from an answer. If no request waits for this answer, there are none."""
         waiting = self._waiting.pop(number, None) if type(number) is int else None
         if waiting is None:
             return []

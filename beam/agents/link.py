@@ -1,7 +1,8 @@
 """The protocol side of an adapter: the messages between beam and an agent's process.
 
-A link holds the whole conversation with one process. Intents and lines go in. Steps come out, and the turn carries them
-out in order. It is pure: it writes nothing, waits for nothing, has no clock, and never raises.
+A link holds the whole conversation with one process. It takes intents of beam and lines of the process, and returns
+steps, which the turn carries out in order. A link is pure: it writes nothing, waits for nothing, has no clock, and
+never raises.
 """
 
 from collections.abc import Sequence
@@ -18,27 +19,27 @@ from beam.rules.call import ToolCall
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
-    """Take this turn. Sent only after `Ready`, and never while another turn runs."""
+    """Intent: run this turn. Sent only after `Ready`, and never while another turn runs."""
 
     turn: Turn
 
 
 class Interrupt(Struct, frozen=True):
-    """End the running turn, and keep the session. All open requests were decided (`cancelled`) before."""
+    """Intent: end the running turn, and keep the session. All open requests were decided as `cancelled` before."""
 
 
 class Steer(Struct, frozen=True, kw_only=True):
-    """Pass a text to the running turn. One `Answered` with the same `id` answers it, as with `Set`, `Query` and
-    `Act`."""
+    """Intent: pass a text to the running turn. One `Answered` step with the same `id` answers it. This is also true of
+    `Set`, `Query` and `Act`."""
 
     id: str
     text: str
 
 
 class Decide(Struct, frozen=True, kw_only=True):
-    """Answer the request `key`. `cancelled`: nobody will decide it, because the turn ends. `message` is for the
-    agent, "" for none; `always`: it may do the same in this session without asking; `input`: what is allowed in
-    place of the requested input, None if that is unchanged."""
+    """Intent: answer the agent's request `key`. `cancelled`: nobody will decide the request, because the turn ends.
+    `message` is a text for the agent, "" for none. `always`: the agent may do the same in this session without asking.
+    `input` is the input that is allowed in place of the requested one, None if the requested input is unchanged."""
 
     key: str
     decision: Literal["allow", "deny", "cancelled"]
@@ -48,7 +49,7 @@ class Decide(Struct, frozen=True, kw_only=True):
 
 
 class Set(Struct, frozen=True, kw_only=True):
-    """Change a setting of the process, such as its model."""
+    """Intent: change a setting of the process, such as its model."""
 
     id: str
     name: str
@@ -56,14 +57,15 @@ class Set(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Ask the process about its state, such as its commands or how full its context is."""
+    """Intent: ask the process about its state, such as its commands or how full its context is."""
 
     id: str
     name: str
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """Carry out an action that is no turn, such as reconnecting an MCP server. `given` is a JSON object."""
+    """Intent: carry out an action that is not a turn, such as reconnecting an MCP server. `given` is a JSON object with
+    the arguments."""
 
     id: str
     name: str
@@ -71,7 +73,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
 
 class Close(Struct, frozen=True):
-    """End the process politely: no turn follows."""
+    """Intent: end the process politely, because no turn follows."""
 
 
 Intent = Prompt | Interrupt | Steer | Decide | Set | Query | Act | Close
@@ -81,34 +83,35 @@ Call = Steer | Set | Query | Act  # those that are answered
 
 
 class Send(Struct, frozen=True):
-    """Write these bytes to the process, after everything sent before."""
+    """Step: write these bytes to the process, after all bytes of earlier steps."""
 
     data: bytes
 
 
 class Eof(Struct, frozen=True):
-    """Close its standard input, after everything sent before."""
+    """Step: close the standard input of the process, after all bytes of earlier steps are written."""
 
 
 class Say(Struct, frozen=True):
-    """Record an event of the turn."""
+    """Step: record an event of the turn."""
 
     event: Event
 
 
 class Ready(Struct, frozen=True):
-    """The process can take its first prompt. Sent once."""
+    """Step: the process can take its first prompt. Sent once."""
 
 
 class Acknowledged(Struct, frozen=True):
-    """The agent has received the prompt. (The end of the turn is `Over`.)"""
+    """Step: the agent has received the prompt. (`Over` is the step for the end of the turn.)"""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """The agent waits for a decision. `Decide` refers to it by `key`; the other fields are for whoever decides, as
-    in `events.PermissionAsked`. `allow`, `always`, `message` and `changes` (of the input) say which answers are
-    possible besides a plain denial. `call` is the requested call in the terms of rules; None if it is unknown, and
-    then no rule decides. `granted`: the access allows it, so it is allowed unless a rule says otherwise."""
+    """Step: the agent waits for a decision. `Decide` refers to the request by `key`; the other fields are for the
+    person or rule that decides, as in `events.PermissionAsked`. `allow`, `always`, `message` and `changes` (of the
+    input) say which answers are possible besides a plain denial. `call` is the requested call in the terms of rules. If
+    `call` is None, the call is unknown and no rule decides. `granted`: the access allows the call, so it is allowed
+    unless a rule says otherwise."""
 
     key: str
     tool: str
@@ -125,14 +128,15 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Withdrawn(Struct, frozen=True, kw_only=True):
-    """The agent has cancelled this request for a decision."""
+    """Step: the agent has cancelled its request `key` for a decision."""
 
     key: str
     why: str
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """The answer to the intent `id`: `code` and `message` say why it failed, `result` is a JSON value."""
+    """Step: the answer to the intent `id`. If the intent failed (`ok` is false), `code` and `message` say why. `result`
+    is a JSON value."""
 
     id: str
     ok: bool = True
@@ -142,18 +146,19 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class Stirred(Struct, frozen=True):
-    """The agent began to work without a prompt, between two turns."""
+    """Step: the agent began to work without a prompt, between two turns."""
 
 
 class Over(Struct, frozen=True, kw_only=True):
-    """The turn is over, with this verdict. `fit`: the process can take another turn."""
+    """Step: the turn is over, with this verdict. `fit`: the process can take another turn."""
 
     verdict: Verdict
     fit: bool = True
 
 
 class Broken(Struct, frozen=True, kw_only=True):
-    """The conversation is broken: the process violated the protocol, or did not answer in time."""
+    """Step: the conversation can't continue, because the process violated the protocol, did not answer in time, or
+    refused something that the turn needs."""
 
     reason: str
     class_: Class = Class.CRASHED
@@ -163,9 +168,9 @@ Step = Send | Eof | Say | Ready | Acknowledged | Asked | Withdrawn | Answered | 
 
 
 class Link(Protocol):
-    """The conversation with one process, for its whole life. `now` is the time of a monotonic clock, in seconds. `due`
-    is the time at which `on_due` has to be called, because a request of the protocol times out then; None for never.
-    `busy`: a turn runs, from `Prompt` to `Over`."""
+    """The conversation with one process, for the whole life of the process. `now` is the time of a monotonic clock, in
+    seconds. `due` is the time at which `on_due` has to be called because a request of the protocol times out; None: no
+    request can time out. `busy`: a turn runs; a turn lasts from `Prompt` to `Over`."""
 
     @property
     def due(self) -> float | None: ...
@@ -174,10 +179,10 @@ class Link(Protocol):
     def busy(self) -> bool: ...
 
     def open(self, now: float) -> Sequence[Step]:
-        """Begin the conversation; `Ready` comes once a prompt can be taken."""
+        """Return the steps that begin the conversation. `Ready` comes later, once the process can take a prompt."""
 
     def do(self, intent: Intent, now: float) -> Sequence[Step]:
-        """Return the steps that carry the intent out."""
+        """Return the steps that carry out the intent."""
 
     def line(self, line: bytes, now: float) -> Sequence[Step]:
         """Return the steps that follow from a complete line of the process, without its newline."""
@@ -186,29 +191,30 @@ class Link(Protocol):
         """Return the steps for requests that have timed out."""
 
     def end(self, exit: Exit) -> Sequence[Step]:
-        """Return the steps that follow from the end of the process; `Over`, if a prompt was in flight."""
+        """Return the steps that follow from the end of the process. If a turn was running, one of them is `Over`."""
 
 
 @runtime_checkable
 class ErrorListener(Protocol):
-    """A link that also reads stderr, because its CLI reports some things only there."""
+    """A link that also reads stderr, because its CLI reports some facts only there."""
 
     def error_line(self, line: bytes) -> None:
         """Record a line of stderr. Never raises."""
 
 
 class Dialogue(Protocol):
-    """The dialogue mode: one process, kept or for one turn, that speaks a protocol. A module with these names satisfies
-    it."""
+    """The dialogue mode: one process that speaks a protocol, for one turn or for several. A module with the functions
+    `launch` and `link` is a `Dialogue`."""
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """Return how to start a process that takes this turn and others like it; its `stdin` is not used.
+        """Return how to start a process for this turn and later turns with the same options. The `stdin` of the result
+        is not used.
 
         Raises UnsupportedError for what this CLI can't do.
         """
 
     def link(self, turn: Turn, host: Host) -> Link:
-        """Return a new conversation for one process; `turn` is its first."""
+        """Return a new conversation with one process; `turn` is the first turn of the process."""
 
 
 @runtime_checkable

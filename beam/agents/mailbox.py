@@ -1,6 +1,6 @@
-"""`mailbox`: an agent that is no program. `beam recv` claims a message, `beam reply` answers it.
+"""`mailbox`: an agent that is not a program. `beam recv` claims a message, `beam reply` answers it.
 
-Does not depend on queues and leases, which the broker handles.
+Does not depend on queues and leases: the broker handles them.
 """
 
 from __future__ import annotations

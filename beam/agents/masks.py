@@ -1,4 +1,5 @@
-"""What is ignored when requests of an agent CLI are compared: general masks, and the CLI's own, which are data."""
+"""Finds the masks of an agent CLI: the parts of its requests that a comparison of requests ignores. The general masks
+are always included."""
 
 from __future__ import annotations
 

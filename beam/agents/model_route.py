@@ -1,7 +1,7 @@
-"""What an adapter knows about routing its CLI's model calls through a proxy, as values.
+"""The values by which an adapter describes how its CLI's model calls are routed through a proxy.
 
-An adapter's module `env` has the function `model_route` and, if that needs files under HOME, their paths in
-`model_config`. Pure.
+An adapter's module `env` has the function `model_route`. If that function needs files under HOME, `model_config` in the
+same module has their paths. Pure.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from beam.agents import registry
 class Route(Struct, frozen=True, kw_only=True):
     """How a CLI's model calls are routed through a proxy.
 
-    `upstream` is the URL that the CLI's settings give for them, "" if they give none. `env`, `words` (after the
-    program's name) and `files` (in the turn's scratch folder, which the words and variables call `{scratch}`) route
-    them through the proxy. `format` is their wire format, "" for any. `key` is the variable that the CLI takes a key
-    from, and `keys` are all variables that may hold one. `choices` are the variables by which a person chooses a model
-    or the like, and which hold no secret.
+    `upstream` is the URL for model calls in the CLI's settings, "" if the settings have none. These fields route the
+    calls through the proxy: `env` (variables), `words` (arguments after the program's name) and `files` (in the turn's
+    scratch folder, which the words and variables call `{scratch}`). `format` is the wire format of the calls, "" for
+    any. `key` is the variable from which the CLI takes a key, and `keys` are all variables that may hold a key.
+    `choices` are variables without secrets, by which a person chooses a model or the like.
     """
 
     upstream: str = ""
@@ -39,9 +39,8 @@ Router = Callable[[str, Mapping[str, str], Mapping[str, bytes]], Route | None]
 
 
 def router_of(adapter: str) -> tuple[Router, tuple[str, ...]] | None:
-    """Return the function that routes this adapter's CLI, and the files under HOME that it wants to see; None for a CLI
-    that can't be routed for one turn.
-    """
+    """Return the function that routes the model calls of this adapter's CLI, and the paths of the files under HOME that
+    the function reads. Return None for a CLI whose calls can't be routed for one turn."""
     module = registry.module_of(adapter)
     try:
         found = importlib.import_module(f"{module}.env")

@@ -42,7 +42,7 @@ def check_access(turn: Turn, name: str, face: Capabilities) -> None:
 
 
 def argument(name: str, what: str, value: str) -> str:
-    """Return the value if it can be an argument and can't be taken for a flag. Raises UnsupportedError."""
+    """Return the value unchanged. Raises UnsupportedError if it can't be an argument, or could be taken for a flag."""
     if value.startswith("-") or "\0" in value or not value:
         raise UnsupportedError(
             f"{name} can't be given the {what} {value[:80]!r}",
@@ -53,9 +53,9 @@ def argument(name: str, what: str, value: str) -> str:
 
 
 def prompt_argument(name: str, text: str) -> str:
-    """Return the prompt for a CLI that takes it as an argument only.
+    """Return the prompt for a CLI that takes its prompt only as an argument. Lone surrogates become U+FFFD.
 
-    Raises UnsupportedError for a prompt that can't be one.
+    Raises UnsupportedError for a prompt that can't be an argument.
     """
     if "\0" in text:
         raise UnsupportedError(f"{name} takes its prompt as an argument, and no argument can hold a NUL", subject=name)
@@ -77,21 +77,20 @@ def scrubbed(text: str) -> str:
 
 
 def read(line: bytes, decode: Callable[[Object], list[Event]]) -> Sequence[Event]:
-    """Return the events of a line that should be a JSON object; the first one carries the line, unless it is
-    a delta.
-    """
+    """Return the events of a line that should be a JSON object. The first event has the line in `raw`, unless the event
+    is a text delta."""
     value = json_object(line)
     return no_json(line) if value is None else with_line(decode(value), line)
 
 
 def no_json(line: bytes) -> Sequence[Event]:
-    """Return the events of a line that is no JSON object."""
+    """Return the events of a line that is not a JSON object: one `Unknown`, or none for a blank line."""
     return () if not line.strip() else (events.Unknown(what="not JSON", raw=line.decode("utf-8", "replace")),)
 
 
 def with_line(emitted: list[Event], line: bytes, *, images: Sequence[events.ImageSeen] = ()) -> list[Event]:
-    """Return the events of this line; the first one carries the line without the content of images (those among the
-    events, and `images`), unless it is a delta."""
+    """Return the events of this line. The first event gets the line in `raw`, unless the event is a text delta. The
+    line is stored without the content of the images among the events and in `images`."""
     if not emitted or type(emitted[0]) is events.TextDelta:
         return emitted
     try:
@@ -103,7 +102,7 @@ def with_line(emitted: list[Event], line: bytes, *, images: Sequence[events.Imag
 
 
 class Failure(Struct, frozen=True):
-    """What went wrong according to the CLI."""
+    """A failure that the CLI reports: its class, its reason, and its HTTP status, if there is one."""
 
     class_: Class
     reason: str
@@ -111,12 +110,13 @@ class Failure(Struct, frozen=True):
 
 
 class OutputSummary(Struct, kw_only=True):
-    """What one process reported so far.
+    """The facts that one process has reported so far.
 
     `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
-    `texts` are the agent's texts since its last call. `lost` is the CLI's proof that it has no session with the
-    requested id. `nameless`: it reports no session id, so each turn is a new session. `retry` is the reason of its last
-    retry. `calls` are the open ones: name and input by id. Figures that it does not report stay None.
+    `texts` are the agent's texts since its last tool call. `lost` is the CLI's proof that it has no session with the
+    requested id, "" if there is no proof. `nameless`: the CLI reports no session id, so each turn is a new session.
+    `retry` is the reason of the last retry. `calls` maps the ids of the open tool calls to their names and inputs.
+    Figures that the CLI does not report stay None.
     """
 
     name: str
@@ -139,9 +139,11 @@ class OutputSummary(Struct, kw_only=True):
     def opened(
         self, turn: Turn, session_id: str, *, model: str | None = None, version: str | None = None
     ) -> list[Event]:
-        """Return the session's event, once.
+        """Return the event of the opened session; none if this session's event was returned before.
 
-        If the session is not the requested one, report it: the turn ran there, and must not run again.
+        If the CLI opened another session than the requested one, the requested session is reported as lost: the turn
+        ran in the other session, and must not run again. If a fork continues the original session, the turn is reported
+        as failed.
         """
         self.model = model or self.model
         if self.session_id == session_id or not session_id:
@@ -165,18 +167,18 @@ class OutputSummary(Struct, kw_only=True):
         return [events.Text(text=text)]
 
     def called(self, call_id: str, name: str, arguments: object) -> list[Event]:
-        """Return the events of a tool call; the text before it does not count as the answer."""
+        """Return the events of a tool call. The texts before the call do not count as the answer."""
         self.texts = []
         self.calls[call_id] = (name, arguments)
         return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(arguments))]
 
     def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
-        """Return the events of a tool's end."""
+        """Return the events of the result of a tool call."""
         self.calls.pop(call_id, None)
         return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
 
     def on_failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
-        """Record that the CLI reports the turn as failed."""
+        """Record a failure of the turn that the CLI reports, and return its event."""
         text = text or f"{self.name} failed and gave no reason"
         self.failure = Failure(class_ or class_of(http_status, text), text)
         return [events.Notice(text=text, code="api_error")]
@@ -190,7 +192,8 @@ class OutputSummary(Struct, kw_only=True):
         http_status: int | None = None,
         class_: Class | None = None,
     ) -> list[Event]:
-        """Return the event of a retry that the CLI reports, with its reason."""
+        """Record a retry that the CLI reports, and return its event. `attempt` is the number of the retry, `of` the
+        largest number of retries, `text` the reason."""
         self.retry = Failure(class_ or class_of(http_status, text), text, http_status)
         found = self.retry.class_
         return [
@@ -200,7 +203,8 @@ class OutputSummary(Struct, kw_only=True):
         ]
 
     def counted(self, usage: Usage, cost_usd: float | None, model: str = "") -> list[Event]:
-        """Return the figures of one more model call, with the model's name if the CLI reports it."""
+        """Add the figures of one more model call, and return an event with the sums. `model` is the name of the model,
+        "" if the CLI does not report it."""
         is_first = self.usage == Usage() and self.cost_usd is None
         if model and (is_first or self.models is not None):
             self.models = sum_by_model((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
@@ -216,11 +220,12 @@ class OutputSummary(Struct, kw_only=True):
 
 
 def verdict(turn: Turn, exit: Exit, summary: OutputSummary) -> tuple[list[Event], Verdict]:
-    """Return the events that are known only at the end, and the verdict: completed only with the CLI's own proof."""
+    """Return the events that are known only at the end, and the verdict. A turn is completed only with the CLI's own
+    proof."""
     emitted: list[Event] = [events.ToolReturned(call_id=call_id, unfinished=True) for call_id in summary.calls]
     if summary.lost and summary.session_id is None:
         emitted.insert(0, events.SessionLost(session_id=turn.session_id or "", reason=summary.lost))
-    status, class_, reason = _judge(exit, summary)
+    status, class_, reason = _status_of(exit, summary)
     if status is Status.COMPLETED and exit.stopped_by is None and (exit.code or exit.signal):
         how = f"was ended by {exit.signal}" if exit.signal else f"exited with {exit.code}"
         emitted.append(events.Notice(text=f"{summary.name} {how} after a good answer", code="exit_code"))
@@ -252,7 +257,7 @@ def _unfinished(summary: OutputSummary) -> tuple[Unfinished, ...]:
     )
 
 
-def _judge(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None, str | None]:
+def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None, str | None]:
     over = bool(summary.ended) and summary.failure is None
     if exit.stopped_by == "retries" and summary.retry is not None and not over:
         return Status.FAILED, summary.retry.class_, f"stopped after its retries: {summary.retry.reason}"
@@ -283,7 +288,8 @@ def _judge(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None, st
 
 
 def _complaint(tail: str) -> str:
-    """Return the line of stderr that names the problem, else the last one; up to 500 characters."""
+    """Return the first line of stderr that begins with "error:", else the last line that is not blank; at most 500
+    characters."""
     lines = (_COLOURS.sub("", line).strip() for line in tail.splitlines())
     return next((line[:500] for line in lines if line.lower().startswith("error:")), last_line(tail))
 

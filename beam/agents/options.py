@@ -1,7 +1,7 @@
-"""The options of a message or a setting, and the capability of a face's card that each needs, in one table.
+"""The options of messages and settings, in one table with the capability of a face that each option needs.
 
-A turn checks them here, once. An adapter only refuses what its card can't express, such as a value that can't be an
-argument.
+A turn checks its options here, once. An adapter refuses only what its card can't express, such as a value that can't be
+an argument.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ OPTIONS = {
     "resume": "an earlier session",
     "commands": "a slash command (--slash)",
 }
-"""A field of `Capabilities` -> what a person asks by it, in the words of the refusal."""
+"""A field of `Capabilities` -> the words for this option in the error message."""
 
 
 def check(
     name: str, can: Capabilities, asked: Collection[str], faces: Mapping[Face, Capabilities] | None = None
 ) -> None:
-    """Check that the face supports all requested options; `asked` are keys of `OPTIONS`, `faces` those that could run
-    the turn instead. Raises UnsupportedError that names every unsupported one."""
+    """Check that the face supports all requested options. `asked` are keys of `OPTIONS`. `faces` are the faces that
+    could run the turn instead; the error suggests one of them. Raises UnsupportedError that names every unsupported
+    option."""
     lacking = [words for option, words in OPTIONS.items() if option in asked and not getattr(can, option)]
     if not lacking:
         return

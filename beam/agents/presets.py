@@ -1,7 +1,7 @@
-"""Agent CLIs that were never tested: listed as unverified, with no mode and no capability claimed.
+"""Agent CLIs that were never tested: they are listed as unverified, without modes and capabilities.
 
-Each is an `Adapter` by its names, in the registry as `beam.agents.presets:NAME`. Everything known about them is from
-their own help; they can be used through a `command` agent.
+Each of them is an `Adapter`, which the registry calls `beam.agents.presets:NAME`. The facts about a CLI are from its
+own help. A person can use it through a `command` agent.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from beam.agents.base import Card, Exec
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """An adapter that is only listed."""
+    """An adapter that is only listed, and can't run turns."""
 
     card: Card
     exec: Exec | None = None
 
 
 def _preset(name: str, summary: str, command: str, why: str) -> Preset:
-    """Return a preset. `command` is a headless call as a `command` agent's YAML; `why` says what prevented a test."""
+    """Return a preset. `command` is the YAML of a headless call, for a `command` agent; `why` says what prevented a
+    test."""
     use = f"as an agent of your own it may work: `command: {command}` in beam.yaml (docs/command.md)"
     return Preset(card=Card(name=name, summary=summary, version_argv=(), faces={}, unverified=f"{why}; {use}"))
 

@@ -1,7 +1,6 @@
-"""`python3 -i`, an agent with a screen and nothing else: the smallest one that beam drives in terminal mode.
+"""`python3 -i` as an agent that has only a terminal mode: the smallest program that beam drives in this mode.
 
-Its prompt is marked with OSC 133, the mark that shells send to terminals, so that nothing it prints is taken for the
-prompt.
+Python marks its prompt with the escape sequence OSC 133, as shells do, so that no output is taken for the prompt.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start the interpreter, quiet, in the turn's folder."""
+    """Return how to start the interpreter in the turn's folder, without its start message."""
     env = {"PYTHONSTARTUP": f"{turn.scratch}/startup.py", "PYTHON_BASIC_REPL": "1", "PYTHON_COLORS": "0"}
     return Launch(argv=(host.executable or "python3", "-q", "-i"), env=env, files={"startup.py": _STARTUP.encode()})
 

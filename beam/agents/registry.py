@@ -1,7 +1,7 @@
 """The adapters that beam knows: name -> module (or module:name in it), imported on first use.
 
-One more agent is one line here. `NAMES` includes the adapters of other packages. These are looked up only for a name
-that is not built in, because `importlib.metadata` costs 29 ms.
+A new agent needs one more line in `ADAPTERS`. `NAMES` includes the adapters of other packages. These are looked up only
+for a name that is not built in, because `importlib.metadata` costs 29 ms.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ WITH_SESSIONS = (
 
 
 class _Names(Collection[str]):
-    """The names of all adapters, built-in ones first. Iterating looks up other packages."""
+    """The names of all adapters, built-in ones first. Iteration looks up the adapters of other packages."""
 
     def __contains__(self, name: object) -> bool:
         if name in ADAPTERS or not isinstance(name, str):
@@ -91,7 +91,8 @@ NAMES: Collection[str] = _Names()
 
 
 def adapter(name: str) -> Adapter:
-    """Return the adapter's module. Raises NotFoundError with the nearest name."""
+    """Return the adapter of this name. Raises NotFoundError with the nearest name, ConfigError for an unusable adapter
+    of another package."""
     if name not in ADAPTERS:
         from beam.agents import third_party
 
@@ -106,7 +107,7 @@ def adapter(name: str) -> Adapter:
 
 
 def sessions_of(name: str) -> Sessions:
-    """Return how the CLI of an adapter of `WITH_SESSIONS` keeps its sessions."""
+    """Return the module `sessions` of an adapter in `WITH_SESSIONS`."""
     return cast("Sessions", importlib.import_module(f"{ADAPTERS[name]}.sessions"))
 
 
@@ -118,7 +119,8 @@ def ignored() -> Iterator[tuple[str, str]]:
 
 
 def module_of(name: str) -> str:
-    """Return the name of the adapter's module. Raises NotFoundError, ConfigError."""
+    """Return the name of the adapter's module. Raises NotFoundError for an unknown adapter, ConfigError for an unusable
+    one."""
     if name in ADAPTERS:
         return ADAPTERS[name].partition(":")[0]
     adapter(name)

@@ -1,4 +1,5 @@
-"""Checks that the rules of a turn are enforced, each by the agent's CLI or by beam; otherwise no turn begins."""
+"""Checks that each rule of a turn is enforced, by the agent's CLI or by beam. If a rule is not enforced, the turn does
+not begin."""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ NOBODY = Enforced("", "no way to hold it to a rule is known")
 
 
 def enforced(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Enforced:
-    """Return who enforces the rule in a turn of this agent with that face and access."""
+    """Return who enforces the rule in a turn of this agent with this face and access."""
     if rule.behavior == "allow" and access == "full":
         return ALREADY
     return adapter.tool_rules.enforced(rule, face, access) if isinstance(adapter, HasRules) else NOBODY
 
 
 def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Rule]) -> None:
-    """Check that each rule is enforced. Raises UnsupportedError that names the first that is not, who wrote it, and
-    why."""
+    """Check that each rule is enforced. Raises UnsupportedError that names the first rule that is not enforced, who
+    wrote it, and why it is not enforced."""
     for rule in rules:
         found = enforced(adapter, rule, face, access)
         if not found.by:
@@ -36,6 +37,6 @@ def check_rules(adapter: Adapter, face: Face, access: Access, rules: Sequence[Ru
 
 
 def _elsewhere(adapter: Adapter, rule: Rule, face: Face, access: Access) -> Face | None:
-    """Return another face of the agent that enforces the rule."""
+    """Return another face of the agent that enforces the rule; None if there is none."""
     others = (other for other, can in adapter.card.faces.items() if other != face and access in can.access)
     return next((other for other in others if enforced(adapter, rule, other, access).by), None)

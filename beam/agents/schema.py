@@ -1,6 +1,6 @@
 """Checks an answer against a JSON Schema, for a CLI that does not do so itself.
 
-A schema fetches nothing: what it refers to outside itself is unknown. Does not depend on how the agent got the schema.
+No schema is fetched: a reference to another document is an error. Does not depend on how the agent got the schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORDS = 200
 
 
 def why_no_schema(schema: str | None) -> str:
-    """Return why the text is no JSON Schema; "" if it is one, or None."""
+    """Return why the text is not a JSON Schema; "" if it is one, or if it is None."""
     try:
         if schema is not None:
             _validator(schema)
@@ -32,8 +32,8 @@ def why_no_schema(schema: str | None) -> str:
 
 
 def held_to_schema(turn: Turn, verdict: Verdict) -> Verdict:
-    """Return the verdict with the answer's value, if the turn has a schema; a failure if the answer does not follow
-    it."""
+    """Return the verdict with the JSON value of the answer, if the turn has a schema. If the answer does not follow the
+    schema, return a failed verdict."""
     if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
         return verdict
     why = "it is not JSON"
@@ -46,7 +46,8 @@ def held_to_schema(turn: Turn, verdict: Verdict) -> Verdict:
 
 
 def _values(reply: str) -> Iterator[Any]:
-    """Yield the JSON value of the whole answer; if it is not JSON, the value of each of its code blocks that is."""
+    """Yield the JSON value of the whole answer. If the answer is not JSON, yield the value of each of its code blocks
+    that is JSON."""
     for text in (reply, *(block[1] for block in _FENCED.finditer(reply))):
         try:
             yield document(text.encode("utf-8", "replace"))
@@ -57,7 +58,7 @@ def _values(reply: str) -> Iterator[Any]:
 
 
 def _why_wrong(schema: str, value: Any) -> str:
-    """Return what of the value does not follow the schema; "" if all does."""
+    """Return where and how the value violates the schema; "" if it follows the schema."""
     from jsonschema.exceptions import best_match
 
     try:
@@ -71,7 +72,7 @@ def _why_wrong(schema: str, value: Any) -> str:
 
 
 def _validator(schema: str) -> Validator:
-    """Return the schema as a validator. Raises ValueError if it is none."""
+    """Return a validator for the schema. Raises ValueError if the text is not a JSON Schema."""
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry

@@ -1,8 +1,8 @@
 """The contract of a CLI's own session files: where they are, and how one of them becomes events.
 
-An adapter whose CLI keeps its sessions has a module `sessions` with the names of `Sessions`. It knows its CLI's format
-and nothing of files, clocks and processes: it is given what a file holds and returns events. The content of a file is
-untrusted: nothing in it is obeyed.
+An adapter whose CLI stores its sessions in files has a module `sessions` with the names in `Sessions`. That module
+knows the CLI's format. It opens no files, starts no processes and has no clock: it gets the content of a file and
+returns events. The content of a file is untrusted, so no instruction in it is followed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Decision = Literal["allow", "deny"] | None  # None: the request needs no answer 
 
 
 class SessionFiles(Struct, frozen=True, kw_only=True):
-    """Where a CLI keeps its sessions.
+    """Where a CLI keeps its sessions, and in which form.
 
-    `folder` begins with HOME or an XDG variable; if the variable `moved_by` is set, its value replaces the folder. The
-    files are in its subfolder `below`, and `name` is a regular expression of their paths from there. `beside` is the
-    path of another file that says more of the session, from the folder of the session's file. `shape`: `lines` grow at
-    their end, `document` is written anew as a whole, `database` is SQLite: `query` yields rows (time in ms, JSON text)
-    that are not older than `:since` (ms), and `history` the last rows of the session `:session`, the newest first. A
-    `folder` of CWD means the working folder of each running process of the CLI. A process whose arguments begin with
-    one of `helpers` has no session, and one whose arguments begin with one of `spares` has only the session that the
-    CLI's register names. `tells_asks`: the files say when the session waits for a permission. `programs` are other
-    names of the CLI's program.
+    `folder` begins with HOME or an XDG variable. If the variable `moved_by` is set, its value replaces the folder. The
+    files are in the subfolder `below`, and `name` is a regular expression for their paths relative to that subfolder.
+    `beside` is the path, relative to the folder of the session's file, of another file with more facts about the
+    session. `shape` is the form of a file: `lines` grows at its end, `document` is rewritten as a whole, `database` is
+    SQLite. For a database, `query` selects rows (time in ms, JSON text) that are not older than `:since` (ms), and
+    `history` selects the last rows of the session `:session`, the newest first. A `folder` of CWD means the working
+    folder of each running process of the CLI. A process whose arguments begin with one of `helpers` has no session. A
+    process whose arguments begin with one of `spares` has only the session that the CLI's register names. `tells_asks`:
+    the files say when the session waits for a permission. `programs` are other names of the CLI's program.
     """
 
     folder: str
@@ -55,10 +55,10 @@ class SessionFiles(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """What a file says of its session.
+    """The facts about a session in its file.
 
-    `root_id` is the session that started this one as its subagent, "" if none did. `member_of` is the Claude team that
-    it belongs to.
+    `root_id` is the id of the session that started this one as its subagent, "" if no session did. `member_of` is the
+    name of the session's Claude team, "" if it has none.
     """
 
     id: str = ""
@@ -69,15 +69,15 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class SessionReader(Protocol):
-    """One session's file as it is read. `session` is what is known so far; for a database, the session of the last
-    row."""
+    """Reads the file of one session. `session` has the facts that are known so far; for a database, they are about the
+    session of the last row."""
 
     session: Session
 
     def read(self, data: bytes) -> Sequence[Event]:
-        """Return the events of a line, of a row, or of what is new in a whole document.
+        """Return the events of one line, of one row, or of the new part of a whole document.
 
-        Each has a time, "" if the file names none. Never raises.
+        Each event has a time, "" if the file names none. Never raises.
         """
 
 
@@ -86,12 +86,13 @@ class ReadsBeside(Protocol):
     """A reader that also takes the content of the file `SessionFiles.beside`."""
 
     def beside(self, data: bytes) -> None:
-        """Take the content of that file. Never raises."""
+        """Record the facts in the content of the file `SessionFiles.beside`. Never raises."""
 
 
 class Registered(Struct, frozen=True, kw_only=True):
-    """What a CLI's register says of one of its processes. `state`: working, idle, asking, "" if it does not say.
-    `start_ticks` is when the process began, as the kernel counts; None if it does not say."""
+    """One process in a CLI's register of its processes. `state` is working, idle or asking, "" if the register does not
+    say; `since` is the time of the last change of the state. `start_ticks` is the start time of the process in the
+    kernel's clock ticks, None if the register does not say."""
 
     session_id: str
     state: str = ""
@@ -101,19 +102,20 @@ class Registered(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class HasRegister(Protocol):
-    """A module `sessions` whose CLI keeps a file for each of its processes.
+    """A module `sessions` whose CLI keeps a register: one file for each of its processes.
 
-    `register` is the path of that file, with `{pid}` in it, from the folder that contains `SessionFiles.below`.
+    `register` is the path of such a file, with `{pid}` in it, relative to the folder that contains
+    `SessionFiles.below`.
     """
 
     register: str
 
     def registered(self, data: bytes) -> Registered | None:
-        """Return what that file says; None if it is not understood."""
+        """Return the facts in the content of a register file; None if the content is not understood."""
 
 
 class ModelCall(Struct, frozen=True, kw_only=True):
-    """One model call in a session's file. `prompt` is the CLI's own id of the message that it belongs to."""
+    """One model call in a session's file. `prompt` is the CLI's own id of the message to which the call belongs."""
 
     prompt: str
     usage: Usage
@@ -124,26 +126,28 @@ class ModelCall(Struct, frozen=True, kw_only=True):
 class TellsCalls(Protocol):
     """A module `sessions` whose CLI reports the tokens of a turn only in its database.
 
-    `calls` is a query of rows as in `SessionFiles`: the model calls of the session `:session` since `:since`.
+    `calls` is a query for rows, as in `SessionFiles`. It selects the model calls of the session `:session` since
+    `:since`.
     """
 
     calls: str
 
     def call(self, row: bytes) -> ModelCall | None:
-        """Return the model call in that row; None for one without figures, such as one that was stopped."""
+        """Return the model call in this row; None for a call without figures, such as one that was stopped."""
 
 
 class Sessions(Protocol):
-    """The module `sessions` of an adapter."""
+    """The names that the module `sessions` of an adapter defines."""
 
     files: SessionFiles
 
     def reader(self, path: str) -> SessionReader:
-        """Return a reader for the file with this path below the folder."""
+        """Return a reader for the session file with this path."""
 
 
 class Account:
-    """Makes the events of one session: a prompt, then what the agent does, then what the turn used.
+    """Makes the events of one session. Each turn has a prompt, then the agent's texts and calls, then the usage of the
+    turn.
 
     An item with an id becomes an event once, however often the file repeats it.
     """
@@ -156,7 +160,7 @@ class Account:
         self._is_working = False
 
     def is_new(self, key: str) -> bool:
-        """Return whether this is the first time that the key is asked about."""
+        """Return whether the key is new, and record it. Only the last 5000 keys are kept."""
         if key in self._told:
             return False
         self._told[key] = None
@@ -165,7 +169,7 @@ class Account:
         return True
 
     def prompt(self, text: str, at: str) -> list[Event]:
-        """Begin a turn."""
+        """Begin a turn, and return the event of its prompt."""
         self._usage, self._cost, self._began, self._is_working = {}, None, at, True
         return [events.SessionPrompted(ts=at, text=text)] if text.strip() else []
 
@@ -180,26 +184,26 @@ class Account:
         return [events.Thinking(ts=at, text=text)] if text.strip() else []
 
     def on_called(self, call_id: str, name: str, given: object, at: str) -> list[Event]:
-        """Return the event of a tool call, once."""
+        """Return the event of a tool call; none if the event was returned before."""
         self._is_working = True
         if not self.is_new(f"called {call_id}"):
             return []
         return [events.ToolCalled(ts=at, call_id=call_id, name=name, input=raw_json(given))]
 
     def on_returned(self, call_id: str, output: str, at: str, *, is_error: bool) -> list[Event]:
-        """Return the event of a tool's result, once."""
+        """Return the event of a tool's result; none if the event was returned before."""
         if not self.is_new(f"returned {call_id}"):
             return []
         return [events.ToolReturned(ts=at, call_id=call_id, output=output, is_error=is_error)]
 
     def asks(self, ask_id: str, tool: str, given: object, at: str, *, call_id: str | None = None) -> list[Event]:
-        """Return the event of a request for a permission, once."""
+        """Return the event of a request for a permission; none if the event was returned before."""
         if not self.is_new(f"asks {ask_id}"):
             return []
         return [events.PermissionAsked(ts=at, ask_id=ask_id, tool=tool, input=raw_json(given), call_id=call_id)]
 
     def decided(self, ask_id: str, at: str, *, decision: Decision) -> list[Event]:
-        """Return the event of the answer to a reported request, once."""
+        """Return the event of the decision on a reported request; none if the event was returned before."""
         if f"asks {ask_id}" not in self._told or not self.is_new(f"decided {ask_id}"):
             return []
         if decision is None:
@@ -207,13 +211,14 @@ class Account:
         return [events.PermissionDecided(ts=at, ask_id=ask_id, decision=decision, by="its person")]
 
     def count_call(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
-        """Count a model call; later figures of the same call replace earlier ones."""
+        """Count a model call. Later token figures of the same call replace earlier ones; costs are added up."""
         self._usage[reply_id] = usage
         if cost_usd is not None:
             self._cost = (self._cost or 0.0) + cost_usd
 
     def idle(self, at: str, model: str | None, *, why: str = "", usage: Usage | None = None) -> list[Event]:
-        """End the turn, if one runs."""
+        """End the running turn, and return its event; none if no turn runs. `usage` replaces the sum of the counted
+        calls."""
         if not self._is_working:
             return []
         self._is_working = False

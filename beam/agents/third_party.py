@@ -1,5 +1,5 @@
-"""Adapters of other packages, from the entry point group `beam.agents`. An entry is a name, and a module or an object
-in one.
+"""Adapters of other packages, from the entry point group `beam.agents`. An entry point names a module, or an object in
+a module.
 
 An unusable adapter raises an error that names it. An adapter that raises in a turn fails that turn only.
 """
@@ -38,7 +38,7 @@ def names(built_in: Iterable[str]) -> list[str]:
 
 
 def is_offered(name: str) -> bool:
-    """Return whether an installed package offers an adapter of this name. Once it is found, it is remembered."""
+    """Return whether an installed package offers an adapter of this name. A name that was found once is remembered."""
     if name not in _found and PLAIN.match(name):
         _look()
     return name in _found and PLAIN.match(name) is not None
@@ -55,15 +55,15 @@ def ignored(built_in: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def module_of(name: str) -> str:
-    """Return the module that the entry point names. Raises ConfigError if several packages offer the name."""
+    """Return the name of the module in the entry point. Raises ConfigError if several packages offer the adapter."""
     return _entry(name).module
 
 
 def adapter(name: str) -> Adapter:
     """Return the adapter that a package offers under this name, imported and checked.
 
-    Raises ConfigError, with the name and the package, if several packages offer it, its module can't be imported, or
-    the object is no adapter.
+    Raises ConfigError, with the name and the package, if several packages offer the name, if the module can't be
+    imported, or if the object is not an adapter.
     """
     if name not in _loaded:
         entry = _entry(name)
@@ -113,7 +113,7 @@ def _packages(entries: Iterable[EntryPoint]) -> str:
 
 
 def why_no_adapter(name: str, found: object) -> str:
-    """Return why the object is no adapter of this name; "" if it is one."""
+    """Return why the object is not an adapter of this name; "" if it is one."""
     card: object = getattr(found, "card", None)
     if not isinstance(card, Card):
         return "it has no `card`, a beam.agents.base.Card"
@@ -133,18 +133,20 @@ def _why_no_faces(faces: Mapping[Any, object], found: object) -> str:
     exec_: object = getattr(found, "exec", None)
     if ("exec" in faces) != (exec_ is not None):
         return "its card and its `exec` differ on whether it has a headless face"
-    if exec_ is not None and not _has(exec_, "launch", "decoder"):
+    if exec_ is not None and not _has_functions(exec_, "launch", "decoder"):
         return "its `exec` has no functions `launch` and `decoder`"
     terminal: object = getattr(found, "terminal", None)
-    if "terminal" in faces and not (_has(terminal, "launch") and isinstance(getattr(terminal, "profile", 0), Profile)):
+    if "terminal" in faces and not (
+        _has_functions(terminal, "launch") and isinstance(getattr(terminal, "profile", 0), Profile)
+    ):
         return "its `terminal` has no function `launch` and no `profile`, a Profile"
     history: object = getattr(found, "transcripts", None)
-    if history is not None and not _has(history, "where", "transcript"):
+    if history is not None and not _has_functions(history, "where", "transcript"):
         return "its `transcripts` has no functions `where` and `transcript`"
     return ""
 
 
-def _has(value: object, *functions: str) -> bool:
+def _has_functions(value: object, *functions: str) -> bool:
     return all(callable(getattr(value, name, None)) for name in functions)
 
 
@@ -182,13 +184,13 @@ class _GuardedExec:
             found = self._found.decoder(turn)
         except Exception as error:
             raise _broken(self._name, "decoder", error) from error
-        kind = _GuardedErrorReader if _has(found, "error_line") else _GuardedDecoder
+        kind = _GuardedErrorReader if _has_functions(found, "error_line") else _GuardedDecoder
         return kind(self._name, found)
 
 
 def _launch(name: str, launch: Callable[[Turn, Host], object], turn: Turn, host: Host) -> Launch:
-    """Return the result of the adapter's `launch`, checked. Raises the errors that `launch` may raise;
-    UnsupportedError in place of any other."""
+    """Return the checked result of the adapter's `launch`. A BeamError of `launch` is passed on; raises
+    UnsupportedError for any other error."""
     try:
         made = launch(turn, host)
         if not isinstance(made, Launch):
@@ -214,7 +216,7 @@ class _GuardedDecoder:
         self._found = found
 
     def line(self, line: bytes) -> Sequence[Event]:
-        return self._bodies(self._found.line, line)
+        return self._checked_events(self._found.line, line)
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
         try:
@@ -227,7 +229,7 @@ class _GuardedDecoder:
             )
         return tuple(bodies), verdict
 
-    def _bodies(self, function: Callable[[bytes], Sequence[Event]], line: bytes) -> Sequence[Event]:
+    def _checked_events(self, function: Callable[[bytes], Sequence[Event]], line: bytes) -> Sequence[Event]:
         try:
             bodies = tuple(function(line))
             _check_bodies(bodies)
@@ -239,12 +241,12 @@ class _GuardedDecoder:
 
 class _GuardedErrorReader(_GuardedDecoder):
     def error_line(self, line: bytes) -> Sequence[Event]:
-        return self._bodies(self._found.error_line, line)
+        return self._checked_events(self._found.error_line, line)
 
 
 def _check_bodies(bodies: Iterable[object]) -> None:
-    """Raise for an event that a decoder may not make: one that only beam writes, or one that a journal's reader
-    would reject."""
+    """Raise an error for an event that a decoder may not return: an event that only beam writes, or one that a reader
+    of the journal would reject."""
     known = events.types().values()
     for body in bodies:
         if not isinstance(body, Event) or type(body) not in known:

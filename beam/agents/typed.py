@@ -1,6 +1,7 @@
 """Reads lines of JSON directly into a struct, in half the time that a dict takes.
 
-A line of an unexpected shape is read field by field, as far as it fits. Does not depend on any CLI.
+A line that does not fit the struct is read field by field, and fields that do not fit get their defaults. Does not
+depend on any CLI.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from beam.agents.fields import LEAST, MOST, Object
 from beam.base import typed_values
 
 Count = Annotated[int, Meta(ge=LEAST, le=MOST)]
-"""A whole number that JSON readers everywhere can hold."""
+"""A whole number from `LEAST` to `MOST`, which fits into 64 bits."""
 T = TypeVar("T", bound=Struct)
 
 
 def reader(kind: type[T]) -> Callable[[bytes], T | None]:
-    """Return a function that reads a line as a `kind`, and returns None for a line that is no JSON object.
+    """Return a function that reads a line into a struct of the type `kind`, and returns None for a line that is not a
+    JSON object.
 
-    All fields of the kind have defaults. The function never raises.
+    All fields of `kind` must have defaults. The returned function never raises.
     """
     decode = msgspec.json.Decoder(kind).decode
 
@@ -38,7 +40,8 @@ def reader(kind: type[T]) -> Callable[[bytes], T | None]:
 
 
 def as_far_as_fits(kind: type[T], value: Object) -> T:
-    """Return the object as a struct. A field of the wrong type gets its default, as a missing one does."""
+    """Return the object as a struct of the type `kind`. A field that is missing or has the wrong type gets its
+    default."""
     found: Object = {}
     for field in msgspec.structs.fields(kind):
         given = value.get(field.encode_name, field)

@@ -1,6 +1,6 @@
-"""What beam knows of a version of an agent CLI: did its tests run with it, and is its protocol broken in it.
+"""Facts about a version of an agent CLI: whether beam's tests ran with it, and whether its protocol is broken.
 
-Pure: a version is the text that the CLI prints. Does not depend on how that was asked for.
+Pure: a version is the text that the CLI prints. Does not depend on how beam got that text.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def untested(version: str, tested: Sequence[str]) -> str:
 
 
 def number_of(version: str) -> str:
-    """Return the version number in what a CLI prints, "" if there is none."""
+    """Return the version number in the text that a CLI prints, "" if there is none."""
     found = _NUMBERS.search(version)
     return found[0] if found else ""
 
 
 def broken(version: str, known: Sequence[BrokenVersion]) -> str:
-    """Return what is broken in the protocol of this version, "" if nothing is known of it."""
+    """Return what does not work in the protocol of this version, "" if no such problem is known."""
     number = _numbers(version)
     for each in known:
         if number and _numbers(each.first) <= number <= _numbers(each.last or each.first):

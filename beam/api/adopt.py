@@ -1,7 +1,9 @@
-"""Moves a folder's agents from another root into the folder's own root, once a person has seen all that they would run.
+"""Moves agents from another root of a folder into the folder's own root, after a person has seen everything that they
+would run.
 
-Anybody may have written another root's files. So they are copied one by one, never linked or renamed: a file could keep
-a second name where an agent may write. The copy is compared with what the person saw.
+Anybody may have written the files of the other root. So each file is copied, never linked or renamed, because a renamed
+file could keep a second name (a hard link) in a place where an agent may write. The copy is compared with the state
+that the person saw.
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ _MOST_ENTRIES = 200_000  # of one agent; a root that beam made stays far below
 _MOST_BYTES = 4 << 30
 _MOST_DEPTH = 32
 _PIECE = 1 << 20
-# Requests are of the moment, and asks are made anew from the journal.
+# Requests are valid only for a moment, and asks are made again from the journal.
 _LEFT_OUT = frozenset({"terminal.sock", "scratch", "put.lock", "lock", "reserve", "control", "asks"})
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
-    """A message that would run: who sent it, what it says, the access that it asks for, the files that it attaches.
-    `more` has its other fields whose values are unusual, such as its rules; `digest` is the SHA-256 digest of its file.
-    """
+    """A waiting message that would run after the adoption: its sender, its text, the access that it requests, and the
+    files that it attaches (`attach`). `more` has its other fields whose values differ from the defaults, such as its
+    rules; `digest` is the SHA-256 digest of its file."""
 
     sender: str
     text: str
@@ -50,8 +52,9 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One agent of a root that may be adopted. `settings` is its agent.json as text, null if it has none; `session` is
-    the session that its next turn continues; `taken`: this folder's root has an agent of that name."""
+    """One agent in a root whose agents may be adopted. `settings` is its agent.json as text, null if it has none;
+    `session` is the session that its next turn continues; `waiting` has its waiting messages; `taken`: this folder's
+    own root already has an agent of that name."""
 
     agent: str
     settings: str | None
@@ -61,7 +64,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """A root whose agents may be adopted, and why it is thought to be this folder's."""
+    """A root whose agents may be adopted. `why` is the reason for assuming that the root belongs to this folder."""
 
     root: Path
     why: str
@@ -69,7 +72,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def candidates(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> list[Candidate]:
-    """Return the roots that `adopt` would take agents from; `folder` is the caller's project folder.
+    """Return the roots from which `adopt` can take agents; `folder` is the caller's project folder.
 
     Raises DiskError if a root contains something that beam does not make.
     """
@@ -91,10 +94,12 @@ def _others(here: RootPaths, folder: Path, environ: Mapping[str, str]) -> Iterat
 
 
 def adopt(here: RootPaths, candidate: Candidate, folder: Path, environ: Mapping[str, str]) -> list[str]:
-    """Copy the agents of a candidate into this root, and remove them from the candidate. Return a line about each.
+    """Copy the agents of a candidate into this root (`here`), and remove them from the candidate's root. Return a line
+    about each agent.
 
-    An agent whose name is taken here stays where it is. Raises UnfinishedError if one is held, or if something has
-    changed since it was shown; DiskError.
+    An agent whose name is taken here stays in the candidate's root. If the candidate is this root itself, the root is
+    only assigned to `folder`. Raises UnfinishedError if a process holds one of the agents, or if an agent was changed
+    since the person saw it; DiskError.
     """
     ownership.check_owner(here, uid=os.geteuid())
     if candidate.root == here.root:
@@ -123,12 +128,11 @@ def _adopt_whole(here: RootPaths, folder: Path) -> str:
 
 
 def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
-    """Copy the agent into this root, under a name that no agent can have, and return the copy. Raises UnfinishedError
-    if the agent was changed since the person saw it.
-    """
+    """Copy the agent into this root, under a name that no agent can have, and return the directory of the copy. Raises
+    UnfinishedError if the agent was changed since the person saw it."""
     copy = here.agent(found.agent).dir.with_name(f".{found.agent}.adopted")
     with files.disk("remove", copy), contextlib.suppress(FileNotFoundError):
-        remove_tree(copy)  # of one that was killed
+        remove_tree(copy)  # left by an `adopt` that was killed
     _copy(source.agent(found.agent).dir, copy, _Room())
     if _look(AgentPaths(found.agent, copy), taken=False) != found:
         with files.disk("remove", copy):
@@ -142,9 +146,9 @@ def _copied(source: RootPaths, here: RootPaths, found: Finding) -> Path:
 
 
 def _exchange(old: AgentPaths, copy: Path, new: AgentPaths, environ: Mapping[str, str]) -> None:
-    """Move the copy to its place and remove the old agent.
+    """Move the copy to the new agent's directory and remove the old agent.
 
-    A crash between the two renames leaves both: the next `adopt` says that the name is taken.
+    A crash between the two renames leaves both agents; the next `adopt` then reports that the name is taken.
     """
     own = read_bytes(old.dir / AGENT_JSON)
     is_vouched = own is not None and ledger.is_remembered(old.dir / AGENT_JSON, _digest(own), environ)
@@ -219,7 +223,8 @@ def _waiting(paths: AgentPaths) -> Iterator[Waiting]:
 
 
 def _more(message: Message) -> dict[str, Any]:
-    """Return what else the message asks for: its options, and where its answer goes."""
+    """Return the message's options (except its access) and its fields `type`, `reply`, `reply_to` and `actor`, each
+    only if its value is not the default."""
     usual = to_builtins(Options())
     found = {name: value for name, value in to_builtins(message.options).items() if value != usual.get(name)}
     found.pop("access", None)
@@ -232,39 +237,40 @@ def _more(message: Message) -> dict[str, Any]:
 
 
 class _Room:
-    """The remaining limits for the copy of one agent: files and bytes."""
+    """The number of files and bytes that the copy of one agent may still take."""
 
     def __init__(self) -> None:
         self.entries = _MOST_ENTRIES
         self.bytes = _MOST_BYTES
 
-    def take(self, path: Path, size: int) -> None:
-        """Count one more file. Raises DiskError if the limit is exceeded."""
+    def count_file(self, path: Path, size: int) -> None:
+        """Count one more file of this size. Raises DiskError if a limit is exceeded."""
         self.entries -= 1
         self.bytes -= size
         if self.entries < 0:
-            raise _odd(path, f"is one file too many: {_MOST_ENTRIES} of one agent are adopted at the most")
+            raise _not_adoptable(path, f"is one file too many: {_MOST_ENTRIES} of one agent are adopted at the most")
         if self.bytes < 0:
-            raise _odd(path, f"has {size} bytes: {_MOST_BYTES} of one agent are adopted at the most")
+            raise _not_adoptable(path, f"has {size} bytes: {_MOST_BYTES} of one agent are adopted at the most")
 
 
-def _odd(path: Path, what: str) -> BeamError:
+def _not_adoptable(path: Path, what: str) -> BeamError:
     return DiskError(f"{text(path)} {what}", "remove it, or the whole root", subject=text(path))
 
 
 def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
-    """Copy directories and plain files; leave out sockets and temporary files.
+    """Copy a directory with its subdirectories and regular files; leave out sockets, and the entries named in
+    `_LEFT_OUT`.
 
     Raises DiskError for a link, or anything else that beam does not make.
     """
     if depth > _MOST_DEPTH:
-        raise _odd(source, f"is nothing that beam made: it lies {depth} folders deep")
+        raise _not_adoptable(source, f"is nothing that beam made: it lies {depth} folders deep")
     with files.disk("copy", source):
         target.mkdir(0o700)
         for name in files.names(source):
             path = source / name
             found = path.lstat()
-            room.take(path, found.st_size)
+            room.count_file(path, found.st_size)
             if name in _LEFT_OUT or stat.S_ISSOCK(found.st_mode):
                 continue
             if stat.S_ISDIR(found.st_mode):
@@ -272,12 +278,13 @@ def _copy(source: Path, target: Path, room: _Room, depth: int = 0) -> None:
             elif stat.S_ISREG(found.st_mode):
                 _copy_file(path, target / name, found.st_size)
             else:
-                raise _odd(path, "is nothing that beam made")
+                raise _not_adoptable(path, "is nothing that beam made")
     files.sync_directory(target)
 
 
 def _copy_file(source: Path, target: Path, size: int) -> None:
-    """Copy a file of `size` bytes; blocks of zeros take no room in the copy. Raises DiskError if the file is longer."""
+    """Copy a file of `size` bytes; long runs of zero bytes become holes in the copy. Raises DiskError if the file is
+    longer than `size`."""
     with files.opened(source) as reader:
         handle = files.open_to_write(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "wb") as writer:
@@ -289,7 +296,7 @@ def _copy_file(source: Path, target: Path, size: int) -> None:
                 else:
                     writer.write(piece)
             if reader.read(1):
-                raise _odd(source, "became longer while it was copied")
+                raise _not_adoptable(source, "became longer while it was copied")
             writer.truncate(size - left)
             writer.flush()
             os.fsync(writer.fileno())

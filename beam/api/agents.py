@@ -1,4 +1,4 @@
-"""What an agent is: its settings, its adapter and whether its CLI is installed."""
+"""Returns an agent's settings, its adapter's capabilities, and whether its CLI is installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from beam.store.segment import read_state
 
 
 class AgentLine(Struct, frozen=True, kw_only=True):
-    """One line of `beam agent list`. `installed`: the path of its CLI; null: missing; "": it needs none."""
+    """One line of `beam agent list`. `installed` is the path of the agent's CLI; null if the CLI is missing, "" if the
+    agent needs none."""
 
     agent: str
     adapter: str
@@ -31,10 +32,10 @@ class AgentLine(Struct, frozen=True, kw_only=True):
 
 
 class AgentShown(Struct, frozen=True, kw_only=True):
-    """`beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode; `features`: of all
-    modes together), and the agent's state. `face` is the mode in which the next message runs if it names none; `why` is
-    the reason, null if there was no choice. `environment` says which environment variables its turns get. `fork` is the
-    session that its first turn will copy."""
+    """The result of `beam agent show`: every setting and its source, the adapter's capabilities (`card`: by mode;
+    `features`: of all modes together), and the agent's state. `face` is the mode in which the next message runs if the
+    message names no mode; `why` is the reason, null if there was no choice. `environment` says which environment
+    variables the agent's turns get. `fork` is the session that the agent's first turn will copy."""
 
     agent: str
     adapter: str
@@ -54,7 +55,7 @@ class AgentShown(Struct, frozen=True, kw_only=True):
 
 
 def agent_line(context: RootContext, name: str) -> AgentLine:
-    """Return the agent's line. An invalid configuration is reported in the line, not raised."""
+    """Return the agent's line for `beam agent list`. An invalid configuration is reported in the line, not raised."""
     from beam.turns.choice import face_of
     from beam.turns.installed import find_executable
 

@@ -1,7 +1,7 @@
-"""Archives an agent, restores it, or renames it. Its files stay complete.
+"""Archives an agent, restores it, or renames it. No file of the agent is lost.
 
-Each operation holds the agent's lock and, briefly, the lock that orders publications. A message that was published
-before makes the operation fail; the sender of a later message is refused.
+Each operation holds the agent's lock. To archive or rename an agent, beam also locks the agent's queue for a moment.
+Messages that were put into the queue before make the operation fail; later messages are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from beam.trust import ledger
 def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
     """Archive the agent, so that it takes no messages and is not listed. Return what was done, as text.
 
-    Raises UnfinishedError while a turn of it runs or messages wait for it, NotFoundError.
+    Raises UnfinishedError if the agent has a running turn or waiting messages, NotFoundError if it has no files.
     """
     paths = _existing(context, name)
     with (yield from lock_of(context, paths, by=by)), _locked_while_idle(context, paths):
@@ -46,7 +46,7 @@ def archive(context: RootContext, name: str, *, by: str) -> Steps[str]:
 
 
 def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
-    """Restore an archived agent. Return what was done, as text. Raises NotFoundError."""
+    """Restore an archived agent. Return what was done, as text. Raises NotFoundError if the agent is not archived."""
     paths = _existing(context, name)
     if not paths.archived.exists():
         raise NotFoundError(f"{name} is not archived", "beam agent sessions", subject=name)
@@ -61,15 +61,15 @@ def restore(context: RootContext, name: str, *, by: str) -> Steps[str]:
 def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
     """Give the agent another name. Return what was done, as text.
 
-    Raises UnfinishedError while a turn runs, or a message or an answer for it is pending; UsageError if the name is
-    taken or would change its settings; NotFoundError.
+    Raises UnfinishedError if the agent has a running turn, a waiting message, or an answer to come; UsageError if the
+    new name is taken or would change the agent's settings; NotFoundError if the agent has no files.
     """
     paths, target = _existing(context, name), context.agent_paths(check_name(new))
     _check_new_name(context, paths, target)
     lock = yield from lock_of(context, target, by=by)
     with lock, (yield from lock_of(context, paths, by=by)), _locked_while_idle(context, paths):
         if target.dir.exists():
-            raise _is_taken(new)
+            raise _name_taken_error(new)
         own = read_bytes(paths.dir / AGENT_JSON)
         if own is not None and (digest := is_vouched_for(context, paths, own)) is not None:
             ledger.remember(target.dir / AGENT_JSON, digest, context.environ)
@@ -89,7 +89,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
 def _check_new_name(context: RootContext, paths: AgentPaths, target: AgentPaths) -> None:
     name, new = paths.agent, target.agent
     if target.dir.exists() or new in context.config.names() or (new == base_of(new) and context.is_agent(new)):
-        raise _is_taken(new)
+        raise _name_taken_error(new)
     declaring_files = [file.path for origin, file in context.config.files if name in file.agents]
     if declaring_files:
         raise UsageError(
@@ -117,7 +117,7 @@ def _check_new_name(context: RootContext, paths: AgentPaths, target: AgentPaths)
         raise UsageError(f"{name} has sessions: {', '.join(beside)}", "rename or remove them first", subject=name)
 
 
-def _is_taken(name: str) -> UsageError:
+def _name_taken_error(name: str) -> UsageError:
     return UsageError(f"there is already an agent {name} here", "choose another name", subject=name)
 
 
@@ -130,7 +130,8 @@ def _existing(context: RootContext, name: str) -> AgentPaths:
 
 @contextlib.contextmanager
 def _locked_while_idle(context: RootContext, paths: AgentPaths) -> Iterator[None]:
-    """Lock the agent's queue against new messages. Raises UnfinishedError if the agent is not idle."""
+    """Lock the agent's queue against new messages while the caller's block runs. Raises UnfinishedError if the agent is
+    not idle."""
     with short_lock(paths.put_lock):
         why = _why_busy(context, paths)
         if why is not None:
@@ -166,5 +167,5 @@ def _why_busy(context: RootContext, paths: AgentPaths) -> str | None:
 
 
 def names_beside(context: RootContext, name: str) -> list[str]:
-    """Return the named sessions of an agent that have files here."""
+    """Return the names of those named sessions of the agent (`NAME@SESSION`) that have files here."""
     return [other for other in context.home.agents() if other != name and base_of(other) == name]

@@ -1,4 +1,5 @@
-"""The open asks of agents: read from their journals, and decided by requests to the agents' holders."""
+"""Reads the open asks (permission requests) of agents from their journals, and sends decisions to the processes that
+hold the agents."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ SHORTEST = 4  # characters of an id's end that may name it
 
 class AskLine(Struct, frozen=True, kw_only=True):
     """One open ask: a line of `beam asks`. `input` is the JSON value that the tool would get (null: not known),
-    `description` is the agent's text about it; `suggestions` has other possible answers, in the agent's words. `asked`
-    and `expires` are RFC 3339; at `expires` the ask is denied."""
+    `description` is the agent's text about the ask; `suggestions` has other possible answers, in the format of the
+    agent's CLI. `asked` and `expires` are RFC 3339; at `expires` the ask is denied."""
 
     v: int = 1
     id: str
@@ -40,14 +41,13 @@ class AskLine(Struct, frozen=True, kw_only=True):
 
 
 def open_asks(context: RootContext, agents: list[str] | None = None) -> list[AskLine]:
-    """Return the open asks of these agents, or of all, oldest first."""
+    """Return the open asks of these agents (None: of all agents), oldest first."""
     return sorted((line for _, line in _open(context, agents)), key=lambda line: (line.asked, line.id))
 
 
 def of_state(state: State) -> list[AskLine]:
-    """Return the open asks of the agent in this state; none if its holder died, because then nobody waits for a
-    decision.
-    """
+    """Return the open asks in an agent's state; an empty list if the agent's holder died, because then no process waits
+    for a decision."""
     from beam.process import tree
 
     turn = state.open_turn
@@ -57,7 +57,7 @@ def of_state(state: State) -> list[AskLine]:
 
 
 def line_of(asked: PermissionAsked) -> AskLine:
-    """Return the line of an ask."""
+    """Return the `beam asks` line for an ask."""
     return AskLine(
         id=asked.ask_id,
         agent=asked.agent,
@@ -117,9 +117,9 @@ def decide(
     always: bool = False,
     stop: bool = False,
 ) -> Steps[str]:
-    """Request the decision and return the holder's answer.
+    """Send a decision about an ask to the agent's holder, and return the holder's answer.
 
-    Raises what `find` raises, and the holder's refusal.
+    Raises the errors of `find`, and the error with which the holder refuses the decision.
     """
     paths, whole = find(context, ask_id)
     return (yield from request(context, paths, verb, whole, by=by, text=message, always=always, stop=stop))

@@ -1,4 +1,5 @@
-"""Shows an agent's terminal in another process, and types into it. The holder of the agent serves it."""
+"""Shows an agent's terminal in another process, and types into it. The process that holds the agent serves the
+terminal."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 
 class Attached:
-    """A connection to an agent's terminal. `picture` is the newest picture; once the terminal is gone, `why` is the
-    reason."""
+    """A connection to an agent's terminal. `picture` is the newest picture of the screen, None before the first one.
+    `why` is None until the terminal is gone; then it is the reason."""
 
     def __init__(self, agent: str, connection: socket.socket) -> None:
         self.agent = agent
@@ -40,16 +41,17 @@ class Attached:
         self._rows: list[Runs] = []
 
     def fileno(self) -> int:
-        """Return the descriptor for `select`: it is readable when `look` has something to read."""
+        """Return the descriptor for `select`. It is readable when `look` has something to read."""
         return self._connection.fileno()
 
     @property
     def has_keys(self) -> bool:
-        """Return whether keys wait to be sent: call `send` when the descriptor is writable."""
+        """Return whether keys wait to be sent. If so, call `send` when the descriptor is writable."""
         return bool(self._keys)
 
     def look(self) -> None:
-        """Read what the holder sent, without waiting. Raises BeamError if that can't be understood."""
+        """Read everything that the holder has sent, without waiting. Raises BeamError if the data can't be
+        understood."""
         while self.why is None:
             try:
                 data = self._connection.recv(1 << 18)
@@ -89,7 +91,8 @@ class Attached:
         self.picture = msgspec.structs.replace(frame.picture, rows=tuple(self._rows))
 
     def press(self, keys: bytes) -> bool:
-        """Add keys to those that wait to be sent. Return False, and leave them out, if too many wait already."""
+        """Send keys; keys that can't be sent immediately wait for the next `send`. Return False, and drop the new keys,
+        if too many keys wait already."""
         if len(self._keys) + len(keys) > _MOST_KEYS:
             return False
         for at in range(0, len(keys), _PIECE_BYTES):
@@ -98,7 +101,7 @@ class Attached:
         return True
 
     def send(self) -> None:
-        """Send the keys that wait, as many as can be sent without waiting."""
+        """Send as many of the waiting keys as can be sent without waiting."""
         try:
             while self._keys:
                 self._keys = self._keys[self._connection.send(self._keys) :]
@@ -108,15 +111,15 @@ class Attached:
             self._keys = b""
 
     def close(self) -> None:
-        """Close the connection; the agent's terminal stays."""
+        """Close the connection; the agent's terminal stays open."""
         self._connection.close()
 
 
 def attach(context: RootContext, paths: AgentPaths) -> Attached:
-    """Connect to the terminal of the agent, or of its `--once` message that runs now.
+    """Connect to the terminal of the agent, or to the terminal of its `--once` message that runs now.
 
-    Raises NotFoundError if it has no terminal now, UnsupportedError if its turn runs in another mode, LimitError if the
-    terminal is another user's.
+    Raises NotFoundError if there is no terminal now, UnsupportedError if the agent's turn runs in another mode,
+    LimitError if the terminal belongs to another user.
     """
     deadline = time.monotonic() + _APPEARS_S
     while True:
@@ -161,9 +164,8 @@ def _connected(directory: Path) -> socket.socket | None:
 
 
 def picture_of(attached: Attached, *, seconds: float = 5.0) -> Picture:
-    """Return the screen as it is now, waiting up to `seconds` for it, and close the connection. Raises NotFoundError if
-    no picture came in that time.
-    """
+    """Return the present picture of the screen, waiting up to `seconds` for it, and close the connection. Raises
+    NotFoundError if no picture came in that time."""
     deadline = time.monotonic() + seconds
     with contextlib.closing(attached):
         while attached.picture is None and attached.why is None and (left := deadline - time.monotonic()) > 0:

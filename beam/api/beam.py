@@ -1,5 +1,5 @@
-"""`Beam`: beam's operations as typed methods. Each has one implementation; a method that waits has `.aio` for event
-loops."""
+"""Defines `Beam`, which has beam's operations as typed methods. Each method has one implementation. A method that waits
+blocks; its attribute `aio` is the same method as a coroutine for event loops."""
 
 from beam.api.verbs.agents import AgentVerbs
 from beam.api.verbs.chatting import ChatVerbs
@@ -33,12 +33,13 @@ class Beam(
     BrokerVerbs,
     SetupVerbs,
 ):
-    """One root of beam, as one process sees it: `Beam().send("claude", "hi").reply`.
+    """Access to one root of beam, for one process: `Beam().send("claude", "hi").reply`.
 
     `root` is a root directory. By default it is found as the command line finds it: `$BEAM_ROOT`, else the root of the
     project folder around `cwd`. Nothing is created before something is sent or changed.
 
-    `with Beam() as beam:` keeps the agents' processes from message to message, in dialogue and terminal mode.
+    `with Beam() as beam:` keeps the agents' processes alive from one message to the next, in dialogue and terminal
+    mode.
 
     A method that waits blocks. In an event loop use its `.aio`: `await Beam().send.aio("claude", "hi")`. A failure
     raises a BeamError with a `message`, a `hint` and an `exit_code`.

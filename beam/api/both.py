@@ -1,4 +1,5 @@
-"""Methods with two ways to call them: `beam.send(...)`, and `await beam.send.aio(...)` in a running event loop.
+"""Makes methods that can be called in two ways: `beam.send(...)` blocks, and `await beam.send.aio(...)` runs in an
+event loop.
 
 `help()` and `inspect.signature` show the signature of the original method, also for `aio`.
 """
@@ -18,7 +19,7 @@ S = TypeVar("S")
 
 
 class Bound(Generic[P, R]):
-    """A verb bound to one object. Calling it blocks; `aio` does not."""
+    """A `Verb` bound to one object. Calling it blocks; calling its `aio` returns a coroutine."""
 
     def __init__(self, call: Callable[P, R], aio: Callable[P, Coroutine[Any, Any, R]]) -> None:
         functools.update_wrapper(self, aio)
@@ -29,13 +30,14 @@ class Bound(Generic[P, R]):
         return self._call(*args, **kwargs)
 
     def __get__(self, instance: object, owner: type | None = None) -> Bound[P, R]:
-        """Return the verb itself. (`help()` shows signatures of functions and descriptors only.)"""
+        """Return this object itself. The method exists because `help()` shows signatures of functions and descriptors
+        only."""
         return self
 
 
 class Verb(Generic[S, P, R]):
-    """A verb as an attribute of a class. Calling it blocks; `aio` does not. Both take the object as the first
-    argument."""
+    """A method, as an attribute of its class, that can be called in two ways. Calling it blocks; calling its `aio`
+    returns a coroutine. Both take the object as the first argument."""
 
     def __init__(
         self, call: Callable[Concatenate[S, P], R], aio: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
@@ -56,7 +58,7 @@ class Verb(Generic[S, P, R]):
 
 
 def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Verb[S, P, R]:
-    """Make a verb from a coroutine method. The blocking call runs its own event loop."""
+    """Make a `Verb` from a coroutine method. The blocking call runs its own event loop."""
 
     def call(instance: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
         import asyncio
@@ -68,7 +70,7 @@ def coroutine_verb(function: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]
 
 
 def waiting_verb(function: Callable[Concatenate[S, P], Steps[R]]) -> Verb[S, P, R]:
-    """Make a verb from a generator method that yields how long to sleep (seconds) and returns the result.
+    """Make a `Verb` from a generator method that yields how long to sleep (seconds) and returns the result.
 
     The blocking call sleeps without an event loop.
     """

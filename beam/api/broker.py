@@ -1,5 +1,5 @@
 """Controls the broker of a root from another process: start it detached, stop it, return its status, print a systemd
-unit."""
+unit for it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ _END_S = 20.0
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """`beam broker status`. `skew`: its code has another version than the caller's. `idle`: it ends after that many
-    seconds without work; null: never. It keeps at most `kept` processes of agents, each for `keep` seconds after a
-    turn unless the agent's settings differ. `rss_mb` is null if the system does not report it."""
+    """The result of `beam broker status`. `skew`: the broker runs another version of beam than the caller. `poll` is
+    its poll interval (seconds), and `cap` is the largest number of concurrent turns. The broker ends after `idle`
+    seconds without work; null: it never ends for that reason. It keeps at most `kept` processes of agents, each for
+    `keep` seconds after a turn unless the agent's settings differ. `rss_mb` is null if the system does not report
+    it."""
 
     pid: int
     host: str
@@ -52,10 +54,10 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
 def start(
     context: RootContext, *, cap: int | None, poll: float, poll_only: bool, idle: float | None = None
 ) -> BrokerFile:
-    """Start a detached broker and return once it serves.
+    """Start a detached broker, and return its entry (`BrokerFile`) as soon as it serves the root.
 
-    Raises UsageError if there is one already, UnfinishedError if it does not come up, DiskError if the project folder
-    is gone.
+    Raises UsageError if a broker already serves the root, UnfinishedError if the new broker does not start in time,
+    DiskError if the project folder is gone.
     """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)
@@ -117,9 +119,10 @@ def _last_line(log: Path) -> str:
 
 
 def stop(context: RootContext, *, grace: float) -> BrokerFile:
-    """Ask the broker to stop, and after `grace` seconds to stop immediately; return when it is gone.
+    """Ask the broker to stop, and after `grace` seconds to stop immediately. Return when the broker's process is gone.
 
-    Raises NotFoundError if none runs, UnsupportedError for one on another host.
+    Raises NotFoundError if no broker runs, UnsupportedError if it runs on another host, UnfinishedError if it does not
+    end.
     """
     running = registry.running(context.home)
     if running is None:
@@ -180,7 +183,8 @@ def _megabytes(size: int | None) -> float | None:
 
 
 def skew(context: RootContext) -> str | None:
-    """Return a sentence if the broker has another version than this process; None if not."""
+    """Return a sentence for the user if the broker runs another version of beam than this process; None if it does
+    not."""
     running = registry.running(context.home)
     if running is None or running.version == __version__:
         return None
@@ -188,7 +192,7 @@ def skew(context: RootContext) -> str | None:
 
 
 def unit(context: RootContext) -> str:
-    """Return a systemd user unit that serves this root."""
+    """Return the text of a systemd user unit that runs a broker for this root."""
     state = f"Environment=BEAM_STATE={context.environ['BEAM_STATE']}\n" if context.environ.get("BEAM_STATE") else ""
     return f"""\
 # ~/.config/systemd/user/beam-{context.home.project.name}.service
@@ -217,8 +221,8 @@ def serve(
     grace: float,
     write: Callable[[str], object],
 ) -> None:
-    """Serve in the foreground until a signal asks to stop, or until there was nothing to do for `idle` seconds.
-    `write` gets the lines of its log, each with the time."""
+    """Run the broker in this process until a signal asks it to stop, or until there was nothing to do for `idle`
+    seconds. `write` is called with each line of the broker's log; the line begins with the time."""
     import asyncio
 
     from beam.broker import life
@@ -235,6 +239,6 @@ def serve(
 
 
 def default_cap() -> int:
-    """Return the default limit of concurrent turns. It exceeds the number of cores, because agents mostly wait for
-    their vendor."""
+    """Return the default limit of concurrent turns. It exceeds the number of cores, because a turn mostly waits for the
+    model's provider."""
     return max(4, 2 * (os.cpu_count() or 1))

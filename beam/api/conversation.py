@@ -1,6 +1,7 @@
-"""A conversation of agents that a program holds: the program runs their turns, may step in, and gets what was said.
+"""A conversation between agents that a Python program controls. The program runs the agents' turns, may add texts of
+its own, and gets the result.
 
-The same code as for `beam chat` and scenarios decides who speaks next, what each agent is told, and when the
+The code that also serves `beam chat` and scenarios decides who speaks next, which prompt each agent gets, and when the
 conversation ends.
 """
 
@@ -43,8 +44,8 @@ _OWN = (
 
 
 class Spoken(Struct, frozen=True, kw_only=True):
-    """One text of a conversation. `agent` is the agent in whose name it was said, or `human`. `is_of_person`: a person
-    said it."""
+    """One text of a conversation. `agent` is the agent that said it, or in whose name a person said it; `human` for a
+    text in a person's own name. `is_of_person`: a person said it."""
 
     agent: str
     text: str
@@ -52,9 +53,9 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 
 class ConversationResult(Struct, frozen=True, kw_only=True):
-    """The result of a conversation: why it is over, its exit code, what was said, and the outcome of each turn,
-    including a moderator's. `turns` counts those of the speakers. `cost_usd` and `tokens` are None if no turn's are
-    known."""
+    """The result of a conversation: why it is over, its exit code, the texts (`said`), and the outcome of each turn,
+    including a moderator's. `turns` counts only the turns of the speakers. `cost_usd` and `tokens` are None if they are
+    not known for any turn."""
 
     why: str
     exit_code: int
@@ -68,13 +69,14 @@ class ConversationResult(Struct, frozen=True, kw_only=True):
 class Conversation:
     """Agents that talk about a topic: `Conversation(beam, ["writer", "reviewer"], "Find a title.", turns=6).run()`.
 
-    They take turns; with `by_address` each agent names the next one (`@NAME`), with a `moderator` that agent names it.
-    The conversation is over when a text contains the `phrase`, when `until` returns True for a text, after `turns`
-    turns of all agents together, when `cost_usd` or `tokens` are used up, or after `time` seconds. It is also over when
-    an agent fails, says nothing or addresses nobody. Each agent speaks in a new session, AGENT@`name`.
+    The agents speak in turn. With `by_address`, each agent names the next speaker (`@NAME`); with a `moderator`, that
+    agent names the next speaker. The conversation is over when a text contains the `phrase`, when `until` returns True
+    for a text, after `turns` turns of all agents together, when `cost_usd` or `tokens` are used up, or after `time`
+    seconds. It is also over when an agent fails, says nothing or addresses nobody. Each agent speaks in a new session,
+    AGENT@`name`.
 
-    `on_ask` decides what the agents ask for, as in `Beam.send`. `options`, or its fields as keywords, are for every
-    turn. Raises NotFoundError for an unknown agent, UsageError for other invalid arguments.
+    `on_ask` decides the agents' permission requests, as in `Beam.send`. `options`, or its fields as keywords, apply to
+    every turn. Raises NotFoundError for an unknown agent, UsageError for other invalid arguments.
     """
 
     def __init__(
@@ -114,8 +116,9 @@ class Conversation:
     # -- while it goes on ----------------------------------------------------------------------------------------------
 
     def say(self, text: str, name: str = HUMAN) -> None:
-        """Say something as a person, or in the `name` of an agent, as its turn; it is heard after the running turn. A
-        text that names an agent (`@NAME`) gives it the next turn."""
+        """Add a text to the conversation after the running turn: as a person, or as the turn of the agent `name`. If
+        the text names an agent (`@NAME`), that agent has the next turn. Raises UsageError if the text is empty, or if
+        `name` takes no part."""
         if name != HUMAN:
             self._check_speaker(name)
         if not text.strip():
@@ -123,7 +126,7 @@ class Conversation:
         self._waiting.append((text, name))
 
     def give_floor(self, agent: str) -> None:
-        """Have this agent speak next."""
+        """Give the next turn to this agent."""
         self._check_speaker(agent)
         self._chat.give_floor(agent)
 
@@ -139,26 +142,26 @@ class Conversation:
 
     @coroutine_verb
     async def run(self, seen: Callable[[Event], None] | None = None) -> ConversationResult:
-        """Let the agents talk until the conversation is over, and return its result; each event of a turn goes to
-        `seen`.
+        """Let the agents talk until the conversation is over, and return its result. `seen` is called with each event
+        of the turns.
 
-        A turn that fails is a result with that turn's exit code. Raises what `Beam.send` raises, SignalledError after a
-        signal.
+        If a turn fails, the result has that turn's exit code. Raises the errors of `Beam.send`, UsageError if the
+        conversation ran before, SignalledError after a signal.
         """
         if self._outcomes or self._message is not None:
             raise UsageError("this conversation was held before", "make another one")
         for agent in dict.fromkeys(filter(None, (*self._chat.agents, self._chat.moderator))):
-            self._made(agent, "?", is_first=True)  # what keeps one of them from speaking is said before anyone does
+            self._make_message(agent, "?", is_first=True)  # an error for any agent comes before the first turn
         began = monotonic()
         while (turn := self._next()) is not None:
-            self._message = self._made(turn.agent, turn.prompt, is_first=turn.is_first)
+            self._message = self._make_message(turn.agent, turn.prompt, is_first=turn.is_first)
             outcome = await self._turn(self._message, seen)
             self._outcomes.append(outcome)
             self._ended(turn, outcome, monotonic() - began)
         return self._result()
 
     async def _turn(self, message: Message, seen: Callable[[Event], None] | None) -> Outcome:
-        """Run one turn and return its outcome; it is interrupted if it uses up a budget."""
+        """Run one turn and return its outcome. The turn is interrupted if it uses up a budget of the conversation."""
         import asyncio
 
         ends: list[asyncio.Task[None]] = []
@@ -176,8 +179,8 @@ class Conversation:
         return outcome
 
     def stream(self) -> Stream[ConversationResult]:
-        """Return the events of all turns as they come, for a `for` loop or an `async for`; `result` is the
-        conversation's result.
+        """Return an iterator over the events of all turns as they come, for a `for` loop or an `async for`. After the
+        last event, its `result` is the result of the conversation.
 
         Leaving the loop ends the conversation and its running turn.
         """
@@ -195,13 +198,12 @@ class Conversation:
             with contextlib.suppress(NotFoundError, UnfinishedError):  # it has just ended on its own
                 await self._beam.interrupt.aio(self._message.id)
 
-    def _made(self, agent: str, text: str, *, is_first: bool) -> Message:
+    def _make_message(self, agent: str, text: str, *, is_first: bool) -> Message:
         options = structs.replace(self._options, new=is_first, via=self._beam.chat_mode(agent, self._options.via))
         return self._beam.message(f"{agent}@{self._name}", text, options=options)
 
     def _next(self) -> NextTurn | None:
-        """Add the texts that the program said since the last turn, and return the next turn; None if the conversation
-        is over."""
+        """Add the texts from `say` to the conversation, and return the next turn; None if the conversation is over."""
         waiting, self._waiting = self._waiting, []
         for text, name in waiting:
             self._chat.step_in(text, name)

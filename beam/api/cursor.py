@@ -1,10 +1,14 @@
-"""A named position in the event stream. A watcher that is restarted with it continues without gaps or repeats.
+"""Stores named positions (cursors) in the event stream. A watcher that is restarted with the same cursor continues
+without gaps or repeats.
 
-Some events arrive late, or again from another source. So a time alone does not say where to continue: the cursor also
-stores which events around that time were printed. Each cursor is one file in beam's state directory: its content when
-it was opened, then a line for each write to the output. If the output is a file, the line is written first and says
-where the output goes; so it is known what arrived, even after `kill -9` in the middle of a write. If the output is a
-pipe, the line is written afterwards, and an interrupted write is repeated.
+Some events arrive late, or a second time from another source. So a time alone does not say where to continue, and the
+cursor also stores which events around that time were printed.
+
+Each cursor is one file in beam's state directory. Its first line is the cursor's state when the file was last
+rewritten; each later line records one write to the output. If the output is a file, the line is added before the write
+and has the file's path and size. With them the next start can find out which events reached the file, even after a
+`kill -9` in the middle of the write. If the output is not a file, the line is added after the write, and the events of
+an interrupted write are printed again.
 """
 
 from __future__ import annotations
@@ -31,12 +35,12 @@ from beam.root.user_dirs import state_dir
 WINDOW_NS = 120_000_000_000  # how late an event may arrive, counted from the latest time
 SAME_NS = 5_000_000_000  # the same event from two sources has times that differ by at most this
 _LINES = 5_000  # lines of one process; then the file is rewritten
-_REWRITTEN_BYTES = 4 << 20  # or after so many
+_REWRITTEN_BYTES = 4 << 20  # the file is also rewritten after this number of bytes
 _MOST_BYTES = 16 << 20  # the largest file that is read: two minutes of events fit
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MOMENT = re.compile(r"/\d+$")
 
-_Printed = tuple[str, str]  # what happened, when
+_Printed = tuple[str, str]  # the identity of an event, and its time
 
 
 class _Saved(Struct, frozen=True):
@@ -46,8 +50,8 @@ class _Saved(Struct, frozen=True):
 
 
 class _Written(Struct, frozen=True):
-    """One write to the output. `path`, `inode` and `size`: the file that it went to and its size before; `lines`: every
-    event is one line."""
+    """One write to the output, and its events (`out`). `path` and `inode` are the output file, and `size` is its size
+    before the write; they are empty if the output is not a file. `lines`: every event is one line."""
 
     out: list[_Printed]
     path: str = ""
@@ -66,7 +70,7 @@ class Cursor:
         self._at = rfc3339(now_ns)
         self._log: int | None = None
         self._count = 0
-        self._size = 0  # bytes that were added since it was written anew
+        self._size = 0  # bytes that were added since the file was rewritten
         self._last: _Written | None = None
         self.since = ""
         try:
@@ -86,8 +90,8 @@ class Cursor:
             self._seen.setdefault(what, []).append(at)
 
     def passes(self, event: Event) -> bool:
-        """Return whether the event is new: not older than `since`, and not among the printed ones. Each printed event
-        is refused once."""
+        """Return whether the event is new: not older than `since`, and not printed before. An event that was printed
+        once is rejected once; the next equal event is new again."""
         what = _identity(event)
         if self.since and event.ts < self.since:
             return False
@@ -99,8 +103,8 @@ class Cursor:
         return True
 
     def before(self, events: Iterable[Event], output: TextIO, *, lines: bool) -> None:
-        """Record the events that will be printed next. `lines`: each takes one line; otherwise nobody knows how many
-        lines they take."""
+        """Record the events that will be printed next. `lines`: each event takes exactly one line of the output; if it
+        is false, the number of lines is unknown."""
         self._last = None
         out = [(_identity(event), event.ts) for event in events]
         if not out:
@@ -117,7 +121,7 @@ class Cursor:
             self._last = written
 
     def after(self) -> None:
-        """Record that the events of `before` were printed."""
+        """Record that the events of the last call of `before` were printed."""
         if self._last is not None:
             self._append(self._last)
             self._last = None
@@ -125,7 +129,7 @@ class Cursor:
             self.save()
 
     def save(self) -> None:
-        """Rewrite the file without events that are too old to be repeated."""
+        """Rewrite the file without the events that are too old to arrive again."""
         oldest = rfc3339(parse_rfc3339(self._at) - WINDOW_NS)
         self._all = [(what, at) for what, at in self._all if at >= oldest]
         self._count = self._size = 0
@@ -150,7 +154,8 @@ class Cursor:
 
 
 def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
-    """Open the cursor of that name; create it if there is none. Raises UsageError for an invalid name, CorruptError."""
+    """Return the cursor of that name; a new one if there is none. Raises UsageError for an invalid name, CorruptError
+    if the file is not a cursor."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} is not a name for a cursor", "use lower-case letters, digits, - and _", subject=name
@@ -159,10 +164,10 @@ def open_cursor(name: str, environ: Mapping[str, str]) -> Cursor:
 
 
 def _printed_by(lines: list[bytes]) -> list[_Printed]:
-    """Return the events that the recorded writes printed.
+    """Return the events that were printed, according to these records of writes.
 
-    The last write may not have happened: its events are looked for in the file that it went to. A record of half a line
-    means that its write never began.
+    The last write may have been interrupted, so its events are looked for in the output file. An incomplete last line
+    is ignored, because the write that it records never began.
     """
     found: list[_Printed] = []
     whole = [typed_values.decode(line, _Written) for line in lines[:-1] if line]
@@ -172,7 +177,8 @@ def _printed_by(lines: list[bytes]) -> list[_Printed]:
 
 
 def _count_in_file(written: _Written) -> int:
-    """Return how many of a write's events are in the output file; complete a torn line there."""
+    """Return how many events of this write are in the output file. If the file ends with an incomplete line, complete
+    that line with a line break."""
     path = Path(written.path)
     try:
         if path.stat().st_ino != written.inode:
@@ -202,7 +208,8 @@ def _has_descriptor(output: TextIO) -> bool:
 
 
 def _identity(event: Event) -> str:
-    """Return what identifies the event in every source, without its time."""
+    """Return a text that identifies the event, without its time. The text is the same for an event that arrives again
+    from another source."""
     if event.seq:
         return f"{event.agent}#{event.seq}"
     tag = str(event.__struct_config__.tag)

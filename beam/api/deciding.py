@@ -1,7 +1,7 @@
-"""Lets a program that waits for a turn decide the turn's asks by a function (`on_ask=`).
+"""Lets a program that waits for a turn decide the turn's asks (permission requests) with a function, `on_ask=`.
 
-The function decides what a person would decide with `beam approve` and `beam deny`, and its decision is sent the same
-way. An ask that it can't decide is denied.
+The function decides in place of a person, and its decision is sent in the same way as `beam approve` and `beam deny`
+send one. If the function fails, or if its decision can't be carried out, the ask is denied.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from beam.model.events import Event
 
 
 class Allow(Struct, frozen=True, kw_only=True):
-    """The decision to allow a call: with another `input` in place of the requested one, or `always` from now on, if the
-    agent offers that."""
+    """The decision to allow a call. `input` replaces the requested input; None keeps it. `always` also allows similar
+    calls from now on, if the agent offers that."""
 
     input: object = None
     always: bool = False
 
 
 class Deny(Struct, frozen=True, kw_only=True):
-    """The decision to deny a call. `message` is for the agent, where it can be told; `stop` ends its turn."""
+    """The decision to deny a call. `message` is a text for the agent, if the agent can be told the reason; `stop` ends
+    the agent's turn."""
 
     message: str | None = None
     stop: bool = False
@@ -46,9 +47,10 @@ OnAsk = Callable[[AskLine], Decision | Awaitable[Decision]]
 
 
 class Deciding:
-    """Lets a function decide the asks of one message, one ask after the other.
+    """Decides the asks of one message with a function, one ask after the other.
 
-    The function runs in a thread of its own, so that it may take its time; a coroutine runs in the event loop.
+    The function runs in a thread of its own, so it may block. If it is a coroutine function, its coroutine runs in the
+    event loop.
     """
 
     def __init__(self, context: RootContext, on_ask: OnAsk, seen: Callable[[Event], None], *, by: str) -> None:
@@ -61,8 +63,8 @@ class Deciding:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def event(self, event: Event) -> None:
-        """Take an event of the message and pass it on. An ask is decided by the function; if somebody else decides it
-        first, the function's decision is cancelled."""
+        """Pass an event of the message on to `seen`. If it is a new ask, start the function that decides it; if it says
+        that somebody else decided an ask, cancel the function's decision."""
         self._seen(event)
         match event:
             case events.PermissionAsked() if event.expires is not None:  # else beam decides it at once
@@ -76,7 +78,7 @@ class Deciding:
                     undecided.cancel()
 
     async def close(self) -> None:
-        """Stop deciding: the message is over."""
+        """Cancel all open decisions, because the message is over, and wait for decisions that are being sent."""
         for task in self._undecided.values():
             task.cancel()
         if self._tasks:
@@ -143,7 +145,7 @@ class Deciding:
 
 
 async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
-    """Call the function in a new thread and return its result. After a cancellation nobody waits for the thread."""
+    """Call the function in a new thread and return its result. After a cancellation, nothing waits for the thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[object] = loop.create_future()
 
@@ -151,14 +153,14 @@ async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
         try:
             decided: object = on_ask(ask)
         except BaseException as error:  # noqa: BLE001  it is raised where it is awaited
-            over(future.set_exception, _for_a_future(error))
+            finish(future.set_exception, _for_a_future(error))
         else:
-            over(future.set_result, decided)
+            finish(future.set_result, decided)
 
-    def over(settle: Callable[[Any], None], value: object) -> None:
+    def finish(set_outcome: Callable[[Any], None], value: object) -> None:
         def unless_cancelled() -> None:
             if not future.done():
-                settle(value)
+                set_outcome(value)
 
         with contextlib.suppress(RuntimeError):  # the loop is closed: the turn is over
             loop.call_soon_threadsafe(unless_cancelled)
@@ -168,5 +170,5 @@ async def _in_thread(on_ask: OnAsk, ask: AskLine) -> object:
 
 
 def _for_a_future(error: BaseException) -> BaseException:
-    """Return the error, or a RuntimeError in place of a StopIteration, which a future can't carry."""
+    """Return the error; for a StopIteration, which a future can't carry, return a RuntimeError."""
     return RuntimeError("StopIteration") if isinstance(error, StopIteration) else error

@@ -1,4 +1,4 @@
-"""Compares an agent's work tree as it is now with what it contained before a turn."""
+"""Compares an agent's work tree as it is now with its state before a turn."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NONE_MADE = "one is made before a turn with access above `read` of an agent CLI
 
 
 class WorkTreeDiff(Struct, frozen=True, kw_only=True):
-    """What changed in the work tree `folder` since a turn began. `turn` is its number, `ts` when it began (RFC
-    3339)."""
+    """The changes in the work tree `folder` since a turn began. `turn` is the turn's number, `ts` the time when it
+    began (RFC 3339)."""
 
     agent: str
     folder: str
@@ -36,10 +36,11 @@ async def diff(
     turn: int | None = None,
     session: bool = False,
 ) -> WorkTreeDiff:
-    """Return what changed since a turn began: the message's turn, the turn with that number, the session's first turn
-    (with `session`), or else the agent's last turn.
+    """Return the changes in the work tree since a turn began: the turn of the message `message_id`, the turn with the
+    number `turn`, the first turn of the session (with `session`), or by default the agent's last turn.
 
-    Raises NotFoundError if no snapshot was made for that turn, UsageError for a folder that is gone, GitError.
+    Raises NotFoundError if no snapshot was made for that turn, UsageError if the folder is gone or the parameters
+    contradict each other, GitError.
     """
     if message_id is not None and (turn is not None or session):
         raise UsageError("a message's id says which turn is meant", "leave out --turn and --session")
@@ -64,9 +65,8 @@ async def diff(
 def _baseline(
     journal: list[AnyEvent], *, message_id: str | None, turn: int | None, session: bool
 ) -> WorkTreeRecorded | None:
-    """Return the record to compare with: the last one, or that of the message, of the turn, or of the session's
-    first turn.
-    """
+    """Return the record of the snapshot to compare with: of the message's turn, of the turn with that number, of the
+    session's first turn, or by default the last record. Return None if there is no such record."""
     records = [event for event in journal if isinstance(event, WorkTreeRecorded)]
     if message_id is not None:
         records = [record for record in records if record.message_id == message_id]

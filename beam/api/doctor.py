@@ -1,4 +1,4 @@
-"""Checks: is the root usable, is every journal whole, is every agent's CLI here."""
+"""Checks whether the root is usable, whether every journal is intact, and whether every agent's CLI is installed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _ERRORS = 10
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One result of a check. `bad` makes doctor exit 13; `note` does not."""
+    """One result of a check; `what` names the checked thing. With a result `bad`, `beam doctor` exits with code 13;
+    with a `note`, it does not."""
 
     what: str
     result: Literal["ok", "note", "bad"]
@@ -39,10 +40,10 @@ class Check(Struct, frozen=True, kw_only=True):
 
 
 def checks(context: RootContext, *, every: bool = False) -> Iterator[Check]:
-    """Yield all checks of a root: its declared agents, the installed CLIs, the missing ones, and then the last errors
-    of its agents.
+    """Yield the results of all checks, in this order: the root, its journals, its declared agents, the other installed
+    CLIs, the missing CLIs, the last errors of its agents.
 
-    CLIs that beam was never tested with share one line, or with `every` have one each.
+    CLIs that beam was never tested with share one result; with `every`, each of them has its own.
     """
     root = context.home.root
     if not context.home.exists():
@@ -93,7 +94,8 @@ class _Installed(Struct, frozen=True):
 
 
 def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
-    """Return the agent's CLI, or the agent's rank and the check to report instead."""
+    """Return the agent's installed CLI. If it can't be asked for its version, return the agent's rank and its final
+    check."""
     what = f"agent {name}"
     declared = name in agent_names(context)
     rank = _DECLARED if declared else _HERE
@@ -122,7 +124,7 @@ def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
 
 
 def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) -> tuple[int, Check]:
-    """Return the agent's rank and its check, with the version that its CLI reports."""
+    """Return the agent's rank and its check, which has the version that its CLI reports."""
     if not isinstance(found, _Installed):
         return found
     adapter, executable = found.adapter, found.executable
@@ -138,7 +140,7 @@ def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) ->
 
 
 def _face(adapter: Adapter) -> str:
-    """Return the mode that a turn would run in, and which better modes beam does not have for this CLI."""
+    """Return the mode in which a turn would run, and the better modes that beam does not have for this CLI."""
     face = face_of(adapter, None)
     better = _FACES[: _FACES.index(face)] if face in _FACES else ()
     better = tuple(one for one in better if one not in adapter.card.by_name)
@@ -146,8 +148,8 @@ def _face(adapter: Adapter) -> str:
 
 
 def _version(executable: str, argv: tuple[str, ...], context: RootContext) -> str:
-    """Return the first line of the CLI's version output. The CLI does not run in the project folder, because some
-    CLIs, and git under them, always obey files there."""
+    """Return the first line of the CLI's version output. The CLI does not run in the project folder, because some CLIs,
+    and the git that they call, always obey files in their working directory."""
     if not argv:
         return ""
     try:

@@ -16,12 +16,13 @@ BOXES: dict[str, Literal["waiting", "running", "dead"]] = {"new": "waiting", "cu
 
 
 def queue_of(paths: AgentPaths) -> Queue:
-    """Return the queue with these paths."""
+    """Return the queue of the agent or lane with these paths."""
     return Queue(paths.queue, paths.put_lock)
 
 
 def all_paths(context: RootContext, agents: list[str] | None = None) -> Iterator[AgentPaths]:
-    """Yield the paths of every agent of the root that has files, and of its lanes."""
+    """Yield the paths of these agents, each followed by the paths of its lanes. Without `agents`, yield those of every
+    agent of the root that has files."""
     for name in context.home.agents() if agents is None else agents:
         paths = context.home.agent(name)
         yield paths
@@ -29,7 +30,7 @@ def all_paths(context: RootContext, agents: list[str] | None = None) -> Iterator
 
 
 def agent_names(context: RootContext) -> list[str]:
-    """Return the agents that are declared or have files here and are not archived, sorted."""
+    """Return the names of all agents that are declared or have files here, sorted, without the archived ones."""
     names = sorted({*context.config.names(), *context.home.agents()})
     return [name for name in names if not context.home.agent(name).archived.exists()]
 
@@ -38,7 +39,7 @@ def find_message(context: RootContext, message_id: str) -> tuple[AgentPaths, str
     """Find a message by its whole id or any unique ending of at least four characters; return its agent's paths and its
     whole id.
 
-    Raises NotFoundError, and UsageError for an ambiguous ending.
+    Raises NotFoundError if there is no such message, UsageError for an ending that is ambiguous or too short.
     """
     agent = agent_of(message_id)
     if agent in context.home.agents():

@@ -1,8 +1,7 @@
-"""Sessions that beam did not start: a stream of their events, and their current states. Those that beam runs itself are
-left out.
+"""Watches sessions of agent CLIs that beam did not start: their events as a stream, and their current states.
 
-A session is beam's while a turn of beam's runs in it, and foreign before and after. The events of a new session are
-held back until it is known whether one of beam's running turns opened it.
+A session counts as beam's own while a turn of beam runs in it, and as foreign before and after that turn. The events of
+a new session are held back until it is known whether one of beam's running turns opened the session.
 """
 
 from __future__ import annotations
@@ -45,7 +44,8 @@ class ForeignLine(Struct, frozen=True):
 
 
 class _Turn(Struct):
-    """A turn of beam's: its adapter, its sessions as far as they are known, when it began and ended ("": it runs)."""
+    """A turn that beam runs or ran: its adapter, the ids of its sessions that are known so far, and the times when it
+    began and ended ("" while it runs)."""
 
     adapter: str
     sessions: set[str]
@@ -54,13 +54,14 @@ class _Turn(Struct):
 
 
 class OwnTurns:
-    """The turns that beam runs, from the journals as they are read."""
+    """The turns that beam runs, collected from the agents' journals."""
 
     def __init__(self) -> None:
         self._turns: dict[str, list[_Turn]] = {}
 
     def begin(self, name: str, journal: Path) -> None:
-        """Record the state in which a journal is opened: its session, and the turn that runs."""
+        """Record the turn that runs when the watcher opens a journal, and its session. `name` identifies the journal in
+        later calls."""
         try:
             state = read_state(journal)
         except (BeamError, OSError):
@@ -71,7 +72,7 @@ class OwnTurns:
             self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
 
     def take(self, name: str, events: Iterable[AnyEvent]) -> None:
-        """Record the events that were written since."""
+        """Record the turns and sessions in new events of the journal `name`."""
         turns = self._turns.setdefault(name, [])
         for event in events:
             match event:
@@ -86,7 +87,7 @@ class OwnTurns:
         del turns[:-200]
 
     def is_own(self, adapter: str, session: Session, at: str) -> bool | None:
-        """Return whether a turn of beam's wrote the session's event of that time; None if that is not known yet."""
+        """Return whether a turn of beam wrote the session's event of the time `at`; None if that is not known yet."""
         ids = {session.id, session.root_id} - {""}
         unknown = False
         at_ns = parse_rfc3339(at)
@@ -103,7 +104,7 @@ class OwnTurns:
 
 
 class ForeignSessions:
-    """The stream of foreign sessions. `since` (RFC 3339) is where it begins; default: now."""
+    """The stream of events of foreign sessions. It begins at the time `since` (RFC 3339); by default, now."""
 
     def __init__(self, environ: Mapping[str, str], teams: Teams, *, since: str = "") -> None:
         since_ns = parse_rfc3339(since) if since else None
@@ -117,7 +118,7 @@ class ForeignSessions:
         self._foreign.close()
 
     def poll(self, teams: Teams) -> list[ForeignLine]:
-        """Return what happened since the last call in sessions that are neither beam's nor a team's."""
+        """Return the events since the last call, except events of sessions that belong to beam or to a Claude team."""
         now = time.monotonic()
         waiting = [*self._waiting, *((now, one) for one in self._foreign.poll())]
         self._waiting = []
@@ -146,11 +147,12 @@ def _line(one: ForeignEvent) -> ForeignLine:
 
 
 class ForeignStatus(Struct, frozen=True, kw_only=True):
-    """One session that beam did not start, of a process that lives. `state`: working, idle (it waits for its person),
-    asking (it waits for a permission), unknown (it has no file yet, or none that says so). `since` is when the process
-    began, `state_since` when the state did; `doing` is what it does or did last. `tokens` and `cost_usd` are those of
-    its last turn; `is_estimate`: the cost is list prices times tokens. `is_asking` is null if the CLI's files never
-    say that. `team` is the Claude team that it leads or is in."""
+    """One living process with a session that beam did not start. `state`: working, idle (it waits for the person),
+    asking (it waits for a permission), unknown (the session has no file yet, or its file does not show the state).
+    `since` is the time when the process began, `state_since` the time when its state began; `doing` is its present or
+    last activity. `tokens` and `cost_usd` are those of its last turn; `is_estimate`: the cost was computed from tokens
+    and list prices. `is_asking` is null if the CLI's files never show it. `team` is the Claude team that the session
+    leads or belongs to."""
 
     cli: str
     session_id: str
@@ -170,8 +172,8 @@ class ForeignStatus(Struct, frozen=True, kw_only=True):
 
 
 def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = ()) -> list[ForeignStatus]:
-    """Return the living sessions, one for each process. Those in `own` (adapter, session id) belong to beam's agents
-    and are left out."""
+    """Return the living foreign sessions, one for each process. Sessions in `own`, as (adapter, session id), belong to
+    beam's agents and are left out."""
     from beam.foreign.standing import standing
 
     found = []
@@ -203,7 +205,7 @@ def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = 
 
 
 def teams_led(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of the Claude teams, by the ids of the sessions that lead them."""
+    """Return the name of the Claude team for each session that leads one, by the id of the session."""
     from beam.api.teams import TeamsHere
 
     return {line.session_id: line.team for line in TeamsHere(environ).teams() if line.session_id}

@@ -1,4 +1,5 @@
-"""Removes finished files from a root. Nothing is removed that waits, runs, was not read, or belongs to a held agent."""
+"""Removes files that are no longer needed (finished files) from a root. Messages that wait or run, outcomes that were
+not read yet, and the files of held agents are kept."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ from beam.store.thread import file_name
 
 DAY_S = 24 * 3600.0
 _IMAGE = re.compile(rb'images/([0-9a-f]{32}\.[a-z]{3,4})"')
-_DEEPEST = 3000  # bytes of a path: names in the folder still make no path that is too long
+_LONGEST_PATH = 3000  # bytes of a path: names in the folder still make no path that is too long
 _MOMENT_S = 3600.0  # a temporary file older than this was left behind
 What = Literal["lane", "segment", "dead letter", "thread", "log", "scratch", "left behind", "recording", "snapshots"]
 
 
 class Removed(Struct, frozen=True, kw_only=True):
-    """A removed file or directory (or one that would be): its path below the root, its size (bytes) and age
-    (seconds)."""
+    """A file or directory that was removed, or with `dry_run` would be removed: its path relative to the root, its kind
+    (`what`), its size (bytes) and its age (seconds)."""
 
     path: str
     what: What
@@ -45,8 +46,8 @@ class Removed(Struct, frozen=True, kw_only=True):
 
 
 class Collected(Struct, frozen=True, kw_only=True):
-    """The result: what was removed, which agents were skipped because somebody holds them, and the root's size
-    afterwards."""
+    """The result of `collect`: the removed files, the agents that were skipped because a process holds them, and the
+    root's size afterwards (bytes)."""
 
     removed: tuple[Removed, ...]
     held: tuple[str, ...]
@@ -68,15 +69,15 @@ def collect(
 ) -> Collected:
     """Remove finished files older than `older_than` seconds.
 
-    With `keep_bytes`, then remove the oldest finished files until the root is no larger than that. Dead letters are
-    removed only with `dead`. Raises DiskError, CorruptError.
+    With `keep_bytes`, also remove younger finished files, the oldest first, until the root has at most that size. Dead
+    letters are removed only with `dead`. With `dry_run`, nothing is removed. Raises DiskError, CorruptError.
     """
     home = context.home
     removed: list[Removed] = []
     held: list[str] = []
     size = _size(home.root)
 
-    def take(candidate: _Candidate) -> None:
+    def remove_candidate(candidate: _Candidate) -> None:
         nonlocal size
         if dry_run or candidate.remove():
             removed.append(candidate.found)
@@ -98,12 +99,12 @@ def collect(
         candidates += _of_threads(home, now)
         for candidate in candidates:
             if candidate.found.age_s > (_MOMENT_S if candidate.found.what == "left behind" else older_than):
-                take(candidate)
+                remove_candidate(candidate)
         done = set(removed)
         left = [one for one in candidates if one.found not in done and one.found.what != "left behind"]
         for candidate in sorted(left, key=lambda one: -one.found.age_s) if keep_bytes is not None else ():
             if keep_bytes is not None and size > keep_bytes:
-                take(candidate)
+                remove_candidate(candidate)
     for paths, before in waiting.items():
         if not set(_waiting(paths)).issubset(before):
             launch.ensure(context, paths)
@@ -111,8 +112,8 @@ def collect(
 
 
 def _waiting(paths: AgentPaths) -> list[str]:
-    """Return the files that wait for a holder. If one was published while this process had the lock, its sender
-    relies on this process."""
+    """Return the names of the messages and requests that wait for the agent's holder. If one was published while this
+    process had the lock, its sender relies on this process to start a holder."""
     return [*files.names(paths.queue / "new"), *control.waiting(paths.control)]
 
 
@@ -121,7 +122,7 @@ def _name(paths: AgentPaths) -> str:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of this file, or of all files below this directory."""
+    """Return the size of this file, or of all files below this directory, in bytes."""
     total = 0
     with files.disk("read", path):
         for each in _with_all_below(path):
@@ -132,8 +133,8 @@ def _size(path: Path) -> int:
 
 
 def _with_all_below(path: Path) -> Iterator[Path]:
-    """Yield the path and everything below it, except what others remove meanwhile. A directory whose path is nearly too
-    long for the system is not entered: an agent may nest directories without end."""
+    """Yield the path and everything below it, except entries that other processes remove meanwhile. A directory whose
+    path is nearly too long for the system is not entered, because an agent may nest directories without limit."""
     yield path
     waiting = [path] if not path.is_symlink() else []
     while waiting:
@@ -144,13 +145,13 @@ def _with_all_below(path: Path) -> Iterator[Path]:
             continue
         for entry in found:
             yield Path(entry.path)
-            if len(os.fsencode(entry.path)) < _DEEPEST and entry.is_dir(follow_symlinks=False):
+            if len(os.fsencode(entry.path)) < _LONGEST_PATH and entry.is_dir(follow_symlinks=False):
                 waiting.append(Path(entry.path))
 
 
 def _last_written(path: Path, now: float) -> float:
-    """Return when the path, or anything below it, was last written; `now` if something was removed meanwhile,
-    because then somebody works on it."""
+    """Return when the path, or anything below it, was last written. Return `now` if something was removed meanwhile,
+    because then another process still uses the path."""
     try:
         return max(each.lstat().st_mtime for each in _with_all_below(path))
     except FileNotFoundError:
@@ -195,7 +196,7 @@ def _of_root(home: RootPaths, now: float) -> Iterator[_Candidate]:
 
 
 def _of_threads(home: RootPaths, now: float) -> Iterator[_Candidate]:
-    """Yield the count files of threads without any message left: no agent can continue them."""
+    """Yield the usage files of threads that have no message left, because no agent can continue such a thread."""
     names = set(files.names(home.threads))
     if not names:
         return
@@ -215,7 +216,7 @@ def _threads_in(paths: AgentPaths) -> Iterator[str]:
 
 
 def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> Iterator[_Candidate]:
-    """Yield the finished files of an agent or lane whose lock this process has."""
+    """Yield the finished files of an agent or lane. The caller has its lock."""
     state = read_state(paths.journal)
     if paths.lane is not None and _is_over(paths, state, dead=dead):
         what: What = "lane" if state.known else "left behind"  # no message ever arrived in that lane
@@ -248,7 +249,8 @@ def _of_agent(home: RootPaths, paths: AgentPaths, now: float, *, dead: bool) -> 
 
 
 def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
-    """Return the last segment that names each image's file; "" for a file that none names."""
+    """Return the last journal segment that names each image file, by the file's name; "" for a file that no segment
+    names."""
     found = dict.fromkeys((name for name in files.names(paths.images) if not name.startswith(".")), "")
     for segment in segments(paths.journal) if found else ():
         rest = b""
@@ -262,14 +264,16 @@ def _images_by_segment(paths: AgentPaths) -> dict[str, str]:
 
 
 def _remove_with(paths: tuple[Path, ...]) -> bool:
-    """Remove the first file, a segment, then the others, its images: no segment names an image that is gone."""
+    """Remove these paths in order: first a journal segment, then its images. So no segment ever names an image that is
+    gone."""
     for path in paths:
         files.remove(path)
     return True
 
 
 def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Candidate]:
-    """Yield the temporary files of writers that died. A writer has an hour to publish one."""
+    """Yield temporary files, which remain if their writer died. `collect` removes such a file after an hour, because a
+    living writer publishes its file sooner."""
     for folder in (paths.dir, paths.journal, paths.images):
         for name in files.names(folder):
             if name.startswith(".") and name.endswith(".tmp"):
@@ -289,8 +293,8 @@ def _left_behind(home: RootPaths, paths: AgentPaths, now: float) -> Iterator[_Ca
 
 
 def _is_over(paths: AgentPaths, state: State, *, dead: bool) -> bool:
-    """Return whether a lane can be removed: its message has an outcome or never arrived, and nothing in its queue is
-    needed."""
+    """Return whether a lane can be removed: its message has an outcome or never arrived, and its queue has no file that
+    is still needed."""
     boxes = ("new", "cur") if dead else ("new", "cur", "dead")
     return (
         state.is_over()
@@ -300,10 +304,10 @@ def _is_over(paths: AgentPaths, state: State, *, dead: bool) -> bool:
 
 
 def _old_segments(paths: AgentPaths, state: State) -> list[str]:
-    """Return the oldest segments, up to the first one that is still needed.
+    """Return the names of the oldest journal segments, up to the first segment that is still needed.
 
-    Needed are the newest segment, and those with the outcome of a message that is not closed or whose file still
-    exists.
+    The newest segment is needed, and so is every segment with the outcome of a message that is not closed or whose file
+    still exists.
     """
     names = segments(paths.journal)
     queue = Queue(paths.queue, paths.put_lock)
@@ -328,7 +332,8 @@ def _remove_tree(path: Path) -> bool:
 
 
 def _remove_lane(paths: AgentPaths, *, dead: bool) -> bool:
-    """Move the lane away so that nobody can publish into it, check it once more, and remove it."""
+    """Move the lane away so that nobody can publish into it, check it once more, and remove it. If it is needed after
+    all, move it back and return False."""
     away = paths.dir.with_name(f"{GONE}{paths.lane}")
     files.move(paths.dir, away)
     moved = AgentPaths(paths.agent, away, paths.lane)

@@ -1,8 +1,9 @@
-"""Calls from inside an agent's turn: recognises them, and sends their requests through the turn's outbox.
+"""Recognises calls of beam from inside an agent's turn, and sends their requests through the turn's outbox.
 
-A caller inside a turn is recognised by its ancestors: one of them is the turn's guard, whose environment the agent
-can't change. If the ancestors are not visible (in a sandbox with its own process table), the caller's own variables
-count. The caller does not touch the root. The turn's holder acts for it, and determines itself who the caller is.
+A caller inside a turn is recognised by its ancestor processes: one of them is the turn's guard, whose environment the
+agent can't change. If the ancestors are not visible (in a sandbox with its own process table), the caller's own
+environment variables are used. The caller never accesses the root. The turn's holder acts for the caller, and
+determines itself who the caller is.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MARKER = b"BEAM_TURN_"
 
 
 class TurnAround(Struct, frozen=True):
-    """The turn that the calling process belongs to: its agent and its outbox."""
+    """The turn that the calling process belongs to: its agent, and the directory of its outbox (`folder`)."""
 
     agent: str
     folder: Path
@@ -61,8 +62,8 @@ class TurnAround(Struct, frozen=True):
     ) -> Message:
         """Return the message that this turn's agent wants to send.
 
-        Raises UsageError, LimitError. The turn's holder checks it, and sets its id, thread and sender by its own
-        knowledge.
+        The turn's holder checks the message later, and sets its id, thread and sender itself. Raises UsageError,
+        LimitError.
         """
         if sender is not None and sender != self.agent:
             raise UsageError(
@@ -87,12 +88,13 @@ class TurnAround(Struct, frozen=True):
         )
 
     def put(self, message: Message, clock: Clock) -> Steps[str]:
-        """Send a message without waiting for its answer; return the id that it got."""
+        """Send a message without waiting for its answer. Return the id that the message got."""
         answer = yield from self._ask(_send(message, clock, wait=False), clock)
         return answer.accepted or message.id
 
     async def deliver(self, message: Message, clock: Clock) -> Outcome:
-        """Send a message and return its outcome; a signal interrupts or withdraws the message."""
+        """Send a message and return its outcome. A signal interrupts the message's turn, or withdraws the message if it
+        waits."""
         import asyncio
 
         from beam.turns.signals import stopping
@@ -133,7 +135,7 @@ class TurnAround(Struct, frozen=True):
         return None
 
     def reply(self, message_id: str, text: str, clock: Clock, *, failed: bool) -> Steps[Outcome]:
-        """Answer a mailbox's message and return its outcome."""
+        """Answer a message of a mailbox and return the message's outcome."""
         answer = yield from self._ask(Request(verb="reply", target=message_id, text=text, failed=failed), clock)
         if answer.outcome is None:
             raise UnfinishedError(f"{message_id} got no outcome", "beam show ID", subject=message_id)
@@ -151,7 +153,8 @@ class TurnAround(Struct, frozen=True):
     def _ask(self, request: Request, clock: Clock, *, name: str = "") -> Steps[Answer]:
         """Write a request into the outbox and return the holder's first answer.
 
-        Raises the holder's refusal, and UnsupportedError if the outbox can't be written.
+        Raises the error with which the holder refuses the request, UnsupportedError if the outbox can't be written,
+        UnfinishedError if the holder does not read the outbox.
         """
         name = name or _name()
         if not outbox.is_open(self.folder):
@@ -194,7 +197,7 @@ def turn_around(environ: Mapping[str, str]) -> TurnAround | None:
 
 
 def _guard_above() -> dict[str, str] | None:
-    """Return the environment of the guard among the ancestors of this process; None if none can be seen."""
+    """Return the environment of the turn's guard, which is an ancestor of this process; None if no guard is visible."""
     for words in table.environments_above(_DEEPEST):
         if any(word.startswith(_MARKER) and word.endswith(b"=" + table.GUARD_VALUE) for word in words):
             pairs = (os.fsdecode(word).partition("=") for word in words)

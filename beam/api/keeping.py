@@ -1,4 +1,5 @@
-"""Keeps the processes of the agents that a program sends to, until its `with Beam() as beam` block ends.
+"""Keeps the agents' processes alive between the messages of a program, until the program's `with Beam() as beam` block
+ends.
 
 A thread with its own event loop holds the agents, because the program's event loop, if there is one, may end after each
 message.
@@ -19,7 +20,7 @@ from beam.turns.stop import Stop
 
 
 class Keeping:
-    """The agents that this process holds in the background. Usable from any thread and event loop."""
+    """Holds agents in the background of this process. Usable from any thread and event loop."""
 
     def __init__(self, context: RootContext) -> None:
         self._context = context
@@ -35,11 +36,12 @@ class Keeping:
         self._loop.run_forever()
 
     def hold_now(self, paths: AgentPaths) -> None:
-        """Hold the agent, unless another process does. The holder runs the agent's messages."""
+        """Hold the agent, unless a process holds it already. The agent's messages then run in the background of this
+        process."""
         asyncio.run_coroutine_threadsafe(self._hold(paths), self._loop).result()
 
     async def hold(self, paths: AgentPaths) -> None:
-        """Hold the agent like `hold_now`, from an event loop."""
+        """Hold the agent as `hold_now` does, without blocking the event loop."""
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._hold(paths), self._loop))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The last failures of a root's turns and messages, from the ends of its journals."""
+"""Reads the last failures of a root's turns and messages from the newest segments of its journals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 200  # characters of a reason
 
 
 class LastError(Struct, frozen=True, kw_only=True):
-    """One outcome that is a failure; `at` is RFC 3339."""
+    """One outcome with a failure; `at` is its time (RFC 3339)."""
 
     at: str
     outcome: Outcome
@@ -36,14 +36,15 @@ class LastError(Struct, frozen=True, kw_only=True):
 
 
 def last_errors(context: RootContext, limit: int) -> list[LastError]:
-    """Return the last failures of all agents, the newest first, at most `limit`, and one per message."""
+    """Return the last failures of all agents, the newest first: at most `limit`, and at most one for each message."""
     found = [error for paths in all_paths(context) for error in _errors(paths)]
     by_message = {error.outcome.message_id: error for error in sorted(found, key=lambda error: error.at)}
     return sorted(by_message.values(), key=lambda error: error.at, reverse=True)[:limit]
 
 
 def _errors(paths: AgentPaths) -> Iterator[LastError]:
-    """Yield the failures in a journal. An unreadable journal is skipped; another check reports it."""
+    """Yield the failures in the newest segments of a journal. An unreadable journal is skipped, because another check
+    reports it."""
     finished = set()
     try:
         for name in segments(paths.journal)[-_SEGMENTS:]:

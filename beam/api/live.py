@@ -1,4 +1,5 @@
-"""Requests that the process of an agent answers while a turn runs in it, or while it is kept."""
+"""Sends requests to an agent's process while a turn runs in that process, or while the process is kept between
+turns."""
 
 from __future__ import annotations
 
@@ -40,15 +41,16 @@ def steer(context: RootContext, paths: AgentPaths, text: str, *, by: str) -> Ste
 
 
 def is_live(state: State) -> bool:
-    """Return whether a process can answer: one is kept, or runs a turn."""
+    """Return whether the agent in this state has a process that can answer requests: one that is kept, or one that runs
+    a turn."""
     return state.kept is not None or (state.open_turn is not None and not state.open_turn.finished)
 
 
 def set_live(
     context: RootContext, paths: AgentPaths, name: str, value: str, *, by: str, is_declared: bool = False
 ) -> Steps[str]:
-    """Change a setting of the agent's process; return its answer, or "". `is_declared`: the agent's settings have the
-    same value, so its next turns can continue in this process.
+    """Change a setting of the agent's process. Return the process's answer, "" if it has none. `is_declared`: the
+    agent's settings have the same value, so its next turns can continue in this process.
 
     Raises NotFoundError if there is no process, UnsupportedError if the process can't change the setting.
     """
@@ -58,7 +60,7 @@ def set_live(
 
 
 def act(context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, object], *, by: str) -> Steps[object]:
-    """Make the agent's process carry out an action that is no turn; return its answer.
+    """Make the agent's process carry out an action that is not a turn. Return the process's answer.
 
     Raises NotFoundError if there is no process, UnsupportedError if it does not support the action.
     """
@@ -69,16 +71,17 @@ def act(context: RootContext, paths: AgentPaths, name: str, given: Mapping[str, 
 
 
 def ask_one(context: RootContext, paths: AgentPaths, question: str, *, by: str) -> Steps[object]:
-    """Ask the agent's process one question; return the answer. Raises as `act` does."""
+    """Ask the agent's process one question and return its answer. Raises the same errors as `act`."""
     _check_live(paths)
     done = yield from answer(context, paths, "query", by=by, text=question, timeout=LIMIT_S + _MARGIN_S)
     return msgspec.json.decode(done.result)
 
 
 def ask(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[dict[str, object]]:
-    """Ask the agent's process every known question; return its answers by question.
+    """Ask the agent's process every question in `QUESTIONS`. Return the answers by question, without questions that the
+    process can't answer.
 
-    Raises NotFoundError if there is no process, UnsupportedError if it answers none.
+    Raises NotFoundError if there is no process, UnsupportedError if it answers no question.
     """
     _check_live(paths)
     answers: dict[str, object] = {}

@@ -53,8 +53,8 @@ def add(context: RootContext, name: str, settings: AgentSettings, *, by: str = "
 
 
 def change(context: RootContext, name: str, changes: Mapping[str, str | None], *, by: str = "human") -> Path:
-    """Change an agent's agent.json and return its path. An agent that is declared in beam.yaml, or is only the name of
-    an adapter, gets an agent.json."""
+    """Change an agent's agent.json and return its path. `changes` has the new values by key; None resets a setting. An
+    agent that is declared in beam.yaml, or is only the name of an adapter, gets an agent.json."""
     settings = own_settings(context, check_name(name))
     plain = {field: getattr(settings, field) for field in settings.__struct_fields__}
     default = AgentSettings()
@@ -70,7 +70,8 @@ def change(context: RootContext, name: str, changes: Mapping[str, str | None], *
 
 
 def own_settings(context: RootContext, name: str) -> AgentSettings:
-    """Return what an agent's own agent.json says. Raises NotFoundError if there is no such agent."""
+    """Return the settings in an agent's own agent.json; default settings if it has none. Raises NotFoundError if there
+    is no such agent."""
     context.config.resolve(name)
     path = context.agent_paths(name).dir / AGENT_JSON
     data = file.read_bytes(path)
@@ -80,7 +81,8 @@ def own_settings(context: RootContext, name: str) -> AgentSettings:
 def write_settings(
     context: RootContext, name: str, before: AgentSettings, after: AgentSettings, *, by: str = "human"
 ) -> Path:
-    """Write an agent's agent.json, record that a person wanted it and what changed, and return its path."""
+    """Write an agent's agent.json and return its path. Record in the agent's journal which settings changed, and in the
+    trust store that beam wrote the file."""
     paths = context.agent_paths(name)
     path = _write(context, paths, after)
     settings_events.tell(context, paths, settings_events.differences(before, after), by=by)
@@ -88,7 +90,7 @@ def write_settings(
 
 
 def adopt_session(context: RootContext, name: str, session: str, settings: AgentSettings, *, by: str) -> str:
-    """Declare an agent whose first turn continues an existing session of its CLI, given as `claude:ID`.
+    """Declare an agent whose first turn continues an existing session of its CLI. `session` is like `claude:ID`.
 
     Return what was done, as text. Raises UsageError for an invalid session, and if an agent of that name exists.
     """
@@ -119,7 +121,7 @@ def _history_of(imported: SessionImported, name: str) -> str:
 def fork(context: RootContext, name: str, new: str, *, by: str, at: str | None = None) -> str:
     """Declare `new` with the settings of `name`; its first turn continues in a copy of that agent's session.
 
-    The copy ends after `at` (a turn or message); None: it has the whole session. Return the session's id. Raises
+    The copy ends after the turn or message `at`; with None, it is complete. Return the session's id. Raises
     NotFoundError if the agent has no session, UnsupportedError if its CLI can't copy a session, UntrustedError if its
     settings need a trusted folder, UsageError if `new` exists already.
     """
@@ -198,9 +200,10 @@ def _remove_empty(folder: Path) -> None:
 
 
 def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -> str:
-    """Remove the agent.json, and with `purge` all of the agent's files.
+    """Remove the agent.json, and with `purge` all of the agent's files. Return what was done, as text.
 
-    Senders that wait for an answer get a failure. Raises UnfinishedError while the agent is held.
+    With `purge`, senders that wait for an answer get a failure. Raises NotFoundError if there is nothing to remove,
+    UnfinishedError while a process holds the agent.
     """
     paths = context.agent_paths(check_name(name))
     path = paths.dir / AGENT_JSON
@@ -223,8 +226,8 @@ def remove(context: RootContext, name: str, *, purge: bool, by: str = "human") -
         waited = sum(_give_up_all(lease) for lease in leases if lease is not None)
         away = paths.dir.with_name(f"{GONE}{name}")
         with files.disk("remove", paths.dir):
-            remove_tree(away, ignore_errors=True)  # what a purge that was killed left
-            paths.dir.rename(away)  # who sends meanwhile finds no queue, and not half of one
+            remove_tree(away, ignore_errors=True)  # left by a purge that was killed
+            paths.dir.rename(away)  # a sender finds no queue meanwhile, and not half of one
             remove_tree(away)
         for turns in (context.home.turns_of(paths), *context.home.turns.glob(f"{name}.*")):
             remove_tree(turns, ignore_errors=True)
@@ -242,8 +245,8 @@ def _stay(context: RootContext, name: str) -> str:
 
 
 def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStack) -> AgentLease | None:
-    """Acquire the agent's lease until `held` ends. Return None if the files are too damaged for a lease; then only
-    the lock is held."""
+    """Acquire the agent's lease until the exit stack `held` is closed. Return None if the files are too damaged for a
+    lease; in that case only the agent's lock is acquired."""
     from beam.broker.lease import AgentLease
 
     try:
@@ -252,7 +255,7 @@ def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStac
         held.enter_context(_locked(paths))
         return None
     if lease is None:
-        raise _in_a_turn(paths)
+        raise _in_turn_error(paths)
     held.callback(lease.close)
     return lease
 
@@ -260,13 +263,13 @@ def _lease_of(context: RootContext, paths: AgentPaths, held: contextlib.ExitStac
 def _locked(paths: AgentPaths) -> Lock:
     lock = try_lock(paths.lock)
     if lock is None:
-        raise _in_a_turn(paths)
+        raise _in_turn_error(paths)
     return lock
 
 
 def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
-    """Acquire the agent's lock, asking a broker to release it if necessary. Raises UnfinishedError while a turn has
-    it."""
+    """Acquire the agent's lock; if a broker holds it, ask the broker to release it. Raises UnfinishedError while a turn
+    holds the lock."""
     from beam.broker.registry import running
     from beam.broker.requests import request
 
@@ -275,7 +278,7 @@ def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
         yield from request(context, paths, "release", by=by)
     lock = lock or _wait_for_lock(lambda: try_lock(paths.lock))
     if lock is None:
-        raise _in_a_turn(paths)
+        raise _in_turn_error(paths)
     return lock
 
 
@@ -285,20 +288,23 @@ def is_vouched_for(context: RootContext, paths: AgentPaths, data: bytes) -> str 
     return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None
 
 
-def _wait_for_lock(take: Callable[[], Taken | None]) -> Taken | None:
-    """Acquire the lock, waiting for processes that hold it briefly, such as a waiting sender that checks the queue."""
+def _wait_for_lock(acquire: Callable[[], Taken | None]) -> Taken | None:
+    """Acquire a lock or lease by calling `acquire`. If another process has it, repeat for one second, because some
+    processes hold a lock only briefly, such as a waiting sender that checks the queue. Return None if that does not
+    help."""
     until = time.monotonic() + _MOMENT_S
-    while (taken := take()) is None and time.monotonic() < until:
+    while (taken := acquire()) is None and time.monotonic() < until:
         time.sleep(_LOOK_S)
     return taken
 
 
-def _in_a_turn(paths: AgentPaths) -> UnfinishedError:
+def _in_turn_error(paths: AgentPaths) -> UnfinishedError:
     return UnfinishedError(f"{paths.agent} is in a turn", "wait for it, or interrupt it", subject=paths.agent)
 
 
 def _give_up_all(lease: AgentLease) -> int:
-    """Move all waiting messages to the dead letters, so that waiting senders get a reply; return their number.
+    """Move all waiting messages to the dead letters, so that waiting senders get a reply. Return the number of
+    messages.
 
     A message that can't be recorded is skipped.
     """
@@ -333,7 +339,8 @@ def _give_up_all(lease: AgentLease) -> int:
 def unblock(context: RootContext, name: str) -> str:
     """Record a person's statement that no process of the agent's last turn is left.
 
-    Return what was done, as text. Raises UsageError if the agent is not blocked, UnfinishedError while it is held.
+    Return what was done, as text. Raises UsageError if the agent is not blocked, UnfinishedError while a process holds
+    the agent.
     """
     from beam.model import events
     from beam.store.journal import Journal
@@ -355,7 +362,7 @@ def unblock(context: RootContext, name: str) -> str:
 
 
 def settings_of_flags(given: Mapping[str, str]) -> dict[str, object]:
-    """Return settings from the texts of flags, by key; `env.NAME` sets one variable.
+    """Return settings by key from the texts of command-line flags; `env.NAME` sets one variable.
 
     Raises ConfigError; for an unknown key it names the most similar one.
     """

@@ -21,9 +21,9 @@ FACES: tuple[Face, ...] = ("exec", "dialogue", "terminal")
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One test case, which runs with every CLI that has one of its modes (`faces`). `capability` is the capability on
-    an adapter's card that the case proves, "" if every CLI must pass it; `quick`: it runs in every test run, not only
-    in `make conformance`."""
+    """One test case. It runs with every CLI that has one of the modes in `faces`. `capability` is the capability on an
+    adapter's card that the case proves; "" if every CLI must pass the case. `quick`: it runs in every test run, not
+    only in `make conformance`."""
 
     name: str
     title: str
@@ -33,9 +33,9 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The result of a case with one CLI: `works`; `unsupported`, and beam says so; or `fails`, and `evidence` says
-    why. `test` is the id of the test, `date` the day (UTC). `attempts`, for a case of several attempts: the result
-    of each, by its name and the tool (`file`, `shell`)."""
+    """The result of one case with one CLI. `status` is `works`, `unsupported` (the CLI can't do it, and beam says so)
+    or `fails` (`evidence` says why). `test` is the id of the test, `date` the day (UTC). `attempts` is for a case that
+    consists of several attempts: it has their results, by the attempt's name and the tool (`file`, `shell`)."""
 
     status: Word
     test: str
@@ -54,7 +54,7 @@ class Column(Struct, frozen=True, kw_only=True):
 
 
 class Matrix(Struct, frozen=True, kw_only=True):
-    """The whole table."""
+    """The whole conformance table. `adapters` has a column for each mode of each CLI."""
 
     v: int = 1
     cases: tuple[Case, ...]
@@ -77,7 +77,7 @@ class MatrixLine(Struct, frozen=True, kw_only=True):
 
 
 def matrix() -> Matrix:
-    """Return the table that is part of this version of beam, without adapters that no longer exist."""
+    """Return the table that this version of beam contains, without adapters that no longer exist."""
     from importlib.resources import files
 
     read = typed_values.decode((files("beam.agents") / "conformance.json").read_bytes(), Matrix)
@@ -86,7 +86,7 @@ def matrix() -> Matrix:
 
 
 def lines(table: Matrix) -> Iterator[MatrixLine]:
-    """Yield every cell, one column after the other, in the order of the cases."""
+    """Yield a line for every cell of the table, column by column, in the order of the cases."""
     for column in table.adapters:
         for case in table.cases:
             if case.name not in column.cells:
@@ -107,14 +107,15 @@ def lines(table: Matrix) -> Iterator[MatrixLine]:
 
 
 def of_mode(table: Matrix, face: Face) -> tuple[tuple[Case, ...], tuple[Column, ...]]:
-    """Return the rows and the columns of one mode; both are empty if the table has no column of that mode."""
+    """Return the cases (rows) and the columns of one mode; both are empty if the table has no column of that mode."""
     columns = tuple(column for column in table.adapters if column.face == face)
     return tuple(case for case in table.cases if face in case.faces) if columns else (), columns
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Shorten the names to the same length, as short as possible while they still differ. Before the last word of a
-    name only the initials count: claude-agent-acp is first `caacp`, and becomes `caa` beside `cla`."""
+    """Shorten the names to the same length, as short as possible while they still differ, and at least three
+    characters. Of the words of a name, only the last one is used whole, and the others by their initials:
+    `claude-agent-acp` is `caacp`, which is cut to `caa` if three characters are enough."""
     whole = [_initials(name) for name in names]
     size = next(size for size in range(3, 65) if len({name[:size] for name in whole}) == len(set(names)))
     return [name[:size] for name in whole]

@@ -1,4 +1,4 @@
-"""Messages as values to display: the messages of a queue, and the state of one message."""
+"""Returns messages as values to display: the messages of a queue, and the state of one message."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from beam.store.segment import read_state
 
 
 class QueueItem(Struct, frozen=True, kw_only=True):
-    """One message of a queue. `box`: waiting, running, died (its holder died, and no other took over yet), or dead
-    (a dead letter). `error` is set if its file is damaged."""
+    """One message of a queue. `box`: waiting, running, died (its holder died, and no other holder took over yet), or
+    dead (a dead letter). `error` is set if the message's file is damaged."""
 
     id: str
     agent: str
@@ -36,7 +36,8 @@ class QueueItem(Struct, frozen=True, kw_only=True):
 
 
 class Pending(Struct, frozen=True, kw_only=True):
-    """What `beam show` prints for a message that has no outcome yet."""
+    """The state of a message that has no outcome yet, as `beam show` prints it. `position` is the number of messages
+    that wait before it."""
 
     v: int = 1
     message_id: str
@@ -52,7 +53,8 @@ def _box(entry: Entry, paths: AgentPaths, state: State) -> Literal["waiting", "r
 
 
 def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
-    """Yield the messages in the queues: running, waiting, dead."""
+    """Yield the messages in the queues of these agents: first the running, then the waiting, then the dead ones of each
+    queue."""
     for paths in all_paths(context, agents):
         queue, state = queue_of(paths), read_state(paths.journal)
         for box in ("cur", "new", "dead"):
@@ -81,7 +83,8 @@ def queue_items(context: RootContext, agents: list[str]) -> Iterator[QueueItem]:
 
 
 def find_outcome(paths: AgentPaths, message_id: str) -> Outcome | Pending:
-    """Return the message's outcome, or its state so far. Reads the queue, the journal, and the queue again."""
+    """Return the message's outcome, or its state so far. The queue and the journal are read twice, because the message
+    may move between the two reads. Raises NotFoundError if it is in neither."""
     for _ in range(2):
         entry = queue_of(paths).find(message_id)
         outcome = outcome_in(paths, read_state(paths.journal), message_id)

@@ -1,6 +1,6 @@
-"""The mode in which the next message of an agent would run if it names none, and the reason.
+"""Returns the mode in which the next message of an agent would run if the message names no mode, and the reason.
 
-Starts no process: it takes the CLI's version to be the one that the last turn found.
+Starts no process: the CLI is assumed to have the version that the last turn found.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from beam.turns.choice import ASKS, KEPT, NOT_KEPT, why_not_kept
 
 
 class NextMode(Struct, frozen=True, kw_only=True):
-    """`face` is the mode (as in `via`), "" if no message would run. `why` is the reason; None if there was no
-    choice."""
+    """The mode of the next message. `face` is the mode (a value of `via`), "" if no message would run. `why` is the
+    reason; None if there was no choice."""
 
     face: str
     why: str | None = None
 
 
 def next_mode(context: RootContext, resolved: Resolved, adapter: Adapter, status: AgentStatus) -> NextMode:
-    """Return the mode of the next message without options."""
+    """Return the mode in which the agent's next message would run if it had no options."""
     from beam.turns.choice import face_of
 
     settings, faces = resolved.settings, adapter.card.faces

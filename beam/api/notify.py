@@ -1,4 +1,4 @@
-"""The targets of notifications as a person sees them: listed, and tried."""
+"""Lists the targets of notifications, and tries them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HOW = "write it into ~/.config/beam/config.yaml, as docs/notify.md shows"
 
 
 class TargetLine(Struct, frozen=True, kw_only=True):
-    """One target: where it is configured, what it is told of, and how many notifications wait for it, were delivered or
-    were given up. `error` is why the last one was given up. `trusted` is false for a target of an untrusted folder;
-    nothing is sent to it."""
+    """One target: the file where it is configured (`origin`), the events and agents that it is told of (`on`,
+    `agents`), and how many notifications wait for it, were delivered or were given up. `error` is the reason for the
+    last one that was given up. `trusted` is false for a target of an untrusted folder, to which nothing is sent."""
 
     target: str
     origin: str
@@ -68,8 +68,8 @@ def listed(context: RootContext) -> list[TargetLine]:
 
 
 def try_targets(context: RootContext, *, agent: str) -> list[TargetTried]:
-    """Send a test notification to every target, one after the other, once each. Raises NotFoundError if there is
-    none."""
+    """Send a test notification to every target, one after the other, once each. Raises NotFoundError if there is no
+    target."""
     configured = _configured(context)
     if not configured:
         raise NotFoundError(_NO_TARGET, _HOW)

@@ -1,7 +1,7 @@
-"""The progress of a message that somebody waits for: which turn runs, for how long, its current tool call, and its
-usage so far.
+"""Reports the progress of a message that somebody waits for: the running turn, its duration, its current tool call, and
+its usage so far.
 
-Reads the journal as it grows. Does not depend on who runs the turn, or on how progress is displayed.
+Reads the journal as it grows. Does not depend on which process runs the turn, or on how progress is displayed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class Watched:
-    """The turns in the queue in which a message waits. `where` returns the queue's paths, and is called at the first
-    look."""
+    """Watches the turns in the queue in which a message waits. `where` returns the paths of the queue's agent; it is
+    called at the first `look`."""
 
     def __init__(self, where: Callable[[], AgentPaths], clock: Clock) -> None:
         self._where = where
@@ -44,10 +44,10 @@ class Watched:
         self._tokens: int | None = None
 
     def look(self) -> Progress | None:
-        """Return the running turn; None if no turn runs, or the journal can't be read."""
+        """Return the progress of the running turn; None if no turn runs, or if the journal can't be read."""
         try:
             for event in self._read():
-                self._take(event)
+                self._record_event(event)
         except (BeamError, FileNotFoundError):
             return None
         turn = self._state.open_turn
@@ -62,14 +62,14 @@ class Watched:
             return self._reader.poll()
         directory = self._where().journal
         found: list[AnyEvent] = []
-        if names := segments(directory):  # a turn lies in one of them whole: another begins between turns only
+        if names := segments(directory):  # a turn is complete in one segment: a new segment begins only between turns
             with files.disk("read", directory):
                 segment = Segment.read(directory / names[-1])
             self._state, found = segment.state, segment.events
         self._reader = Reader(directory, found[-1].seq if found else self._state.seq)
         return found
 
-    def _take(self, event: AnyEvent) -> None:
+    def _record_event(self, event: AnyEvent) -> None:
         apply(self._state, event)
         match event:
             case events.TurnStarted() | events.TurnFinished():

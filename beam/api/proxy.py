@@ -1,4 +1,4 @@
-"""Starts a proxy as asked, and compares two runs of the same prompt."""
+"""Starts a proxy with given options, and compares two runs of the same prompt."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 
 class ProxyChecked(Struct, frozen=True, kw_only=True):
-    """Two runs of one prompt: what the second one's requests had in common with the first one's, and where they
-    differed. `places` are the fields and how many requests differed there, the most frequent first."""
+    """The comparison of two runs of one prompt. `counts` says how the requests of the second run matched those of the
+    first, and `calls` has the second run's model calls. `places` has the request fields that differed, each with the
+    number of its differences, the most frequent first."""
 
     first: Outcome
     second: Outcome
@@ -55,7 +56,7 @@ def start(
     places: Mapping[str, str] | None,
     seen: Callable[[ServedRequest], None] | None,
 ) -> ProxyProcess:
-    """Start a proxy. Raises UsageError for options that do not go together, and what `ProxyProcess` raises."""
+    """Start a proxy. Raises UsageError for options that do not go together, and the errors of `ProxyProcess`."""
     if replay is None and not upstream:
         raise UsageError("a proxy needs a model to ask, or a recording", "--upstream URL, or --replay DIR")
     if (fill or fork_at is not None) and not (replay and upstream):
@@ -91,18 +92,18 @@ def start(
 
 
 def _ignore(served: ServedRequest) -> None:
-    """Ignore a served request, because nobody wants to know of it."""
+    """Ignore a served request; the default for `seen`."""
 
 
 def calls_of(context: RootContext, message_id: str) -> list[ModelCalled]:
-    """Return the model calls in the journal of a message. Raises NotFoundError for an unknown one."""
+    """Return the model calls in the journal of a message. Raises NotFoundError for an unknown message."""
     place, whole = find_message(context, message_id)
     events = Reader(place.journal, 0).poll()
     return [event for event in events if isinstance(event, ModelCalled) and event.message_id == whole]
 
 
 def check(send: Callable[..., Outcome], agent: str, text: str, *, upstream: str) -> ProxyChecked:
-    """Run the prompt twice and compare the requests."""
+    """Run the prompt twice, the second time from a recording of the first run, and return how the requests differ."""
     with tempfile.TemporaryDirectory(prefix="beam-doctor-") as directory:
         recording = str(Path(directory) / "recording")
         options = Options(once=True, model_calls=ModelCalls(record=recording, upstream=upstream))

@@ -1,4 +1,4 @@
-"""What agents did, what it cost and how long it waited, by agent and model, from their journals."""
+"""Reports the turns of agents, their cost and their waiting times, by agent and model, from the agents' journals."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ _DAY_NS = 86_400_000_000_000
 
 
 class ReportLine(Struct, frozen=True, kw_only=True):
-    """What one agent did with one model; `model` is null for turns that named none. `agent` is null for the sum.
+    """The sum of the turns of one agent with one model. `model` is null for turns that named no model. `agent` is null
+    in the sum of all agents.
 
     `failures` counts the turns that did not complete, by class, or by status if they have no class. `worked_s` is how
-    long turns took, `queued_s` how long their messages waited before, `asked_s` how long turns waited for decisions;
-    the `_most_s` fields are the longest of each. `estimated_usd` is the cost by the list prices of `prices_as_of` of
-    turns whose CLI reported none. `error` is set if a journal can't be read.
+    long the turns took, `queued_s` how long their messages waited before, `asked_s` how long the turns waited for
+    decisions (seconds); each field with `_most_s` is the longest single time. `estimated_usd` is the cost of the turns
+    whose CLI reported no cost, by the list prices of the day `prices_as_of`. `error` is set if a journal can't be read.
     """
 
     agent: str | None
@@ -70,7 +71,7 @@ class ReportLine(Struct, frozen=True, kw_only=True):
 
 
 def report(context: RootContext, agents: Sequence[str], *, since: str = "") -> list[ReportLine]:
-    """Return a line for each agent and model with turns that ended at `since` (RFC 3339) or later; the last is the
+    """Return a line for each agent and model with turns that ended at `since` (RFC 3339) or later; the last line is the
     sum."""
     found: list[ReportLine] = []
     for agent in agents:
@@ -117,7 +118,7 @@ def turns_of(agent: str, events: Sequence[AnyEvent], *, since: str = "") -> Iter
 
 
 def activity(context: RootContext, agents: Sequence[str], *, now_ns: int, days: int = 14) -> dict[str, list[int]]:
-    """Return the tokens of each agent on each of the last days, today last."""
+    """Return the number of tokens of each agent on each of the last `days` days, today last."""
     found = {}
     for agent in agents:
         tokens = [0] * days

@@ -1,4 +1,4 @@
-"""Goes back to an earlier turn of an agent's session: its conversation, the files that it changed, or both."""
+"""Takes an agent's session back to an earlier turn: its conversation, the files that it changed, or both."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ WHATS: tuple[What, ...] = ("conversation", "files", "both")
 
 
 class Rewound(Struct, frozen=True, kw_only=True):
-    """The result of going back. `to` is the new last turn, `turns` are the removed ones; `files` are those that the
-    agent's CLI restores, null if files are not touched."""
+    """The result of going back. `to` is the new last turn, and `turns` are the turns after it, which are taken back.
+    `conversation`: the conversation is taken back. `files` are the files that the agent's CLI restores, null if no
+    files are to be restored."""
 
     agent: str
     session_id: str
@@ -50,7 +51,8 @@ class _Past(Struct, frozen=True):
 def rewind(
     context: RootContext, paths: AgentPaths, to: str | None, what: str, *, dry_run: bool, by: str
 ) -> Steps[Rewound]:
-    """Remove everything after the turn `to` from the session (None: remove the last turn); return what was removed.
+    """Take back all turns of the session after the turn `to` (None: only the last turn). `what` says whether that
+    applies to the conversation, to the files, or to both. Return what was taken back.
 
     Files are restored first; if the agent's CLI can't do that, nothing changes. Raises NotFoundError for a turn that is
     not in the session, UnsupportedError, UnfinishedError while a turn runs.
@@ -83,10 +85,10 @@ def rewind(
 
 
 def point_of(paths: AgentPaths, session_id: str, at: str, adapter: str) -> str:
-    """Return the CLI's own id of the last message in a turn of that session. `at` is the turn's number or its message's
-    id.
+    """Return the CLI's own id of the last message in a turn of that session. `at` is the turn's number, or the id of
+    its message.
 
-    Raises NotFoundError, UnsupportedError if the CLI did not report it.
+    Raises NotFoundError if there is no such turn, UnsupportedError if the CLI did not report the id.
     """
     past = _past(paths, session_id)
     return _end_of(past[_place(paths, past, at)], paths, adapter)
@@ -132,7 +134,7 @@ def _past(paths: AgentPaths, session_id: str) -> list[_Past]:
 
 
 def _place(paths: AgentPaths, past: list[_Past], to: str | None) -> int:
-    """Return the index of the turn that is meant; None is the one before the last."""
+    """Return the index of the turn `to` in `past`; None stands for the last turn but one. Raises NotFoundError."""
     if to is None:
         if len(past) > 1:
             return len(past) - 2

@@ -1,4 +1,4 @@
-"""Lists this user's roots, reports problems of one, and removes one."""
+"""Lists this user's roots, reports the problems of a root, and removes a root."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class RootLine(Struct, frozen=True, kw_only=True):
 
 
 def text(path: Path) -> str:
-    """Return a path as JSON and a terminal can hold it: bytes that are not UTF-8 become \\x escapes."""
+    """Return a path as text that JSON and a terminal can hold: bytes that are not UTF-8 become \\x escapes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def lines(environ: Mapping[str, str]) -> list[RootLine]:
-    """Return all roots of this user, sorted by path."""
+    """Return a line for each root of this user, sorted by path."""
     return [_line(home) for home in discovery.known(environ)]
 
 
@@ -53,15 +53,16 @@ def _line(home: RootPaths) -> RootLine:
 
 
 def old_root(home: RootPaths) -> Path | None:
-    """Return where an earlier version of beam kept this folder's root; None if it does not exist."""
+    """Return the directory in which an earlier version of beam kept this folder's root; None if there is no such
+    directory."""
     old = home.project / discovery.OLD_NAME
     is_one = old != home.root and not os.path.islink(old) and os.path.isdir(old / "agents")  # noqa: PTH112, PTH114
     return old if is_one else None
 
 
 def is_replaced(home: RootPaths) -> bool:
-    """Return whether the folder was replaced since the root was made for it. (A changed device number alone does not
-    count.)"""
+    """Return whether the project folder was replaced by another one after the root was made. (A changed device number
+    alone does not count.)"""
     known = discovery.read_project(home.root)
     with contextlib.suppress(DiskError):
         return known is not None and known.inode != discovery.project_of(home.project).inode
@@ -69,8 +70,8 @@ def is_replaced(home: RootPaths) -> bool:
 
 
 def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
-    """Yield notes for a person about this root, a sentence each; with `thorough` also about things that may be
-    intended."""
+    """Yield notes for a person about this root, one sentence each. With `thorough`, yield also notes about conditions
+    that may be intended."""
     where = discovery.exposed(home, environ)
     if where is not None:
         yield (
@@ -96,8 +97,8 @@ def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False
 def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
     """Remove the root at that path, with everything that beam put into it.
 
-    Return what was done, as text. Raises NotFoundError if it is no root of this user, UnfinishedError if an agent is
-    held, UsageError if messages wait and `sure` is false.
+    Return what was done, as text. Raises NotFoundError if it is not a root of this user, UnfinishedError if a process
+    holds an agent, UsageError if messages wait and `sure` is false.
     """
     path = Path(os.path.normpath(path))
     home = next((each for each in discovery.known(environ) if each.root == path), None)
@@ -114,16 +115,17 @@ def remove(path: Path, environ: Mapping[str, str], *, sure: bool) -> str:
 
 
 def hold(home: RootPaths, all_paths: list[AgentPaths], held: contextlib.ExitStack) -> None:
-    """Take the locks of these agents, their lanes, and the root's broker. Raises UnfinishedError if one is held."""
+    """Acquire the locks of these agents, of their lanes, and of the root's broker, until the exit stack `held` is
+    closed. Raises UnfinishedError if another process has one of them."""
     if (home.root / "broker.lock").exists():
-        _take(home.root / "broker.lock", "a broker serves", home, held, "beam broker stop")
+        _acquire(home.root / "broker.lock", "a broker serves", home, held, "beam broker stop")
     for paths in all_paths:
         files.make_directory(paths.lock.parent)
         for each in (paths, *paths.lanes()):
-            _take(each.lock, f"{paths.agent} is held in", home, held, "stop its broker, or wait for its turn to end")
+            _acquire(each.lock, f"{paths.agent} is held in", home, held, "stop its broker, or wait for its turn to end")
 
 
-def _take(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hint: str) -> None:
+def _acquire(path: Path, what: str, home: RootPaths, held: contextlib.ExitStack, hint: str) -> None:
     lock = try_lock(path)
     if lock is None:
         raise UnfinishedError(f"{what} {text(home.root)}", hint, subject=text(home.root))
@@ -148,7 +150,7 @@ def take_away(home: RootPaths) -> str:
 
 
 def check(home: RootPaths, environ: Mapping[str, str]) -> list[str]:
-    """Return all notes about a root for `beam doctor`, including one if something can't be read."""
+    """Return all notes about a root for `beam doctor`. If something can't be read, return only that error's message."""
     try:
         return list(notes(home, environ, thorough=True))
     except BeamError as error:

@@ -1,4 +1,4 @@
-"""Lists the rules of an agent, tries them on a call, adds and removes them. Nothing is run."""
+"""Lists the rules of an agent, tries them on a call, adds and removes them. No tool is run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class RuleLine(Struct, frozen=True, kw_only=True):
 
 
 class FaceLine(Struct, frozen=True, kw_only=True):
-    """Who enforces a rule in one mode of an agent: `agent` (its CLI), `beam`, or nobody (""): then no turn begins."""
+    """The enforcement of a rule in one mode of an agent. `by` is `agent` (the agent's CLI) or `beam`. If it is "",
+    nothing enforces the rule, and no turn begins in this mode."""
 
     face: str
     by: str
@@ -57,7 +58,7 @@ class FaceLine(Struct, frozen=True, kw_only=True):
 
 
 class RuleTried(Struct, frozen=True, kw_only=True):
-    """What the rules of an agent say about one call: `decision` is None if no rule decides; `why` explains the
+    """The result of trying the rules of an agent on one call. `decision` is None if no rule decides; `why` explains the
     result. `face` is the mode that a message would use."""
 
     v: int = 1
@@ -73,7 +74,7 @@ class RuleTried(Struct, frozen=True, kw_only=True):
 
 
 def listed(context: RootContext, name: str) -> list[RuleLine]:
-    """Return the rules of the agent in the order in which they decide."""
+    """Return the rules of the agent in their order of precedence."""
     resolved = context.config.resolve(name)
     access, lines = _access_of(context, resolved, None), []
     for rule in _rules(resolved).rules:
@@ -91,9 +92,10 @@ def tried(
     via: str | None = None,
     more: RuleLists | None = None,
 ) -> RuleTried:
-    """Return what the agent's rules, plus `more` rules of one message, decide about a call.
+    """Return what the agent's rules, plus the rules `more` of one message, decide about a call.
 
-    The call is written like a rule. Raises UsageError for an invalid call, NotFoundError for an unknown agent.
+    The call is written like a rule, for example `Bash(git push)`. Raises UsageError for an invalid call, NotFoundError
+    for an unknown agent.
     """
     resolved = context.config.resolve(name)
     adapter = registry.adapter(resolved.settings.adapter)
@@ -123,7 +125,7 @@ def tried(
 
 
 def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:
-    """Add a rule to the agent's own settings (agent.json); return their path. Raises UsageError for an invalid rule."""
+    """Add a rule to the agent's own agent.json; return the path of that file. Raises UsageError for an invalid rule."""
     rule = parse(text, behavior)
     own = manage.own_settings(context, check_name(name))
     lists = own.rules.plus(RuleLists(**{behavior: (rule.text,)}))
@@ -131,7 +133,8 @@ def add(context: RootContext, name: str, behavior: Behavior, text: str, *, by: s
 
 
 def check_allow(context: RootContext, name: str, text: str) -> None:
-    """Raise UsageError for an invalid rule, UnsupportedError for one that no mode of the agent enforces."""
+    """Raise UsageError if the text is not a valid allow rule, UnsupportedError if no mode of the agent enforces the
+    rule."""
     resolved = context.config.resolve(name)
     rule = parse(text, "allow", whose=AGENT_JSON)
     access = _access_of(context, resolved, None)
@@ -142,7 +145,8 @@ def check_allow(context: RootContext, name: str, text: str) -> None:
 
 
 def remove(context: RootContext, name: str, behavior: Behavior, text: str, *, by: str) -> Path:
-    """Take a rule out of the agent's own settings; return their path. Raises NotFoundError if it is not there."""
+    """Remove a rule from the agent's own agent.json; return the path of that file. Raises NotFoundError if the rule is
+    not in it."""
     rule = parse(text, behavior)
     own = manage.own_settings(context, check_name(name))
     before = getattr(own.rules, behavior)
@@ -164,7 +168,8 @@ def _access_of(context: RootContext, resolved: Resolved, requested: Access | Non
 
 
 def _faces(resolved: Resolved, rules: list[Rule] | tuple[Rule, ...], access: Access) -> list[FaceLine]:
-    """Return who enforces these rules in each mode of the agent that has this access."""
+    """Return a line for each mode of the agent that supports this access: it says who enforces these rules in that
+    mode."""
     adapter, lines = registry.adapter(resolved.settings.adapter), []
     for face, can in adapter.card.faces.items():
         if access in can.access or not can.access:

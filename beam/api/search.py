@@ -19,9 +19,10 @@ from beam.store.search_index import BEGIN, END, Entry, SearchIndex
 class Found(Struct, frozen=True, kw_only=True):
     """One event in which the text was found.
 
-    `ts` is its time (RFC 3339). `project` is the folder of its root; `lane` the `--once` session, null for the agent's
-    own. `kind` is `prompt`, `text`, `thinking`, `tool`, `output`, `failure`, `request`, `file` or `note`. `text` is an
-    excerpt around the words, and `marks` are the [begin, end) of the words in it, in characters.
+    `ts` is its time (RFC 3339). `project` is the folder of its root; `lane` is the `--once` session, null for the
+    agent's own session. `kind` is `prompt`, `text`, `thinking`, `tool`, `output`, `failure`, `request`, `file` or
+    `note`. `text` is an excerpt around the words, and `marks` are the positions of the words in it: [begin, end), in
+    characters.
     """
 
     ts: str
@@ -37,7 +38,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    """What was found, the newest first, and what could not be read, a line each."""
+    """The events that were found, the newest first. `problems` has a line for everything that could not be read."""
 
     found: tuple[Found, ...]
     problems: tuple[str, ...]
@@ -53,9 +54,10 @@ def search(
     end_ns: int | None = None,
     limit: int = 20,
 ) -> SearchResult:
-    """Return the newest `limit` events of these roots that contain all words of the text; of these agents, or of all.
+    """Return the newest `limit` events of these roots that contain all words of the text. Without `agents`, the events
+    of all agents count.
 
-    The search indexes are brought up to date first. Raises UsageError for a text without a word, DiskError.
+    The search indexes are updated first. Raises UsageError for a text without a word, DiskError.
     """
     if not any(char.isalnum() for char in text):
         raise UsageError("there is no word to look for", 'beam search "two words" shows how a text is written')
@@ -106,7 +108,7 @@ def _found(project: Path, paths: AgentPaths, entry: Entry) -> Found:
 
 
 def _marked(snippet: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return the text without the signs around the words that were found, and the [begin, end) of these words."""
+    """Return the excerpt without the markers around the found words, and the positions of these words: [begin, end)."""
     pieces, marks, at = [], [], 0
     for place, piece in enumerate(snippet.split(BEGIN)):
         inside, is_marked, after = piece.partition(END)

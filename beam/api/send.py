@@ -1,5 +1,5 @@
-"""Sends a message and waits for it: puts it into the queue, and runs it here if nothing is ahead of it; otherwise
-follows the process that runs it."""
+"""Sends a message and waits for its outcome. The message is put into the queue. This process runs it if no other
+message is ahead of it, and otherwise follows the process that runs it."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ async def send(
     looked_at: float | None = None,
     hold: Callable[[AgentPaths], Awaitable[None]] | None = None,
 ) -> Outcome:
-    """Put the message into its queue, run it or wait for the process that does, and return its outcome. `seen` gets its
-    events as they are recorded. `hold` lets another part of this process hold the agent and run the message.
+    """Put the message into its queue, run it or wait for the process that runs it, and return its outcome. `seen` is
+    called with each event of the message as it is recorded. `hold` makes another part of this process hold the agent
+    and run the message.
 
-    A signal withdraws or interrupts this message only (a second signal: immediately). After the clean-up,
-    SignalledError is raised. A message that somebody else already sent with the same key is not touched. `fold`: the
-    part of the journal that the caller has read already. `looked_at`: when the caller found the folder trusted for this
-    message (monotonic seconds; None: it did not look).
+    A signal withdraws or interrupts this message only (a second signal: immediately). After that, SignalledError is
+    raised. A signal does not affect a message that somebody else already sent with the same key. `fold`: the part of
+    the journal that the caller has read already. `looked_at`: when the caller found the folder trusted for this message
+    (monotonic seconds; None: the caller did not check).
     """
     stop = Stop()
     by = f"{message.actor or message.sender} (signal)"
@@ -65,7 +66,7 @@ async def send(
         if stop.reason is None and hold is not None and paths.lane is None:
             if await sleeping(until_let_go(context, paths, message)):
                 await hold(paths)
-        elif stop.reason is None and kept_for(message) is None:  # who keeps its process outlives this one
+        elif stop.reason is None and kept_for(message) is None:  # a kept process needs a holder that lives on
             with gone_as_not_found(paths, message.id):
                 lease = await _acquired(context, paths, message, stop, seen=seen, fold=fold)
                 if lease is not None:
@@ -91,8 +92,8 @@ async def send(
 
 
 def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> None:
-    """Raise LimitError for an agent whose circuit is open. Messages that wait already are tried when the circuit
-    lets one through."""
+    """Raise LimitError if the agent's circuit breaker is open. Messages that wait already are not affected: one of them
+    is tried when the circuit breaker lets it through."""
     if circuit_state(state, context.clock.now_ns()) == "open":
         last = f", the last one with: {state.last.reason}" if state.last is not None and state.last.reason else ""
         count = len(state.failures)
@@ -107,9 +108,8 @@ def _check_circuit(context: RootContext, paths: AgentPaths, state: State) -> Non
 async def _acquired(
     context: RootContext, paths: AgentPaths, message: Message, stop: Stop, *, seen: Callable[[Event], None], fold: Fold
 ) -> AgentLease | None:
-    """Return the agent's lease, once a holder that only keeps a process has released it; None if another process will
-    run the message, or if `stop` was asked for.
-    """
+    """Return the agent's lease. If a holder has it only to keep a process, first wait until the holder releases it.
+    Return None if another process will run the message, or if `stop` was asked for."""
     lease = AgentLease.acquire(context, paths, seen, fold, watched=message.id)
     if lease is None and await sleeping(until_let_go(context, paths, message)) and stop.reason is None:
         lease = AgentLease.acquire(context, paths, seen, fold, watched=message.id)
@@ -119,8 +119,8 @@ async def _acquired(
 async def _run_here(
     lease: AgentLease, message: Message, stop: Stop, seen: Callable[[Event], None], *, looked_at: float | None
 ) -> Outcome | None:
-    """Run the message if no other is ahead of it; return None if somebody else will run it. The lease is handed
-    over."""
+    """Run the message if no other message is ahead of it, and return its outcome; None if another process will run it.
+    Release the lease in either case."""
     try:
         is_fresh = looked_at is not None and lease.log.context.clock.monotonic() - looked_at < _FRESH_S
         due = duty.step(lease, trusted=message.id if is_fresh else None)

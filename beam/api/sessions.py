@@ -1,4 +1,5 @@
-"""The sessions of agents: named sessions beside an agent, and the earlier sessions of each."""
+"""Lists the sessions of agents, selects an earlier session for an agent's next turn, and begins an agent in an existing
+session of its CLI."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ _TEXT = 200  # characters of a prompt
 
 
 class SessionLine(Struct, frozen=True, kw_only=True):
-    """One session of an agent, at its CLI. `state`: current (the next turn continues it), earlier, lost (its CLI no
-    longer has it), none (the agent had no turn yet). `archived`: the agent is archived. `session_id` is the CLI's
-    own resume id; `started_at` and `last_at` are RFC 3339; `first` is the beginning of its first prompt."""
+    """One session of an agent with its CLI. `state`: current (the next turn continues it), earlier, lost (the CLI no
+    longer has it), none (the agent had no turn yet). `archived`: the agent is archived. `session_id` is the CLI's own
+    id of the session; `started_at` and `last_at` are RFC 3339; `first` is the beginning of its first prompt."""
 
     agent: str
     session_id: str | None
@@ -47,15 +48,16 @@ class SessionLine(Struct, frozen=True, kw_only=True):
 
 
 def sessions(context: RootContext, agents: Sequence[str] = ()) -> list[SessionLine]:
-    """Return the sessions of these agents and of their named sessions, or of all, each agent's oldest first."""
+    """Return the sessions of these agents, and of their named sessions (`AGENT@NAME`). Without `agents`, return those
+    of all agents. The oldest session of each agent comes first."""
     names = context.home.agents()
     selected = [name for name in names if not agents or name in agents or base_of(name) in agents]
     return [line for name in selected for line in lines_of(context.home.agent(name))]
 
 
 def lines_of(paths: AgentPaths) -> list[SessionLine]:
-    """Return the sessions of one agent, oldest first, as far back as its journal goes. A damaged journal is reported
-    in the line."""
+    """Return the sessions of one agent, oldest first, as far back as its journal goes. A damaged journal is reported in
+    the lines, not raised."""
     history, error = _History(), None
     try:
         reader = Reader(paths.journal)
@@ -82,7 +84,7 @@ def lines_of(paths: AgentPaths) -> list[SessionLine]:
 
 
 class _History:
-    """The sessions in the events of one journal."""
+    """Collects the sessions from the events of one journal."""
 
     def __init__(self) -> None:
         self.lines: dict[str, SessionLine] = {}
@@ -98,7 +100,7 @@ class _History:
             )
 
     def take(self, event: AnyEvent) -> None:
-        """Record the event."""
+        """Update the sessions with this event."""
         match event:
             case events.MessageQueued() if event.message_id is not None:
                 self._texts[event.message_id] = event.text[:_TEXT]
@@ -132,8 +134,8 @@ class _History:
 def resume(context: RootContext, agent: str, session_id: str, *, by: str) -> Steps[str]:
     """Make the agent's next turn continue in one of the agent's earlier sessions; return the session's whole id.
 
-    A unique beginning of the id of at least four characters is enough. Raises NotFoundError for a session that the
-    agent was never in, UsageError, UnsupportedError if the agent's CLI can't resume sessions.
+    A unique beginning of the id, of at least four characters, is enough. Raises NotFoundError for a session that the
+    agent never had, UsageError, UnsupportedError if the agent's CLI can't resume sessions.
     """
     from beam.broker.requests import request
 
@@ -171,7 +173,7 @@ def _check_resumes(agent: str, adapter: str) -> None:
 
 
 def parsed_session(given: str) -> tuple[str, str]:
-    """Return adapter and session id of `claude:ID`. Raises UsageError."""
+    """Return the adapter and the session id from a text like `claude:ID`. Raises UsageError for any other text."""
     adapter, colon, session_id = given.partition(":")
     if not colon or adapter not in registry.NAMES:
         raise UsageError(
@@ -183,10 +185,10 @@ def parsed_session(given: str) -> tuple[str, str]:
 def begin_in(
     context: RootContext, name: str, adapter: str, session_id: str, *, by: str, env: Mapping[str, str]
 ) -> events.SessionImported:
-    """Make the first turn of a new agent continue that session of its CLI, and write into the agent's journal what the
-    session contains; `env` are the agent's own variables.
+    """Make the first turn of a new agent continue that session of its CLI, and import the session's earlier events into
+    the agent's journal. `env` are the agent's own environment variables.
 
-    Return how much was written. Raises UsageError if the agent already had a turn or a message.
+    Return the event that records how much was imported. Raises UsageError if the agent already had a turn or a message.
     """
     from beam.foreign.past import past
     from beam.store.lock import try_lock
@@ -222,7 +224,8 @@ def begin_in(
 
 
 def _import(journal: Journal, adapter: str, session_id: str, found: Past | None) -> events.SessionImported:
-    """Append the session's events, except those that an earlier, killed attempt appended."""
+    """Append the session's events, except those that an earlier, killed attempt appended. Return the event that records
+    the import."""
     from collections import Counter
 
     earlier = Counter(_content(event) for event in Reader(journal.directory).poll() if event.imported is not UNSET)

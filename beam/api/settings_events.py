@@ -1,7 +1,7 @@
-"""Records in an agent's journal that a command changed its settings: by whom, and the new values.
+"""Records in an agent's journal that a command changed the agent's settings: who changed them, and the new values.
 
-The journal has one writer. If this process gets the agent's lock, it writes; otherwise it sends a request to the holder
-and does not wait. The change is already in agent.json, so a failure to record it undoes nothing.
+A journal has one writer at a time. If this process gets the agent's lock, it writes; otherwise it sends a request to
+the agent's holder and does not wait. The change is already in agent.json, so a failure to record it undoes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None]
     with contextlib.suppress(BeamError):
         lock = try_lock(paths.lock)
         if lock is None:
-            _ask(context, paths, changes, by=by)
+            _request_recording(context, paths, changes, by=by)
             return
         with lock:
             journal = Journal.open(paths.journal, paths.agent, context.clock, context.config.limits)
@@ -59,7 +59,7 @@ def tell(context: RootContext, paths: AgentPaths, changes: dict[str, str | None]
                 journal.close()
 
 
-def _ask(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
+def _request_recording(context: RootContext, paths: AgentPaths, changes: dict[str, str | None], *, by: str) -> None:
     now = context.clock.now_ns()
     wish = Control(
         id=new_id(paths.agent, now, context.clock.random(4)),

@@ -34,9 +34,9 @@ Ended = tuple[int | None, bytes, bytes]
 
 
 class Smoked(Struct, frozen=True, kw_only=True):
-    """The result of one CLI. `result`: ok, failed, missing (not installed: `hint` says how to install it). `seconds`
-    is the duration of its turn; `got` is the last prompt that the model received, null if it received none;
-    `requests` counts the model's requests."""
+    """The result of one CLI. `result`: ok, failed, missing (the CLI is not installed; `hint` says how to install it).
+    `seconds` is the duration of its turn; `got` is the last prompt that the model received, null if it received none;
+    `requests` counts the requests to the model."""
 
     agent: str
     result: Literal["ok", "failed", "missing"]
@@ -53,7 +53,7 @@ class Smoked(Struct, frozen=True, kw_only=True):
 
 
 def names() -> list[str]:
-    """Return the names of adapters whose CLI can use a scripted model."""
+    """Return the names of the adapters whose CLI can use a scripted model."""
     return [name for name in registry.ADAPTERS if _can_be_smoked(name)]
 
 
@@ -71,8 +71,8 @@ def _can_be_smoked(name: str) -> bool:
 
 
 def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[Smoked, None, None]:
-    """Yield the result of each of the `wanted` CLIs (all, if none is named): the missing ones first, the others as they
-    end.
+    """Yield the result of each of the `wanted` CLIs (default: all): first the missing ones, then each other CLI when
+    its turn ends.
 
     Closing the iterator early ends running CLIs and removes their files. Raises NotFoundError for an unknown adapter,
     UnsupportedError for one without a CLI that uses a model.
@@ -92,7 +92,7 @@ def smoke(environ: Mapping[str, str], wanted: Sequence[str] = ()) -> Generator[S
             here.append((name, found))
     runs = _Runs(environ)
     try:
-        yield from runs.of(here)
+        yield from runs.results_of(here)
     finally:
         runs.end()
 
@@ -108,7 +108,7 @@ def _executable(name: str, environ: Mapping[str, str]) -> str | None:
 
 
 class _Runs:
-    """The CLIs under test, a few at a time, each in a thread that waits for its processes."""
+    """Runs the CLIs under test, a few at a time, each in a thread that waits for its processes."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH", os.defpath)
@@ -118,14 +118,14 @@ class _Runs:
         self._lock = threading.Lock()
         self._over = False
 
-    def of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
-        """Yield each result as the CLI ends."""
+    def results_of(self, here: list[tuple[str, str]]) -> Generator[Smoked, None, None]:
+        """Run these CLIs, each given as (adapter, executable), and yield each result as the CLI ends."""
         self._tried = [self._threads.submit(self._one, *each) for each in here]
         for done in as_completed(self._tried):
             yield done.result()
 
     def end(self) -> None:
-        """End what still runs, and wait until its files are gone."""
+        """End the CLIs that still run, and wait until their files are removed."""
         with self._lock:
             self._over = True
             children = list(self._children)
@@ -177,14 +177,15 @@ class _Runs:
         )
 
     def _version(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> str | None:
-        """Return the CLI's version output; some CLIs write it to stderr."""
+        """Return the first line of the CLI's version output; some CLIs write it to stderr."""
         _, out, err = self._run(argv, env, cwd, _TURN_S)
         return next(iter([*_lines(out), *_lines(err)]), None)
 
     def _run(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, seconds: float) -> Ended:
-        """Run the program and return its exit code, stdout and stderr; no code if this process ended it.
+        """Run the program and return its exit code, stdout and stderr. The exit code is None if this process ended the
+        program.
 
-        It gets its own session, so a ^C reaches only this process, which passes it on.
+        The program gets its own session. So a ^C reaches only this process, which then ends the program.
         """
         child: subprocess.Popen[bytes] | None = None
         with self._lock:
@@ -223,7 +224,7 @@ def _ended(child: subprocess.Popen[bytes], seconds: float) -> Ended:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its session, so that nothing keeps its pipes open."""
+    """Kill the program and its process group, so that no process keeps its pipes open."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""An agent's current state, as `beam status` shows it. Reading takes no locks."""
+"""Returns an agent's current state, as `beam status` shows it. Reading takes no locks."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class LastOutcome(Struct, frozen=True, kw_only=True):
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (its messages
-    wait until a person trusts the folder; `untrusted` says why), died (its holder died, and no other took over).
-    `oldest` is when the oldest waiting message was published (RFC 3339). `circuit`: closed, open (nothing is claimed
-    until `circuit_until`), half open (one message will be tried). `once` are its unfinished `--once` messages;
-    `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the price by the table for turns
-    whose CLI reported no cost. `folder` is where the agent works, "" if its settings can't be read; `git` is that
-    folder's place in git, null outside a repository."""
+    """One line of `beam status`. `state`: idle, running, waiting, paused, blocked, archived, untrusted (the agent's
+    messages wait until a person trusts the folder; `untrusted` says why), died (its holder died, and no other holder
+    took over). `oldest` is when the oldest waiting message was published (RFC 3339). `circuit`: closed, open (no
+    message is claimed until `circuit_until`), half open (one message will be tried). `once` has the agent's unfinished
+    `--once` messages; `waiting`, `dead`, `totals`, `last` and `state` include them. `estimated_usd` is the cost, by the
+    price table, of the turns whose CLI reported none. `folder` is where the agent works, "" if its settings can't be
+    read; `git` is that folder's place in git, null outside a repository."""
 
     agent: str
     adapter: str
@@ -69,7 +69,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
 
 
 def status_of(context: RootContext, paths: AgentPaths) -> AgentStatus:
-    """Return the agent's current state. A damaged journal or configuration is reported in it, not raised."""
+    """Return the agent's current state. A damaged journal or configuration is reported in the result, not raised."""
     adapter, error, circuit, state = "", None, "closed", State(agent=paths.agent)
     works_in = ""
     try:
@@ -136,7 +136,7 @@ def _estimate(totals: Totals) -> float | None:
 
 
 def _waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
-    from beam.broker.standing import waiting_reason  # it loads what looks through folders; most agents need it not
+    from beam.broker.standing import waiting_reason  # a slow import that most agents do not need
 
     return waiting_reason(context, paths)
 
@@ -150,9 +150,9 @@ def folder_of(context: RootContext, settings: AgentSettings) -> str:
 
 
 def running_ids(agent: AgentPaths) -> list[str]:
-    """Return the ids of the messages whose turns run: the agent's own first, then `--once` messages.
+    """Return the ids of the messages whose turns run: the agent's own message first, then its `--once` messages.
 
-    A turn whose holder died is included, because a request to end it makes the caller take over.
+    A turn whose holder died is included, because a request to end the turn makes the caller take over.
     """
     turn = read_state(agent.journal).open_turn
     own = [turn.message_id] if turn is not None and turn.message_id is not None else []

@@ -1,4 +1,5 @@
-"""The events of running work, as an iterator: for a `for` loop, or an `async for` in an event loop."""
+"""Makes an iterator of the events of running work, such as a turn: for a `for` loop, or for an `async for` in an event
+loop."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ Seen = Callable[[Event], None]
 
 
 class Stream(Generic[R]):
-    """Events as they come, once. After the last one, `result` is the result of the work.
+    """An iterator over events as they come. It can be used once. After the last event, `result` is the result of the
+    work.
 
-    In a `for` loop the turn waits as long as the body takes. Leaving the loop early ends the turn; an `async for` ends
-    it immediately inside `async with contextlib.aclosing(...)`.
+    In a `for` loop, the turn pauses while the loop's body runs. Leaving the loop early ends the turn. An `async for`
+    ends it immediately only inside `async with contextlib.aclosing(...)`.
     """
 
     def __init__(self, work: Callable[[Seen], Coroutine[Any, Any, R]], stop: Callable[[], Coroutine[Any, Any, None]]):
@@ -30,7 +32,7 @@ class Stream(Generic[R]):
 
     @property
     def result(self) -> R:
-        """Return the result of the work. Raises UsageError before the last event."""
+        """Return the result of the work. Raises UsageError if the work is not over."""
         if self._task is None or not self._task.done():
             raise UsageError("the stream is not over", "take all its events first")
         return self._task.result()

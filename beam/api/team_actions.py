@@ -1,4 +1,5 @@
-"""What a person can do to a Claude team: send mail, change tasks, end members. None of it happens automatically."""
+"""Changes a Claude team for a person: sends mail, changes tasks, asks members to end. beam does nothing of this
+automatically."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _PERMISSION = re.compile(r"perm-[A-Za-z0-9_-]{1,100}")
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """A message that lies in a member's inbox. `sender` is the name that it gives as its sender; nobody checks that."""
+    """A message that was put into a member's inbox. `sender` is the sender's name that the message states; nobody
+    checks it."""
 
     team: str
     to: str
@@ -31,7 +33,8 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class TeamActions:
-    """Changes one team of these Claude homes."""
+    """Changes one team, which is looked up by name in these Claude homes (Claude Code's configuration directories).
+    Raises NotFoundError if there is no such team, UsageError if several teams match."""
 
     def __init__(self, environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = ()) -> None:
         teams = [team for team in Look(homes(environ, claude_homes)).teams() if team.roster is not None]
@@ -45,7 +48,8 @@ class TeamActions:
         self.files = TeamFiles(found[0].home, self.team)
 
     def send(self, to: str, text: str, *, sender: str = PERSON, summary: str = "") -> Delivery:
-        """Put a message into a member's inbox. Raises UsageError for a frame of the team's protocol."""
+        """Put a message into a member's inbox. Raises UsageError if the text is a frame (a control message) of the
+        team's protocol."""
         frames.check_text(text)
         frames.check_sender(sender, self.files.roster())
         member = self.files.member(to)
@@ -53,15 +57,15 @@ class TeamActions:
         return Delivery(team=self.team, to=member.name, mail_id=mail_id, sender=sender)
 
     def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> Task:
-        """Add a task that waits for the tasks in `after`."""
+        """Add a task that waits for the tasks in `after`. Return the task."""
         if not subject.strip():
             raise UsageError("a task needs a subject")
         task_id = self.files.add_task(subject, description=description, after=after)
         return self.files.tasks()[task_id]
 
     def claim_task(self, task_id: str, owner: str = PERSON) -> Task:
-        """Make somebody the owner of a free task; an owner who is a member gets mail about it, as Claude Code sends
-        it."""
+        """Make `owner` the owner of a free task, and return the task. If the owner is a member, it gets mail about the
+        task, as from Claude Code."""
         is_member = owner != PERSON
         if is_member:
             self.files.member(owner)
@@ -87,12 +91,13 @@ class TeamActions:
         return self.files.move_task(task_id, COMPLETED)
 
     def block_task(self, task_id: str, by: str) -> Task:
-        """Make a task wait for another."""
+        """Make a task wait for the task `by`."""
         self.files.block_task(task_id, by)
         return self.files.tasks()[task_id]
 
     def shut_down(self, member: str = "", *, reason: str = "") -> list[Delivery]:
-        """Ask a member, or all but the lead, to end. Each member decides for itself, and tells the lead."""
+        """Ask a member to end; without `member`, ask all members but the lead. Each member decides for itself whether
+        it ends, and tells the lead."""
         roster = self.files.roster()
         lead = roster.lead
         names = [self.files.member(member).name] if member else [one.name for one in roster.members]
@@ -109,8 +114,8 @@ class TeamActions:
         return found
 
     def approve(self, member: str, request: str, *, deny: str | None = None) -> Delivery:
-        """Answer a member's permission request in the lead's name. Raises UsageError if `request` is another kind of
-        id."""
+        """Answer a member's permission request in the lead's name: allow it, or deny it with the reason `deny`. Raises
+        UsageError if `request` is not the id of a permission request."""
         if not _PERMISSION.fullmatch(request):
             raise UsageError(f"{request!r} is not the id of a permission", "beam watch shows it: perm-…")
         name = self.files.member(member).name
@@ -123,7 +128,7 @@ class TeamActions:
 
 
 def create_team(environ: Mapping[str, str], name: str, *, claude_homes: Sequence[str] = (), cwd: str = "") -> None:
-    """Make a team that no Claude Code leads. Raises UsageError if a team of that name exists."""
+    """Create a team that is not led by a Claude Code process. Raises UsageError if a team of that name exists."""
     act.create(homes(environ, claude_homes)[0], name, session_id=str(uuid.uuid4()), cwd=cwd)
 
 

@@ -1,8 +1,8 @@
-"""A beam agent as a member of a Claude team: it reads its inbox, answers, does tasks, waits, and leaves.
+"""Makes a beam agent a member of a Claude team: the agent reads its inbox, answers, does tasks, waits, and leaves.
 
-Mail is the word of an agent, not of a person. It is only text for the agent's turn, which has the access `read` unless
-a person said otherwise. Of the frames of the team's protocol, only the assignment of a task and the lead's request to
-end are obeyed.
+Mail is written by agents, not by a person. So it is only text for the agent's turn, which has the access `read` unless
+a person chose another one. Of the frames (control messages) of the team's protocol, only two are obeyed: the assignment
+of a task, and the lead's request to end.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Joining(Struct, frozen=True, kw_only=True):
-    """How an agent joins: as whom, with which access (None: that of its settings), whether it takes free tasks, whether
-    it leads, and how long it stays without anything to do (seconds; None: until it is asked to end)."""
+    """How an agent joins a team: the agent, its name in the team, its access (None: as in its settings), whether it
+    takes free tasks, whether it leads the team, and how long it stays without anything to do (`idle_s`, in seconds;
+    None: until it is asked to end)."""
 
     agent: str
     name: str
@@ -51,7 +52,7 @@ class Joining(Struct, frozen=True, kw_only=True):
 
 
 class Membership:
-    """One agent in one team. `note` gets what a person may want to know."""
+    """The membership of one agent in one team. `note` is called with each text that a person may want to read."""
 
     def __init__(self, beam: Beam, actions: TeamActions, joining: Joining, note: Callable[[str], None]) -> None:
         self._beam = beam
@@ -60,7 +61,7 @@ class Membership:
         self._joining = joining
         self._name = LEAD if joining.leads else joining.name
         self._note = note
-        self._failed: set[str] = set()  # tasks that are not taken a second time unasked
+        self._failed: set[str] = set()  # tasks that this member does not take again on its own
         self._given_back: list[str] = []  # tasks of a killed member whose place this one took
         self._joined_ms = 0
         self._is_member = False
@@ -68,9 +69,10 @@ class Membership:
         self._heard: Sequence[signal.Signals] = ()
 
     def run(self) -> str:
-        """Run the membership: join, work until the team or somebody ends it, and leave. Return why it ended.
+        """Run the membership: join the team, work until somebody ends the team or the membership, and leave. Return the
+        reason for the end.
 
-        Raises SignalledError after a signal, once it has left.
+        After a signal, leave the team and raise SignalledError.
         """
         nesting = self._beam.environ.pop(_NESTING, None)
         with self._signals():
@@ -114,7 +116,7 @@ class Membership:
             replaces=_is_gone,
         )
         self._is_member = True
-        self._check_alone()  # of two that joined at once
+        self._check_alone()  # two processes may have joined at the same time
         if replaced:
             self._joined_ms = time.time_ns() // 1_000_000
             self._given_back = self._files.release_tasks(self._name)
@@ -146,8 +148,8 @@ class Membership:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Record signals to end while the block runs; they are obeyed where nothing is half done. An ignored signal
-        stays ignored."""
+        """Record INT, TERM and HUP signals while the caller's block runs. A recorded signal takes effect only between
+        two steps of work. A signal that was ignored before stays ignored."""
         before = {each: signal.getsignal(each) for each in _ENDING}
         if threading.current_thread() is threading.main_thread():
             self._heard = [each for each in _ENDING if before[each] is not signal.SIG_IGN]
@@ -165,7 +167,7 @@ class Membership:
         for each in self._heard:
             signal.signal(each, came)
 
-    def _heed(self) -> None:
+    def _raise_if_signalled(self) -> None:
         if self._signal:
             raise SignalledError(self._signal, message=f"{self._name} left {self._team}")
 
@@ -174,7 +176,7 @@ class Membership:
     def _work(self) -> str:
         since, is_idle = time.monotonic(), False
         while True:
-            self._heed()
+            self._raise_if_signalled()
             try:
                 if self._files.roster().member(self._name) is None:
                     return f"{self._name} was removed from {self._team}"
@@ -182,7 +184,7 @@ class Membership:
                 return f"the team {self._team} ended"
             worked = False
             for mail in self._files.take_mail(self._name):
-                self._heed()
+                self._raise_if_signalled()
                 if mail.kind == "shutdown_request" and mail.sender == self._lead():
                     return self._end(mail)
                 worked = self._mail(mail) or worked
@@ -199,7 +201,8 @@ class Membership:
             time.sleep(_PAUSE_S)
 
     def _mail(self, mail: Mail) -> bool:
-        """Do what a message asks for; return whether there was anything to do."""
+        """Handle one mail: do the task that it assigns, or answer the message. Return whether there was anything to
+        do."""
         if mail.kind == "task_assignment":
             return self._assigned(str(mail.frame.get("taskId")), mail.sent_ns)
         if mail.kind != "message":
@@ -227,10 +230,11 @@ class Membership:
         if waits:  # a task of this member is done once it waits for nothing
             self._note(f"task {task_id} waits for {', '.join(waits)}")
             return False
-        return self._do(task)
+        return self._do_task(task)
 
     def _next_task(self) -> bool:
-        """Do the first task that waits for nothing: one that this member was given, or a free one if it takes them."""
+        """Do the first pending task that waits for no other task: an own task of this member, or a free one if the
+        member takes free tasks. Return whether a task was done."""
         tasks = self._files.tasks()
         mine = [one for one in tasks.values() if one.owner == self._name and one.status == PENDING]
         free = [one for one in tasks.values() if one.owner is None and one.status == PENDING]
@@ -243,10 +247,10 @@ class Membership:
                     self._files.claim_task(task.id, self._name)
                 except BeamError:  # somebody was faster
                     continue
-            return self._do(task)
+            return self._do_task(task)
         return False
 
-    def _do(self, task: Task) -> bool:
+    def _do_task(self, task: Task) -> bool:
         try:
             self._files.move_task(task.id, IN_PROGRESS, self._name)
         except BeamError as error:
@@ -283,7 +287,7 @@ class Membership:
     # -- words ---------------------------------------------------------------------------------------------------------
 
     def _say(self, to: str, text: str, *, reply_to: str = "") -> None:
-        """Write to a member; if the receiver is not in the team, write to the lead."""
+        """Write to a member; if that member is not in the team, write to the lead."""
         roster = self._files.roster()
         receiver = to if roster.member(to) is not None else self._lead()
         if receiver == self._name:
@@ -321,7 +325,7 @@ def _made_by_beam(files: TeamFiles) -> bool:
 
 
 def _is_gone(member: Mapping[str, Any]) -> bool:
-    """Return whether a member is an agent of beam's whose process no longer lives."""
+    """Return whether a member is a beam agent whose process no longer lives."""
     told = member.get("beam")
     return isinstance(told, dict) and not _is_alive(told)
 
@@ -332,7 +336,7 @@ def _is_alive(told: Mapping[str, Any]) -> bool:
 
 
 def _membership_of(home: str, agent: str, root: str) -> str:
-    """Return the team in which another living process runs this agent; "" if none does."""
+    """Return the team in which another living process runs this agent; "" if there is no such process."""
     for folder in sorted(os.listdir(f"{home}/teams")):  # noqa: PTH208 - names
         try:
             members: Sequence[dict[str, Any]] = TeamFiles(home, folder).members()

@@ -1,4 +1,4 @@
-"""The user's Claude teams for the command line and programs: their state as values, and installing hooks."""
+"""Returns the state of the user's Claude teams to the command line and programs, and installs hooks for the teams."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from beam.teams.watch import Teams, homes, spool_dir
 
 
 class TeamsHere:
-    """The teams of these Claude homes as they are now. Reading leaves no trace."""
+    """The present teams in these Claude homes (Claude Code's configuration directories). Reading changes no file."""
 
     def __init__(self, environ: Mapping[str, str], *, claude_homes: Sequence[str] = ()) -> None:
         self._look = Look(homes(environ, claude_homes))
 
     def teams(self) -> list[TeamLine]:
-        """Return every team, those with a living lead first; then inboxes and task lists without a team."""
+        """Return every team, first those with a living lead. Inboxes and task lists that belong to no team come
+        last."""
         rank = {"live": 0, "starting": 1, "stale": 2, "orphan": 3, "tasks": 4}
         lines = [board.team_line(team) for team in self._look.teams()]
         return sorted(lines, key=lambda line: (rank[line.state], line.created or "", line.team))
@@ -43,7 +44,7 @@ class TeamsHere:
             usage.add(member, line)
             if is_member:
                 doing[member] = _seen(doing.get(member, Doing()), line)
-        _believe(team, doing)
+        _fill_in_states(team, doing)
         used = usage.used()
         return TeamShown(
             team=board.team_line(team),
@@ -57,18 +58,19 @@ class TeamsHere:
         return board.task_lines(self._team(name))
 
     def mail(self, name: str, *, by_thread: bool = False) -> list[MailLine]:
-        """Return a team's mail: what waits in its inboxes, and what its transcripts still contain. Raises
-        NotFoundError, UsageError."""
+        """Return a team's mail: the messages in its inboxes, and those that its transcripts still contain. With
+        `by_thread`, the mail is ordered by thread. Raises NotFoundError, UsageError."""
         team = self._team(name)
         self._look.remember(team)
         lines = board.mail_lines(team)
         return board.threads(lines) if by_thread else lines
 
     def stuck(self, longer_than_s: float, *, names: Sequence[str] = ()) -> list[Wait]:
-        """Return who waits for what in the living teams (or the named ones), the longest wait first."""
+        """Return which members of the named teams have waited longer than `longer_than_s` seconds, and for what, the
+        longest wait first. Without `names`, search all living teams."""
         teams = [self._team(name) for name in names] or [team for team in self._look.teams() if team.roster is not None]
         for team in teams:
-            _believe(team, _doing(self._look.ends(team)))
+            _fill_in_states(team, _doing(self._look.ends(team)))
         waits = [wait for team in teams for wait in stuck(team, self._look.now_ns, longer_than_s=longer_than_s)]
         return sorted(waits, key=lambda wait: -wait.seconds)
 
@@ -84,17 +86,18 @@ class TeamsHere:
 
 
 def standing(live: Teams, *, now_ns: int, longer_than_s: float) -> list[TeamShown]:
-    """Return the state of the living teams that are in use, the newest first: members' activity, and who waits longer
-    than `longer_than_s`.
+    """Return the state of each living team with at least two members, the newest team first: the members' activity, and
+    the members that have waited longer than `longer_than_s` seconds.
 
-    Reads only the ends of transcripts, and sums up no usage. The stream does not repeat the members' states.
+    Reads only the ends of transcripts, and adds up no usage. Needed at the start of a watch, because the event stream
+    has only changes of these states.
     """
     found = []
     for team in live.diff.teams.values():
         if not team.is_live or len(team.members.present) < 2:
             continue
         doing = _doing(live.ends(team))
-        _believe(team, doing)
+        _fill_in_states(team, doing)
         found.append(
             TeamShown(
                 team=board.team_line(team),
@@ -113,9 +116,9 @@ def _doing(lines: Iterable[tuple[str, Line]]) -> dict[str, Doing]:
     return found
 
 
-def _believe(team: Team, doing: Mapping[str, Doing]) -> None:
-    """Set members' states from the ends of their transcripts if no file has them: who is stuck depends on these
-    states."""
+def _fill_in_states(team: Team, doing: Mapping[str, Doing]) -> None:
+    """Set the states of members from the ends of their transcripts, for members whose state no file has. `stuck` needs
+    these states."""
     for name, one in doing.items():
         team.members.believe(name, one.state, when_ns(one.since), when_ns(one.at))
 
@@ -144,10 +147,10 @@ def teams(
     also: Sequence[Path] = (),
     poll_only: bool = False,
 ) -> Teams:
-    """Watch the user's teams from now on, or `since` a time (RFC 3339).
+    """Return a watcher of the user's teams. It reports events from now on, or from the time `since` (RFC 3339).
 
-    The caller closes the result. With `with_gone`, events of former teams come first, from their transcripts. Changes
-    of journals below `also` wake the watcher, too.
+    The caller closes the watcher. With `with_gone`, events of former teams come first, from the teams' transcripts.
+    Changes of journals below the directories in `also` wake the watcher, too.
     """
     since_ns = parse_rfc3339(since) if since else None
     here = homes(environ, claude_homes)
@@ -157,9 +160,10 @@ def teams(
 
 
 def install_hooks(scope: str, *, environ: Mapping[str, str], project: Path, remove: bool = False) -> Done:
-    """Add `beam team hook` to Claude Code's settings of that scope (user, project, local), or remove it.
+    """Add `beam team hook` to Claude Code's settings of that scope (user, project, local); with `remove`, remove it
+    there.
 
-    Raises ConfigError for settings that are not understood.
+    Raises ConfigError for settings that beam does not understand.
     """
     path = hooks_install.settings_path(scope, home=Path(homes(environ)[0]), project=project)
     kept = state_dir(environ) / "settings"

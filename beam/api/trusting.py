@@ -1,4 +1,4 @@
-"""Shows a person what trusting a folder allows, and trusts it."""
+"""Shows a person what trusting a folder allows, and records the person's trust."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ _VARIABLE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.]*)\s*=")
 
 
 class FolderReview(Struct, frozen=True, kw_only=True):
-    """The files in a folder that agents would obey, at one moment, compared with the trusted ones."""
+    """The findings in a folder at one moment, mostly files that agents would obey. `standing` compares them with the
+    trusted state."""
 
     found: tuple[Finding, ...]
     standing: Standing
 
 
 def look(context: RootContext) -> FolderReview:
-    """Return all files in the folder that any agent, declared or only known to beam, would obey with any access."""
+    """Return a review of all files in the folder that any agent, declared or only known to beam, would obey with any
+    access. `BEAM_TRUST` is ignored."""
     found = tuple(standing.everything(context))
     environ = {name: value for name, value in context.environ.items() if name != ledger.VARIABLE}
     return FolderReview(found=found, standing=ledger.standing_of(context.home.project, found, environ))
 
 
 def trust(context: RootContext, review: FolderReview) -> None:
-    """Trust the folder's files in the state that was shown, and run the messages that waited for it."""
+    """Trust the folder's files as the review has them, and start the agents whose messages waited for this."""
     ledger.trust(context.home.project, review.found, context.environ)
     for paths in all_paths(context):
         if queue_of(paths).entries("new"):
@@ -43,7 +45,7 @@ def trust(context: RootContext, review: FolderReview) -> None:
 
 
 def allowed(review: FolderReview) -> Iterator[str]:
-    """Yield a line for each thing that trusting the folder allows; new and changed ones come first."""
+    """Yield a line for each thing that trusting the folder allows; new and changed things come first."""
     changed = {change.found.name for change in review.standing.changes}
     if review.standing.once and not review.standing.unseen:
         yield from differences(review)
@@ -55,7 +57,7 @@ def allowed(review: FolderReview) -> Iterator[str]:
 
 
 def differences(review: FolderReview) -> Iterator[str]:
-    """Yield a line for each thing that differs from the trusted state, with the new lines of short files."""
+    """Yield a line for each thing that differs from the trusted state, followed by the new lines of a short file."""
     for change in review.standing.changes:
         yield standing.described(change)
         lines, _ = ledger.new_lines(change)

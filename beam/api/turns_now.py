@@ -1,6 +1,6 @@
-"""Running turns, kept processes, and unfinished `--once` messages, as values. Reading takes no locks.
+"""Returns running turns, kept processes, and unfinished `--once` messages as values. Reading takes no locks.
 
-Whether a worker is alive in a lane is decided by the lane's lock, because the journal of a dead worker also looks
+Whether the worker of a lane is alive is decided by the lane's lock, because the journal of a dead worker also looks
 active.
 """
 
@@ -40,9 +40,9 @@ class OpenCall(Struct, frozen=True, kw_only=True):
 
 class Running(Struct, frozen=True, kw_only=True):
     """The running turn, until its reply is routed. `alive`: whether its holder lives (null: it is on another host).
-    `processes` counts the agent's processes, with its guard and everything that it started; `rss_mb` is their
-    memory; each is null if unknown. `call` is the last tool call, if it is open; `usage` and `cost_usd` are the
-    CLI's figures so far."""
+    `processes` counts the agent's processes, including its guard and everything that it started; `rss_mb` is the memory
+    of these processes; each is null if unknown. `call` is the last tool call, if it is open; `usage` and `cost_usd` are
+    the CLI's figures so far."""
 
     message_id: str | None
     turn: int
@@ -61,9 +61,9 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 class KeptProcess(Struct, frozen=True, kw_only=True):
-    """An agent's process that stays alive between turns. `via` is its mode; `turn` is the turn that started it;
-    `since` is when it was first kept; `until` is when it ends if no turn comes (null: with its holder). `holder` is
-    the pid of the process that keeps it, `host` that process's host. `processes` and `rss_mb` are as in `Running`."""
+    """An agent's process that stays alive between turns. `via` is its mode; `turn` is the turn that started it; `since`
+    is when it was first kept; `until` is when it ends if no turn comes (null: when its holder ends). `holder` is the
+    pid of the process that keeps it, `host` that process's host. `processes` and `rss_mb` are as in `Running`."""
 
     pid: int
     via: str
@@ -77,8 +77,8 @@ class KeptProcess(Struct, frozen=True, kw_only=True):
 
 
 class OnceTurn(Struct, frozen=True, kw_only=True):
-    """An unfinished `--once` message. `state`: waiting, running, or died (its worker died, and no other took over
-    yet). `turn` is set while it runs."""
+    """An unfinished `--once` message. `state`: waiting, running, or died (its worker died, and no other worker took
+    over yet). `turn` is set while it runs."""
 
     message_id: str
     state: Literal["waiting", "running", "died"]
@@ -94,10 +94,10 @@ class Sums(Struct, frozen=True, kw_only=True):
 
 
 def begun(paths: AgentPaths) -> list[AnyEvent]:
-    """Return the events so far of the running turn; none if no turn runs, or the journal can't be read."""
+    """Return the events of the running turn so far; an empty list if no turn runs, or if the journal can't be read."""
     try:
         names = segments(paths.journal)
-        found = Segment.read(paths.journal / names[-1]) if names else None  # a turn lies in one of them whole
+        found = Segment.read(paths.journal / names[-1]) if names else None  # a turn is complete in one segment
     except (BeamError, OSError):
         return []
     if found is None:
@@ -144,7 +144,8 @@ def running(state: State, paths: AgentPaths) -> Running | None:
 
 
 def kept(state: State) -> KeptProcess | None:
-    """Return the kept process; None if there is none, or its holder died: then the next holder ends it first."""
+    """Return the agent's kept process; None if there is none, or if its holder died, because the next holder ends such
+    a process first."""
     from beam.process import load, tree
 
     found = state.kept
@@ -165,8 +166,8 @@ def kept(state: State) -> KeptProcess | None:
 
 
 def is_run(paths: AgentPaths, state: State) -> bool:
-    """Return whether the claimed message is being worked on: by a living holder, or by whoever has the mailbox's
-    lease."""
+    """Return whether the claimed message is being worked on, either by a living holder or by whoever has the lease of
+    the mailbox's message."""
     from beam.process import tree
 
     turn = state.open_turn

@@ -1,4 +1,4 @@
-"""Usage of agents: turns, tokens and cost by agent and model, from their journals."""
+"""Returns the usage of agents: turns, tokens and cost by agent and model, from their journals."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from beam.store.segment import read_state
 
 
 class UsageLine(Struct, frozen=True, kw_only=True):
-    """Usage of one agent with one model. `agent` is null in the sum of all; `model` is null if unknown, and in sums.
-    `cost_usd` is the cost that CLIs reported; `estimated_usd` is the cost of the other turns by the list prices of
-    `prices_as_of`. `error`: the journal can't be read, so its turns are not counted."""
+    """The usage of one agent with one model. `agent` is null in the sum of all agents; `model` is null if unknown, and
+    in that sum. `cost_usd` is the cost that CLIs reported; `estimated_usd` is the cost of the other turns by the list
+    prices of the day `prices_as_of`. `error`: the journal can't be read, so its turns are not counted."""
 
     agent: str | None
     model: str | None
@@ -71,7 +71,8 @@ def shares(totals: Totals) -> dict[str | None, Sum]:
 
 
 def estimate(totals: Totals) -> float | None:
-    """Return the cost, by the price table, of the turns whose CLI reported none; None if the table has no price."""
+    """Return the cost, by the price table, of those turns whose CLI reported no cost; None if the table has no price
+    for them."""
     found = [_estimate(model, share) for model, share in totals.by_model.items()]
     known = [each for each in found if each is not None]
     return round(sum(known), COST_DIGITS) if known else None

@@ -16,8 +16,9 @@ from beam.store.segment import Lines, Segment, check_version, segments, whole_li
 
 
 def damage(journal: Path) -> list[str]:
-    """Return a line for each problem in a journal: damaged lines that no notice covers, lines that were changed,
-    gaps in seq, segments that do not begin where the one before ended."""
+    """Return a line for each problem in a journal: damaged lines that no notice covers (a notice has the range of bytes
+    that readers skip), lines that were changed, gaps in the event numbers (`seq`), and segments that do not begin where
+    the segment before ended."""
     found: list[str] = []
     before: _End | None = None
     for name in segments(journal):
@@ -55,8 +56,8 @@ class _End:
         self.name, self.hash, self.state = name, hash, state
 
     def differences(self, path: Path, next_segment: Segment) -> list[str]:
-        """Return how the next segment's snapshot differs from this state. Compares only fields that all versions of
-        beam compute alike."""
+        """Return a line for each difference between this state and the next segment's snapshot. Only fields that all
+        versions of beam compute alike are compared."""
         return [
             f"{path}:1: its snapshot says {what} {problems}, and the lines of {self.name} add up to {true}"
             for what, true, problems in zip(
@@ -71,8 +72,8 @@ def _counts(state: State) -> tuple[object, ...]:
 
 
 def _changed(path: Path, segment: Segment, walk: Walk) -> list[str]:
-    """Return the lines that were changed after they were written. Lines that a notice covers were damaged in a
-    crash, and are left out."""
+    """Return a line for each place where the journal was changed after it was written. Lines that a notice covers were
+    damaged in a crash, and are left out."""
     covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
     covered += [segment.uncovered] if segment.uncovered is not None else []
     problems = []

@@ -28,10 +28,10 @@ _TAKE_OVER_S = 2.0  # how often this makes sure that somebody runs the queue
 def several(
     waits: Sequence[Steps[R]], *, only_first: bool, ended: Callable[[int, R], None]
 ) -> Generator[float, None, None]:
-    """Run all these waits concurrently: yield how long to sleep (seconds), and call `ended` with the index and result
-    of each one that ends.
+    """Run all these waits concurrently: yield how long to sleep (seconds), and call `ended` with the index and the
+    result of each wait that ends.
 
-    With `only_first`, abandon the others once one has ended. Raises whatever one of them raises.
+    With `only_first`, abandon the other waits as soon as one has ended. Raises the first error of a wait.
     """
     left = dict(enumerate(waits))
     while left:
@@ -51,11 +51,11 @@ def several(
 def state_of(
     context: RootContext, paths: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
 ) -> Steps[Outcome | None]:
-    """Wait until the agent, including its `--once` messages, is in that state.
+    """Wait until the agent, including its `--once` messages, is in the state `until`.
 
-    `idle`: no turn runs and nothing waits. `asking`: a permission request waits for a person. `finished`: a turn has
+    `idle`: no turn runs and no message waits. `asking`: a permission request waits for a person. `finished`: a turn has
     ended since the call. Return that turn's outcome for `finished`, else None. Raises UnfinishedError after `timeout`
-    seconds, UsageError for an unknown state.
+    seconds, UsageError for an unknown state, NotFoundError if the agent is removed meanwhile.
     """
     if until not in get_args(Until):
         raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
@@ -66,14 +66,14 @@ def state_of(
     served = began
     while True:
         if had_files and not paths.dir.is_dir():
-            raise _removed(paths)
+            raise _removed_error(paths)
         if ended is not None:
             outcome = ended.look()
             if outcome is not None:
                 return outcome
         elif until == "idle" and is_idle(paths):
             if _is_removed(journal):
-                raise _removed(paths)
+                raise _removed_error(paths)
             return None
         elif until == "asking" and _is_asking(paths):
             return None
@@ -100,8 +100,8 @@ def _own_and_lanes(paths: AgentPaths) -> list[AgentPaths]:
 
 
 def is_idle(paths: AgentPaths) -> bool:
-    """Return whether nothing waits or runs. The waiting messages are checked first, because one may be claimed
-    meanwhile."""
+    """Return whether the agent, including its `--once` messages, has no waiting and no running message. The waiting
+    messages are checked first, because one may be claimed meanwhile."""
     return not any(find.queue_of(each).first(box) for each in _own_and_lanes(paths) for box in ("new", "cur"))
 
 
@@ -113,14 +113,14 @@ def _last_seq(paths: AgentPaths) -> int:
 
 
 def _is_removed(journal: Reader) -> bool:
-    """Return whether the agent's messages were given up meanwhile because it is being removed."""
+    """Return whether the agent's messages were given up meanwhile because the agent is being removed."""
     try:
         return any(isinstance(event, Notice) and event.code == REMOVED for event in journal.poll())
     except DiskError:
         return False  # its files are being removed; the next check sees that
 
 
-def _removed(paths: AgentPaths) -> NotFoundError:
+def _removed_error(paths: AgentPaths) -> NotFoundError:
     return NotFoundError(f"{paths.agent} was removed", "beam agent list", subject=paths.agent)
 
 
@@ -129,7 +129,7 @@ def _is_asking(paths: AgentPaths) -> bool:
 
 
 class _Ended:
-    """The turns of an agent that end from now on, including those of its `--once` messages."""
+    """Finds the turns of an agent that end from now on, including those of its `--once` messages."""
 
     def __init__(self, paths: AgentPaths) -> None:
         self._paths = paths
@@ -137,7 +137,7 @@ class _Ended:
         self._over = {lane.dir for lane in paths.lanes()} - set(self._before)
 
     def look(self) -> Outcome | None:
-        """Return the outcome of a turn that has ended; None if there is none yet."""
+        """Return the outcome of a turn that has ended; None if no turn has ended yet."""
         for each in (self._paths, *self._paths.lanes()):
             if each.dir in self._over:
                 continue

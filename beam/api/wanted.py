@@ -10,8 +10,8 @@ from beam.model.events import Event
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """A filter; an empty field matches everything. `types` are patterns (`task.*`), `teams` are parts of names,
-    `agents` are names with or without their team or session."""
+    """A filter for events; an empty field matches every event. `types` are patterns of event types (`task.*`), `teams`
+    are parts of team names, `agents` are names of agents with or without their team or session."""
 
     agents: tuple[str, ...] = ()
     teams: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""All journals of one root, or of several, as one stream of batches, in the order in which they are written."""
+"""Reads all journals of one root, or of several roots, as one stream of batches of events."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _RESCAN_S = 1.0
 
 
 class Placed(Struct, frozen=True):
-    """An event and the root whose journal contains it (None for a team's event). `lane` is the `--once` lane whose
-    journal contains it; None for the agent's own journal. `session` is the session of the event if beam did not start
-    it, else None. `agent_dir` is the agent's directory now, whatever the agent was called when the event was
-    written."""
+    """An event and the root whose journal contains it (None for an event of a team or of a foreign session). `lane` is
+    the `--once` lane whose journal contains it; None for the agent's own journal. `session` is the session of the event
+    if beam did not start that session, else None. `agent_dir` is the agent's present directory, even if the agent had
+    another name when the event was written."""
 
     event: AnyEvent
     home: RootPaths | None
@@ -41,10 +41,10 @@ class Placed(Struct, frozen=True):
 def watch_root(
     context: RootContext, *, agents: list[str], follow: bool, history: bool, teams: Teams | None = None
 ) -> Iterator[list[Placed]]:
-    """Yield batches of events sorted by time, including those of `teams`, each with its source.
+    """Yield batches of events sorted by time, each event with its source. Events of `teams` are included.
 
     Agents that appear later are included. A batch comes when a file changes, and at least once a second; it may be
-    empty. A damaged journal is skipped; CorruptError is raised after all others were reported.
+    empty. A damaged journal is skipped; CorruptError is raised after the events of all other journals.
     """
     wakes = iter(()) if not follow else _changes(context) if teams is None else None
     return _watch(lambda: [context.home], context, agents, wakes, follow=follow, history=history, teams=teams)
@@ -59,8 +59,8 @@ def watch_roots(
     teams: Teams,
     foreign: ForeignSessions | None = None,
 ) -> Iterator[list[Placed]]:
-    """Yield batches as `watch_root` does, for all agents of several roots, including roots that appear later; events of
-    `foreign` sessions are among them."""
+    """Yield batches as `watch_root` does, for all agents of several roots, including roots that appear later. Events of
+    `foreign` sessions are included."""
     return _watch(homes, context, [], None, follow=follow, history=history, teams=teams, foreign=foreign)
 
 
@@ -117,7 +117,7 @@ def _watch(
 
 
 def since(seconds: float) -> str:
-    """Return the time `seconds` ago, in the format of events."""
+    """Return the time `seconds` ago, in the format of event times (RFC 3339)."""
     import time
 
     return rfc3339(time.time_ns() - int(seconds * 1e9))
@@ -128,7 +128,7 @@ def _reader(paths: AgentPaths, *, from_start: bool) -> Reader:
 
 
 def _changes(context: RootContext) -> Iterator[None]:
-    """Yield when a journal changes, and at least once a second."""
+    """Yield each time a journal changes, and at least once a second."""
     import threading
 
     from beam.teams.changes import Changes

@@ -1,4 +1,5 @@
-"""The clock and random source that logic gets as an argument, and the only format in which beam writes times."""
+"""The interface of a clock and random source, which code gets as an argument, and the only format in which beam writes
+times."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Protocol
 
 from beam.base.errors import CorruptError
 
-ASLEEP_S = 2.0  # between two questions; a busy machine needs less
+ASLEEP_S = 2.0  # between two readings; even on a busy machine the gaps are shorter
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST_NS, _LAST_NS = -62_135_596_800_000_000_000, 253_402_300_799_999_999_999  # of the years that have four digits
@@ -19,13 +20,13 @@ class Clock(Protocol):
     """The source of time and randomness of a process."""
 
     def now_ns(self) -> int:
-        """Return nanoseconds since the epoch; may jump, also backwards."""
+        """Return the nanoseconds since the epoch. The value may jump, also backwards."""
 
     def monotonic(self) -> float:
         """Return seconds of a clock that never goes backwards."""
 
     def random(self, count: int) -> bytes:
-        """Return that many random bytes."""
+        """Return `count` random bytes."""
 
 
 class SystemClock:
@@ -37,26 +38,26 @@ class SystemClock:
 
 
 class Awake:
-    """A clock that stands still while this process is stopped or the machine sleeps. It must be read several times a
-    second.
+    """A clock whose `monotonic` stands still while this process is stopped or the machine sleeps.
 
-    Output that arrived in the pause is read only after it, so the pause must not count as silence.
+    A gap of more than ASLEEP_S between two readings counts as such a pause, so the clock must be read several times a
+    second. Output that arrived in the pause is read only after the pause, so the pause must not count as silence.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._asked = clock.monotonic()
-        self._asleep = 0.0
+        self._last_read = clock.monotonic()
+        self._paused_s = 0.0
 
     def now_ns(self) -> int:
         return self._clock.now_ns()
 
     def monotonic(self) -> float:
         now = self._clock.monotonic()
-        if now - self._asked > ASLEEP_S:
-            self._asleep += now - self._asked
-        self._asked = now
-        return now - self._asleep
+        if now - self._last_read > ASLEEP_S:
+            self._paused_s += now - self._last_read
+        self._last_read = now
+        return now - self._paused_s
 
     def random(self, count: int) -> bytes:
         return self._clock.random(count)
@@ -65,8 +66,8 @@ class Awake:
 def rfc3339(now_ns: int) -> str:
     """Return the time as beam writes it: UTC, microseconds, `Z`.
 
-    These texts sort as the times do. A time before the year 1 becomes the first time of that year, one after 9999 the
-    last.
+    The order of such texts is the order of their times. A time before the year 1 becomes the first moment of that year,
+    and a time after the year 9999 becomes the last moment of that year.
     """
     seconds, rest = divmod(min(max(now_ns, _FIRST_NS), _LAST_NS), 1_000_000_000)
     at = time.gmtime(seconds)
@@ -75,7 +76,8 @@ def rfc3339(now_ns: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Return any RFC 3339 time in nanoseconds since the epoch; one without an offset is UTC. Raises ValueError."""
+    """Return an RFC 3339 time in nanoseconds since the epoch. A time without an offset is UTC. Raises ValueError for
+    any other text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

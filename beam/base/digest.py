@@ -1,5 +1,5 @@
-"""Digests without OpenSSL. `hashlib` loads OpenSSL first (7 ms of CPU, 3 MB), which is no faster for a few
-kilobytes."""
+"""Digest functions without OpenSSL. `hashlib` would first load OpenSSL (7 ms of CPU, 3 MB), although OpenSSL is no
+faster for a few kilobytes."""
 
 from __future__ import annotations
 

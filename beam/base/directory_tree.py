@@ -1,6 +1,6 @@
-"""Removes a directory with all that is in it, however deep: an agent may nest directories without end.
+"""Removes a directory with everything in it, at any depth, because an agent may nest directories without limit.
 
-Follows no link. Does not depend on what is in a file.
+Follows no symbolic link. Does not depend on the content of files.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from beam.base.files import open_directory
 
-_DEEP = 100  # directories in each other that `shutil.rmtree` removes, whatever called it
+_DEEP = 100  # a depth that `shutil.rmtree` can remove, however deep the stack of its caller is
 
 
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
-    """Remove the directory with all that is in it. Raises OSError, unless errors are ignored."""
+    """Remove the directory with everything in it. Raises OSError, unless `ignore_errors`."""
     import shutil
 
     with contextlib.suppress(OSError):
@@ -42,7 +42,7 @@ def _is_deep(path: Path) -> bool:
 
 
 def _flatten(path: Path) -> None:
-    """Move each directory below this one into it."""
+    """Move every directory below this directory directly into this directory, under a new name."""
     top = open_directory(path, follow=False)
     try:
         waiting, number = _directories_in(top), 0

@@ -15,9 +15,9 @@ _HINT = "write it like 90s, 5m, 1h30m or 500ms; a number alone is seconds"
 
 
 def parse(text: str) -> float:
-    """Return seconds; a number without a unit is seconds.
+    """Return the duration in seconds. A number without a unit means seconds.
 
-    Raises UsageError for anything else, and for more than a year.
+    Raises UsageError for any other text, and for a duration of more than a year.
     """
     plain = text.strip().lower()
     alone = re.fullmatch(_NUMBER, plain) if plain.isascii() else None
@@ -32,7 +32,7 @@ def parse(text: str) -> float:
 
 
 def show(seconds: float) -> str:
-    """Return the duration for people, in its two largest units: `850ms`, `9.5s`, `2m05s`, `1h30m`, `3d04h`."""
+    """Return the duration for people, in at most two units: `850ms`, `9.5s`, `2m05s`, `1h30m`, `3d04h`."""
     if seconds < 0:
         return f"-{show(-seconds)}"
     if seconds < 0.9995:

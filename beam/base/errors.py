@@ -1,7 +1,7 @@
-"""What beam raises when beam itself can't continue.
+"""The exceptions that beam raises when beam itself can't continue.
 
 A turn that failed is data (`outcome.Outcome`), never an exception. The classes differ by who must act: the caller, the
-author of the configuration, or the owner of the disk. `cli.errors` prints them; nothing below it does.
+author of the configuration, or the owner of the disk. Only `cli.errors` prints them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ class ExitCode(IntEnum):
 
 
 class BeamError(Exception):
-    """Base of all errors that a person sees: what happened to which thing, and what to do next.
+    """Base class of all errors that a person sees. An error says what happened to which thing, and what to do next.
 
-    `message` names the thing; `hint` is the next step, or "" if there is none; `subject` is the thing's name alone (an
-    agent, a message id, a path), for programs; `kind` is a stable identifier for programs.
+    `message` says what happened, and names the thing; `hint` is the next step, or "" if there is none; `subject` is the
+    thing's name alone (an agent, a message id, a path), for programs; `kind` is a stable identifier of this kind of
+    error, for programs.
     """
 
     exit_code = ExitCode.USAGE
@@ -87,7 +88,7 @@ class ConfigError(BeamError):
 
 
 class UntrustedError(BeamError):
-    """The folder wants to run code and nobody allowed that yet."""
+    """Files of the folder would run code, and nobody has allowed that yet."""
 
     kind = "untrusted"
 
@@ -107,23 +108,23 @@ class LimitError(BeamError):
 
 
 class UnsupportedError(BeamError):
-    """This agent can't do what was asked."""
+    """This agent can't do what the caller asked for."""
 
     exit_code = ExitCode.UNSUPPORTED
     kind = "unsupported"
 
 
 class UnfinishedError(BeamError):
-    """The waiting ended before the turn did; nothing was stopped."""
+    """The wait ended before the turn did. Nothing was stopped."""
 
     exit_code = ExitCode.UNFINISHED
     kind = "unfinished"
 
 
 class SignalledError(BeamError):
-    """A signal came during a command; it has cleaned up. The command line raises the signal again.
+    """A signal ended the command, which has cleaned up. The command line raises the signal again.
 
-    `outcome` is the outcome of the message that was sent, if there is one.
+    `number` is the number of the signal; `outcome` is the outcome of the message that was sent, if there is one.
     """
 
     kind = "signalled"
@@ -142,7 +143,8 @@ class DiskError(BeamError):
 
 
 class ShortageError(BeamError):
-    """The system has no process, memory or descriptor to spare now: nothing was started, and it may work later."""
+    """The system has no process, memory or file descriptor to spare now. Nothing was started, and a later attempt may
+    succeed."""
 
     exit_code = ExitCode.FAILED
     kind = "shortage"
@@ -155,11 +157,11 @@ class CorruptError(DiskError):
 
 
 class RefusedFileError(CorruptError):
-    """A path that beam would read is not a plain file, or it is a link, too large, or another user's."""
+    """A path that beam would read is not a plain file, is a symbolic link, is too large, or belongs to another user."""
 
 
 def exit_code_of(kind: str) -> ExitCode | None:
-    """Return the exit code of errors of that kind; None for a kind that no class has."""
+    """Return the exit code of the errors with this `kind`; None if no class has this kind."""
     classes: list[type[BeamError]] = [BeamError, *_descendants(BeamError)]
     return next((cls.exit_code for cls in classes if cls.kind == kind), None)
 

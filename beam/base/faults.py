@@ -1,7 +1,7 @@
 """Named points at which a test may end the process, as a power cut would.
 
-Each is before or after one durable step of the crash rules (docs/files.md lists them in order). Without `BEAM_CRASH_AT`
-in the environment a point costs one comparison.
+Each point is before or after one durable step of a turn (docs/files.md lists the points in order). Without
+`BEAM_CRASH_AT` in the environment a point costs one comparison.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _armed = os.environ.get("BEAM_CRASH_AT", "")
 
 
 def crash_point(point: str) -> None:
-    """End the process here, by SIGKILL, if this is the point that `BEAM_CRASH_AT` names."""
+    """End the process by SIGKILL if `BEAM_CRASH_AT` names this point."""
     if point == _armed:
         import signal
 

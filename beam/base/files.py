@@ -1,8 +1,8 @@
-"""How beam opens files, and the only durable operations: publish, claim, replace, append, remove.
+"""Opens files safely, and changes them durably: create, replace, move, remove, and sync after an append.
 
-Everything else that beam writes can be lost. Opening a file never blocks: anything but a plain file within its reader's
-size limit is refused. An OSError becomes a DiskError that names the path and the next step. Does not depend on what is
-in a file.
+A power failure may lose any other change. Opening a file never blocks, and anything but a plain file is refused. A
+reader also refuses a file that is larger than its limit. Most functions turn an OSError into a DiskError that names the
+path and the next step. Does not depend on the content of files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MORE_TURN_FILES = 8  # of another turn beside it
 HELD_FILES = 2  # of an agent that is held: journal and lock
 _GONE = " (deleted)"  # the system marks the path of a removed file like this
 _FILE_MODE = 0o600
-_MANY = 16
+_WRITER_THREADS = 16
 PIECE_BYTES = 4 << 20  # how much of a file of any size is read in one piece: a usual segment of a journal
 _MORE = 4096  # bytes that may have been added since its size was read
 _DIRECTORY_MODE = 0o700
@@ -44,7 +44,7 @@ _NO_WAITING = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO or a device w
 
 
 class disk:
-    """Turn an OSError inside into a DiskError: "can't <action> <path>: <why>"."""
+    """Context manager that turns an OSError in its block into a DiskError: "can't <action> <path>: <why>"."""
 
     __slots__ = ("_action", "_path")
 
@@ -72,7 +72,7 @@ def is_full(error: DiskError) -> bool:
 
 
 def check_descriptors(count: int) -> None:
-    """Raise DiskError unless that many more files can be opened, so that no operation fails halfway."""
+    """Raise DiskError unless `count` more files can be opened. With this check first, no operation fails halfway."""
     null = Path(os.devnull)
     with contextlib.ExitStack() as opened_here, disk(f"open {count} more files, such as", null):
         for _ in range(count):
@@ -80,7 +80,7 @@ def check_descriptors(count: int) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create the directory, private, and its parents, unless they exist."""
+    """Create the directory and its missing parents, each for this user only. An existing directory stays as it is."""
     with disk("make", path):
         if path.is_dir():
             return
@@ -91,9 +91,9 @@ def make_directory(path: Path) -> None:
 
 @contextlib.contextmanager
 def unsynced() -> Generator[None]:
-    """Write without syncing inside the context, in this task and in those that it starts.
+    """Write without syncing to disk inside the context, in this task and in the tasks that it starts.
 
-    This is for a replay, which has no effects and can be repeated: a power failure may lose its files.
+    This is for a replay, which has no effects and can be repeated, so its files may be lost in a power failure.
     """
     token = _waits_for_disk.set(False)
     try:
@@ -121,7 +121,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Create a file and sync its content to disk. (Its name is on disk only once its directory is synced.)"""
+    """Create a file and sync its content to disk. The file's name is on disk only once its directory is synced."""
     with disk("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
@@ -138,7 +138,7 @@ def write_new(path: Path, data: bytes) -> None:
 def allocate(path: Path, size: int) -> None:
     """Create a file of this size, with its space allocated on disk.
 
-    Its content is undefined; after a DiskError it is gone.
+    The content of the file is undefined. After a DiskError the file does not exist.
     """
     with disk("write", path):
         handle = open_to_write(path, os.O_WRONLY | os.O_CREAT)
@@ -161,30 +161,34 @@ def write_many(contents: Mapping[Path, bytes]) -> None:
 
     After a DiskError any of them may exist.
     """
-    if len(contents) < _MANY:
+    if len(contents) < _WRITER_THREADS:
         for path, data in contents.items():
             write_new(path, data)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_MANY) as pool:
+    with ThreadPoolExecutor(_WRITER_THREADS) as pool:
         for _ in pool.map(write_new, contents, contents.values()):
             pass
 
 
 def publish(temporary: Path, final: Path, data: bytes) -> None:
-    """Create the file under its final name, complete and on disk, or not at all. Both paths are in one file system."""
+    """Create the file under its final name, complete and on disk, or not at all.
+
+    `temporary` and `final` must be in the same file system.
+    """
     write_new(temporary, data)
     move(temporary, final)
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Replace the file's content, durably; readers see the old or the new one."""
+    """Replace the file's content, durably. A reader sees either the old or the new content."""
     publish(path.with_name(f".{path.name}.{os.getpid()}.tmp"), path, data)
 
 
 def move(source: Path, target: Path) -> None:
-    """Rename the file, durably. Raises FileNotFoundError if it is gone: another process was faster."""
+    """Rename the file, durably. Raises FileNotFoundError if the file is gone, because another process moved it
+    first."""
     try:
         source.rename(target)
     except FileNotFoundError:
@@ -201,17 +205,16 @@ def move(source: Path, target: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the file, durably; it may be gone already."""
+    """Remove the file, durably. The file may be gone already."""
     with disk("remove", path):
         path.unlink(missing_ok=True)
     sync_directory(path.parent)
 
 
 def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) -> int:
-    """Return a descriptor of the plain file for writing with these flags; O_CREAT creates it, private. With
-    `directory_fd` (an open directory), the file of the path's name in that directory is opened, wherever the path
-    leads.
+    """Return a descriptor of the plain file for writing with these flags; O_CREAT creates the file for this user only.
 
+    With `directory_fd` (an open directory), only the last part of the path counts: it names the file in that directory.
     Raises OSError, and RefusedFileError for anything but a plain file.
     """
     try:
@@ -224,8 +227,8 @@ def open_to_write(path: Path, flags: int, *, directory_fd: int | None = None) ->
 
 
 def open_stream(path: Path, flags: int) -> int:
-    """Return what `open_to_write` returns, but in the blocking mode that every program expects of its stdout and
-    stderr."""
+    """Return a descriptor as `open_to_write` does, but in the blocking mode that every program expects of its stdout
+    and stderr."""
     handle = open_to_write(path, flags)
     os.set_blocking(handle, True)
     return handle
@@ -237,7 +240,8 @@ def open_directory(path: Path, *, follow: bool = True) -> int:
 
 
 def real_directory(path: Path) -> str:
-    """Return what `os.path.realpath` returns, with three system calls instead of one for each folder above."""
+    """Return the same path as `os.path.realpath`. On Linux this takes three system calls instead of one for each part
+    of the path."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -251,7 +255,8 @@ def real_directory(path: Path) -> str:
 
 
 def write_at(directory_fd: int, name: str, data: bytes) -> None:
-    """Create a file in an open directory that others may write to; never write to an existing one. Raises OSError."""
+    """Create a file in an open directory that others may write to. An existing file is never written to. Raises
+    OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | _NO_WAITING
     handle = os.open(name, flags, _FILE_MODE, dir_fd=directory_fd)
     try:
@@ -261,7 +266,7 @@ def write_at(directory_fd: int, name: str, data: bytes) -> None:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write all bytes. Raises OSError, possibly after some of them."""
+    """Write all the bytes to the descriptor. Raises OSError, possibly after a part of the bytes was written."""
     written = os.write(handle, data)
     if written == len(data):
         return
@@ -278,8 +283,8 @@ _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.EINTR, er
 
 
 def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = False) -> int:
-    """Return a descriptor of the plain file; raises like `opened`. `quietly` leaves the access time of the user's
-    own file unchanged."""
+    """Return a descriptor of the plain file for reading. Raises the same errors as `opened`. `quietly` leaves the
+    access time of the file unchanged if the file is this user's own."""
     if quietly:
         with contextlib.suppress(PermissionError):
             return _open(path, follow=follow, flags=_READ | _NO_ATIME)[0]
@@ -289,8 +294,8 @@ def open_to_read(path: Path | str, *, follow: bool = False, quietly: bool = Fals
 def opened(path: Path | str, *, follow: bool = False) -> BinaryIO:
     """Return the plain file, opened for reading.
 
-    Raises OSError, and RefusedFileError for anything but a plain file. A symbolic link is refused, unless `follow`:
-    then it may lead to a plain file of this user, or of root.
+    Raises OSError, and RefusedFileError for anything but a plain file. Without `follow`, a symbolic link is refused.
+    With `follow`, the link may lead to a plain file of this user or of root.
     """
     return os.fdopen(open_to_read(path, follow=follow), "rb")
 
@@ -298,8 +303,8 @@ def opened(path: Path | str, *, follow: bool = False) -> BinaryIO:
 def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
     """Return the content of a plain file of at most `limit` bytes.
 
-    Raises FileNotFoundError, RefusedFileError for anything but such a file (including a link, unless `follow`: see
-    `opened`), DiskError for any other failure.
+    Raises FileNotFoundError for a missing file; RefusedFileError for a larger file and for anything but a plain file (a
+    symbolic link is treated as in `opened`); DiskError for any other failure.
     """
     try:
         handle, size = _open(path, follow=follow)
@@ -323,8 +328,9 @@ def read(path: Path, limit: int, *, follow: bool = False) -> bytes:
 def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
     """Return the content of a plain file in an open directory that others may write to.
 
-    The file has one name, at most `limit` bytes, and this owner (a uid). Raises RefusedFileError for anything else,
-    also for a missing file; DiskError if the system has a temporary shortage.
+    The file must have a single hard link, at most `limit` bytes, and this owner (a uid). Raises RefusedFileError for
+    any other file and for a missing one; DiskError for an error that is not the file's fault, such as a shortage of
+    descriptors.
     """
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise RefusedFileError(f"{name[:80]!r} is no name of a file", subject=name[:80])
@@ -348,9 +354,9 @@ def read_at(directory_fd: int, name: str, limit: int, *, owner: int) -> bytes:
 
 
 def pieces(path: Path | str, start: int = 0, *, follow: bool = False) -> Generator[bytes, None, None]:
-    """Yield a plain file's content from the byte `start` to its present end, at most PIECE_BYTES at once.
+    """Yield the content of a plain file from the byte `start` to its present end, in pieces of at most PIECE_BYTES.
 
-    For files of any size to which others append. Raises what `read` raises.
+    This is for files of any size to which others append. Raises the same errors as `read`.
     """
     try:
         handle, size = _open(path, follow=follow)
@@ -375,7 +381,7 @@ def _what_is_wrong(found: os.stat_result, owner: int) -> str:
 
 
 def _open(path: Path | str, *, follow: bool, flags: int = _READ) -> tuple[int, int]:
-    """Return a descriptor of the plain file, and its size. Raises OSError, RefusedFileError."""
+    """Return a descriptor of the plain file, and the file's size. Raises OSError, RefusedFileError."""
     try:
         handle = os.open(path, flags | os.O_NOFOLLOW)
     except OSError as error:
@@ -402,7 +408,8 @@ def _open_link(path: Path | str, flags: int) -> tuple[int, int]:
 
 
 def _checked(path: Path | str, handle: int) -> os.stat_result:
-    """Return the status of the descriptor's plain file; close and refuse anything else."""
+    """Return the file status of the descriptor if it is of a plain file. Otherwise close the descriptor, and raise
+    IsADirectoryError or RefusedFileError."""
     found = os.fstat(handle)
     if stat.S_ISREG(found.st_mode):
         return found
@@ -455,7 +462,8 @@ def _kind(mode: int) -> str:
 
 
 def content(handle: int, size: int, limit: int) -> bytes | None:
-    """Return everything in the descriptor's file; None if that is more than `limit` bytes."""
+    """Return the whole content of the open file, whose size was `size` a moment ago; None if it is more than `limit`
+    bytes."""
     if size > limit:
         return None
     data = os.read(handle, size + 1)
@@ -473,12 +481,13 @@ def _in_mib(limit: int) -> str:
 
 
 def names(path: Path) -> list[str]:
-    """Return the names in a directory, sorted; none if there is no such directory."""
+    """Return the names in a directory, sorted; [] if the directory does not exist."""
     return sorted(listed(path))
 
 
 def listed(path: Path) -> list[str]:
-    """Return the names unsorted, for callers that need one of many: sorting costs as much as listing."""
+    """Return the names in a directory, unsorted; [] if the directory does not exist. Sorting would cost as much as
+    listing."""
     try:
         return os.listdir(path)  # noqa: PTH208 - names, not paths: this is asked ten times a second
     except FileNotFoundError:

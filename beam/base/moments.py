@@ -12,8 +12,9 @@ _HINT = "write it like 10m (that long ago), 14:30, 2026-11-23 or 2026-11-23T14:3
 
 
 def parse(text: str, now_ns: int) -> str:
-    """Return the time as events have it (RFC 3339, UTC). Times without an offset are local; a time alone is today's.
+    """Return the time in the form that events use (RFC 3339, UTC).
 
+    A time without an offset is local. A time of day alone is today's. A duration alone means that long before now.
     Raises UsageError for anything else.
     """
     plain = text.strip()

@@ -1,7 +1,7 @@
 """Checks a person's regular expressions: they must compile, and must not take long on any screen.
 
-Python's regular expressions have no time limit. So each pattern is tried on rows that are hard for it, of increasing
-length, until it passes or takes too long. A search in a text of any size is ended by a signal (`at_most`).
+Python's regular expressions have no time limit. So each pattern is tried on rows of increasing length that are hard for
+it, and is refused as soon as one search takes too long. For a text of any size, `at_most` ends the search by a signal.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _GROWTH = 4
 
 
 def problem(text: str, *, whole_screen: bool) -> str:
-    """Return what is wrong with the pattern; "" if nothing is.
+    """Return a text that says what is wrong with the pattern; "" if nothing is wrong.
 
-    `whole_screen`: it is searched in many rows at a time.
+    `whole_screen`: the pattern is searched in many rows at a time.
     """
     if len(text) > LONGEST:
         return f"longer than {LONGEST} characters"
@@ -45,8 +45,8 @@ def problem(text: str, *, whole_screen: bool) -> str:
 
 
 def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
-    """Return whether one search takes long. The clock of the process may stand still in a virtual machine, so an alarm
-    ends the search, too."""
+    """Return whether one search takes longer than MOST_SECONDS of CPU time. The CPU clock of the process may stand
+    still in a virtual machine, so an alarm ends the search as well."""
     began = time.process_time()
     try:
         with at_most(_LONGEST_WAIT_S):
@@ -58,8 +58,9 @@ def _takes_long(compiled: re.Pattern[str], text: str) -> bool:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block once it takes longer, even in the middle of one search. Does nothing outside of
-    the main thread, because Python handles signals only in that.
+    """Raise TimeoutError in the block once the block takes longer than `seconds`, even in the middle of one search.
+
+    Outside of the main thread there is no limit, because Python handles signals only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

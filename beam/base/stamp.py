@@ -8,8 +8,8 @@ Stamp = tuple[int, ...] | None
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Return a stamp that differs after a change of the file, the directory, or its permissions; None if it does not
-    exist."""
+    """Return a stamp that differs after a change of the file, the directory, or its permissions; None if the path does
+    not exist or can't be examined."""
     try:
         found = path.stat()
     except OSError:

@@ -1,6 +1,7 @@
-"""Starts and ends one of beam's own processes cheaply: a command, a worker. CPU time, measured with Python 3.11.
+"""Starts and ends one of beam's own processes (a command or a worker) cheaply. The times in this file are CPU times,
+measured with Python 3.11.
 
-Imports nothing but `gc`, `os` and `sys`, before anything else does.
+This module is imported before all others, and itself imports only `gc`, `os` and `sys`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _SHORT = 100_000, 20, 100  # objects; with 700 collecting takes a tenth of a short command's time and finds nothing
-_LONG = 2_000, 10, 10  # those of a short command would let what is garbage lie for days
+_LONG = 2_000, 10, 10  # with the thresholds of a short command, garbage would stay in memory for days
 
 
 def prepare() -> None:
-    """Collect garbage seldom, and keep asyncio from loading OpenSSL (5 ms, 3 MB): see `allow_tls`.
+    """Collect garbage seldom. On Linux, also keep asyncio from loading OpenSSL (5 ms, 3 MB) until `allow_tls` is
+    called.
 
-    Only on Linux: elsewhere `beam watch` imports watchfiles, which imports anyio, which may need OpenSSL.
+    On other systems `beam watch` imports watchfiles, which imports anyio, which may need OpenSSL.
     """
     gc.set_threshold(*_SHORT)
     if sys.platform == "linux":
@@ -28,21 +30,24 @@ def prepare() -> None:
 
 
 def allow_tls() -> None:
-    """Let this process import `ssl`: it is about to speak TLS, or to import an adapter of another package."""
+    """Let this process import `ssl` from now on. This is called before the process speaks TLS, or imports an adapter of
+    another package."""
     if sys.modules.get("ssl", sys) is None:
         del sys.modules["ssl"]
 
 
 def stay() -> None:
-    """Collect garbage as a long process needs it. Objects that exist by now are left out: they stay in use."""
+    """Collect garbage as often as a long-lived process needs. Objects that exist already are never collected, because
+    they stay in use."""
     gc.freeze()
     gc.set_threshold(*_LONG)
 
 
 def import_msgspec() -> None:
-    """Import msgspec without `typing_extensions`: all that msgspec takes from there is in `typing` since Python 3.11.
+    """Import msgspec without `typing_extensions`. All names that msgspec takes from there are in `typing` since Python
+    3.11.
 
-    It would import `inspect` as well: 8 ms, which is a tenth of a short command.
+    `typing_extensions` would also import `inspect`: 8 ms, which is a tenth of a short command.
     """
     name = "typing_extensions"
     is_hidden = name not in sys.modules

@@ -1,6 +1,6 @@
 """The type of a computation that waits: a generator that yields how long to sleep (seconds) and returns the result.
 
-Its driver decides whether to sleep in a thread, in an event loop, or to come back later.
+The code that runs the generator decides whether to sleep in a thread, to sleep in an event loop, or to come back later.
 """
 
 import time
@@ -12,7 +12,7 @@ Steps = Generator[float, None, R]
 
 
 def run_blocking(steps: Steps[R]) -> R:
-    """Run the generator to its end and return its result; sleep without an event loop."""
+    """Run the generator to its end in this thread, with blocking sleeps, and return its result."""
     while True:
         try:
             time.sleep(next(steps))

@@ -9,8 +9,9 @@ from msgspec import Struct, structs
 
 
 def escape_surrogates(value: Any) -> Any:
-    """Return the value with `\\udcff` written out for each lone surrogate, Python's form of a byte that is
-    not UTF-8.
+    """Return the value with each lone surrogate in its texts replaced by six plain characters, such as `\\udcff`.
+
+    Python represents a byte of a file name that is not UTF-8 by a lone surrogate.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()

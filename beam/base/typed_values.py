@@ -1,4 +1,4 @@
-"""Typed values out of JSON and out of plain values, in any number of threads.
+"""Converts JSON and plain values to typed values, safely in any number of threads.
 
 msgspec (0.22.0) inspects a type when it is first used, and crashes the process if two threads cause this at the same
 time. So each type is first used here, under a lock. A decoder that a module makes while it is imported is safe as well.
@@ -18,14 +18,14 @@ _one = allocate_lock()
 
 
 def decode(data: bytes | str, type_: type[T]) -> T:
-    """Return the value in JSON as this type. Raises msgspec.MsgspecError, RecursionError."""
+    """Return the JSON document as a value of this type. Raises msgspec.MsgspecError, RecursionError."""
     value: T = _decoder(type_).decode(data)
     return value
 
 
 def convert(value: object, type_: type[T], *, strict: bool = True) -> T:
-    """Return a plain value (dict, list, text) as this type; not `strict`: a text may be a number or a boolean. Raises
-    msgspec.ValidationError."""
+    """Return a plain value (dict, list, text) as a value of this type. Without `strict`, a text may stand for a number
+    or a boolean. Raises msgspec.ValidationError."""
     _decoder(type_)
     return msgspec.convert(value, type_, strict=strict)
 

@@ -1,4 +1,5 @@
-"""Bounds on YAML from untrusted authors, checked before parsing, because parsers take quadratic time in the depth.
+"""Limits on the depth and size of YAML from untrusted authors, checked before parsing, because parsers take quadratic
+time in the depth.
 
 Does not depend on the purpose of the YAML.
 """
@@ -7,11 +8,15 @@ from __future__ import annotations
 
 MOST_NODES = 20_000
 DEEPEST = 32
-_FAST = 1 << 16, 1000  # characters, brackets: up to so many, whatever they say is read in half a second
+_FAST = 1 << 16, 1000  # characters and brackets; up to both limits, any text is parsed in half a second
 
 
 def check(text: str) -> None:
-    """Raise ValueError for more depth or nodes than a person would write; raise yaml.YAMLError for invalid YAML."""
+    """Raise ValueError for YAML with more depth or nodes than a person would write, and yaml.YAMLError for invalid
+    YAML.
+
+    A short text with few brackets is not checked.
+    """
     if len(text) <= _FAST[0] and text.count("[") + text.count("{") <= _FAST[1]:
         return
     import yaml

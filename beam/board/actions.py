@@ -1,4 +1,5 @@
-"""What a person can do from the board, through the public API alone. Each action returns its result."""
+"""The actions that a person can start from the board. They act only through beam's public API, and each returns its
+result as a text."""
 
 from __future__ import annotations
 
@@ -16,26 +17,27 @@ if TYPE_CHECKING:
 
 
 class Actions:
-    """The actions. `beam` acts on this folder; for each other folder a `Beam` is made when it is needed."""
+    """The board's actions. `beam` acts on the current project folder; a `Beam` for another project folder is made at
+    its first use."""
 
     def __init__(self, beam: Beam, *, claude_homes: Sequence[str] = ()) -> None:
         self._beam = beam
-        self._homes = tuple(claude_homes)
-        self._others: dict[Path, Beam] = {}
+        self._claude_homes = tuple(claude_homes)
+        self._other_beams: dict[Path, Beam] = {}
 
     def beam_of(self, project: Path) -> Beam:
         """Return the `Beam` of that project folder."""
         if project == self._beam.home.project:
             return self._beam
-        if project not in self._others:
-            self._others[project] = Beam(cwd=project, environ=_without_root(self._beam.environ))
-        return self._others[project]
+        if project not in self._other_beams:
+            self._other_beams[project] = Beam(cwd=project, environ=_without_root(self._beam.environ))
+        return self._other_beams[project]
 
     def send(self, row: Row, text: str) -> str:
         """Send a message to the agent, or mail to the team member. The answer appears in the stream."""
         if row.kind == "member":
             member, _, team = row.key.rpartition("@")
-            return _send_mail(self._team(team, self._homes), member, text)
+            return _send_mail(self._team(team, self._claude_homes), member, text)
         beam = self._beam_of_row(row, "be sent messages")
         agent = _agent(row)
         access = beam.default_access(agent, None)
@@ -64,7 +66,7 @@ class Actions:
         return f"{since}\n\n{found.changes.patch.decode('utf-8', 'replace')}"
 
     def decide(self, project: Path, ask: AskLine, answer: Answer) -> str:
-        """Answer exactly this ask."""
+        """Answer this ask: deny it, approve it once, or approve it always."""
         beam = self.beam_of(project)
         if answer == "deny":
             return beam.deny(ask.id)
@@ -114,7 +116,7 @@ def _send_mail(team: TeamActions, member: str, text: str) -> str:
 
 
 def attempt(action: Callable[[], str]) -> tuple[bool, str]:
-    """Run the action. Return whether it succeeded, and a line with its result or the error."""
+    """Run the action. Return whether it succeeded, and the action's result or the error as a text."""
     try:
         return True, action()
     except BeamError as error:

@@ -42,11 +42,12 @@ class Board(PictureWithActions):
     ]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key acts now: while a dialog is open, only the keys of the dialog do."""
-        return len(self.screen_stack) == 1 or action not in _OF_THE_BOARD
+        """Return whether the action may run now. While a dialog is open, an action of `_BOARD_ACTIONS` may not."""
+        return len(self.screen_stack) == 1 or action not in _BOARD_ACTIONS
 
     def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        """Show the chosen event in full, or only the events of the chosen row."""
+        """Show the chosen line of the pane in full. If a row of the table was chosen, show only the events of that
+        row."""
         if event.lines.id == "table":
             self.action_only()
         elif event.lines.id != "pane" or event.at >= len(event.lines.source):  # the line may be gone by now
@@ -61,7 +62,7 @@ class Board(PictureWithActions):
             self.push_screen(TextDialog(PANES[self._at], as_text(line)))
 
     def on_click(self, event: events.Click) -> None:
-        """Do what the clicked key does, or show the clicked pane."""
+        """Run the action of the clicked key, or show the pane whose name was clicked."""
         if len(self.screen_stack) > 1 or event.widget is None:
             return
         if event.widget.id == "tabs":
@@ -74,14 +75,14 @@ class Board(PictureWithActions):
                 self.run_worker(self.run_action(action))
 
     def action_other_half(self) -> None:
-        """Give the focus to the other half."""
+        """Move the focus to the other half of the board; in a dialog, to the dialog's next widget."""
         if len(self.screen_stack) > 1:
             self.screen.focus_next()
             return
         self._lines("pane" if self.focused is self._lines("table") else "table").focus()
 
     def action_pane(self, at: int) -> None:
-        """Show the pane with that number."""
+        """Show the pane with the number `at` (from 0)."""
         self._at = at
         self.feed.wanted_team = (self.feed.wanted_team or "") if at == TEAM else None
         if at == TEAM:
@@ -92,7 +93,7 @@ class Board(PictureWithActions):
         self.tick()
 
     def action_scale(self, by: int) -> None:
-        """Show a longer or a shorter time."""
+        """Show a longer period if `by` is 1, a shorter one if `by` is -1."""
         self._times.scale = max(0, min(len(SCALES_S) - 1, self._times.scale + by))
         self.tick()
 
@@ -105,7 +106,8 @@ class Board(PictureWithActions):
         self.feed.wanted_team = wanted
 
     def action_only(self) -> None:
-        """Show only the events of the selected row in the stream, or all again."""
+        """Show only the events of the selected row in the stream. If the stream shows only these already, show all
+        events again."""
         row = self._row()
         if row is None:
             return
@@ -120,7 +122,7 @@ class Board(PictureWithActions):
         self.tick()
 
     def action_filter(self) -> None:
-        """Ask for a filter."""
+        """Ask the person for a filter, and apply the filter to the stream."""
 
         def use(text: str | None) -> None:
             if text is not None:
@@ -136,7 +138,7 @@ class Board(PictureWithActions):
         self.push_screen(TextDialog("Keys of beam board", HELP))
 
 
-_OF_THE_BOARD = frozenset(
+_BOARD_ACTIONS = frozenset(
     {
         "quit", "pane", "asks", "send", "steer", "interrupt", "pause", "diff", "filter", "no_filter", "only",
         "next_team", "scale", "help", "task",

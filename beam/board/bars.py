@@ -31,7 +31,8 @@ def title(rows: Sequence[Row], clock: str, width: int) -> StyledLine:
 
 
 def tabs(pane: int, only: str) -> StyledLine:
-    """Return the names of the panes, with the one numbered `pane` marked, and the stream's filter `only` ("": none)."""
+    """Return the line with the names of the panes. The pane with the number `pane` (from 0) is marked; `only` describes
+    the stream's filter ("" without a filter)."""
     pieces = [Piece(f" {at + 1} {name} ", "bar" if at == pane else "dim") for at, name in enumerate(PANES)]
     return (*pieces, Piece(f"  only {only}, esc shows all" if only else "", "ask"))
 
@@ -47,7 +48,8 @@ def tab_at(column: int) -> int | None:
 
 
 def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> StyledLine:
-    """Return the last result; if there is none, the first open ask and how many more there are."""
+    """Return the line with the note `said`. If the note is empty, return a line with the first open ask and the number
+    of other open asks."""
     if not asks or said.text:
         return (said,)
     first = asks[0][1]
@@ -56,7 +58,7 @@ def note(said: Piece, asks: Sequence[tuple[Path, AskLine]]) -> StyledLine:
 
 
 def keys(known: Sequence[Key], width: int) -> StyledLine:
-    """Return the line of keys: as many as fit."""
+    """Return the line with as many of the keys as fit into the width."""
     pieces: list[Piece] = []
     for end, key, name, _ in _ends(known):
         if end > width:

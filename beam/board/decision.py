@@ -27,7 +27,8 @@ _QUESTIONS = {
 
 
 def ask_lines(ask: AskLine, width: int) -> list[str]:
-    """Return everything that would run, in lines of at most that width."""
+    """Return the ask in lines of at most `width` columns: who asks for which tool, the description, and everything that
+    would run."""
     found = wrap(f"{plain(ask.agent)} asks for {plain(ask.tool)}", width)
     if ask.description:
         found += ["", *wrap(ask.description, width)]
@@ -52,7 +53,9 @@ def offer(ask: AskLine) -> str:
 
 
 class Decision(Struct):
-    """What the person chose, and the answer once it is confirmed. `is_read`: the person saw the end of the text."""
+    """The state of a person's decision. `chosen` is the answer that the person still has to confirm; `answer` is the
+    confirmed answer. `offer` is what `always` would allow ("" for nothing). `is_read` is true once the person has seen
+    the end of the text. `note` says why the last key was refused."""
 
     offer: str = ""
     is_read: bool = False

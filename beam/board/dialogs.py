@@ -46,7 +46,7 @@ class TextDialog(ModalScreen[None]):
             yield Lines(_fixed(["↑↓ page up page down  esc back"], "dim"), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
-        """Let the keys scroll the text."""
+        """Give the focus to the text, so that the keys scroll the text."""
         for name in ("title", "keys"):
             self.query_one(f"#{name}", Lines).can_focus = False
         self.query_one("#text", Lines).focus()
@@ -65,7 +65,7 @@ class TextDialog(ModalScreen[None]):
         text.show(FixedLines([(Piece(part, style),) for line, style in lines for part in wrap(line, width)]))
 
     def action_dismiss_it(self) -> None:
-        """Go back."""
+        """Close the dialog."""
         self.dismiss()
 
 
@@ -87,17 +87,17 @@ class InputDialog(ModalScreen[str | None]):
             yield Lines(_fixed(["enter: do it  esc: back"], "dim"), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
-        """Give the focus to the line."""
+        """Give the focus to the input field."""
         for name in ("title", "keys"):
             self.query_one(f"#{name}", Lines).can_focus = False
         self.query_one(Input).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the dialog with what was typed."""
+        """Close the dialog; the result is the typed text."""
         self.dismiss(event.value)
 
     def action_leave(self) -> None:
-        """Go back."""
+        """Close the dialog; the result is None."""
         self.dismiss(None)
 
 
@@ -121,7 +121,8 @@ class ConfirmDialog(ModalScreen[bool]):
 
 
 class AskDialog(ModalScreen[Answer]):
-    """An ask with all that would run. The result is the answer, or "" if the person leaves it open."""
+    """An ask to decide, with everything that would run. The result is the answer, or "" if the person leaves the ask
+    open."""
 
     def __init__(self, ask: AskLine) -> None:
         super().__init__()
@@ -136,7 +137,7 @@ class AskDialog(ModalScreen[Answer]):
             yield Lines(_fixed([""]), id="keys", has_cursor=False)
 
     def on_mount(self) -> None:
-        """Let the keys scroll the text."""
+        """Give the focus to the text, so that the keys scroll the text."""
         for name in ("title", "keys"):
             self.query_one(f"#{name}", Lines).can_focus = False
         self.query_one("#text", Lines).focus()
@@ -146,7 +147,7 @@ class AskDialog(ModalScreen[Answer]):
         self.call_after_refresh(self._fill)
 
     def on_scroll(self, at: int) -> None:
-        """Record that the person saw the end."""
+        """Record whether the person has seen the end of the text, and draw the line of keys again."""
         self._draw()
 
     def _fill(self) -> None:
@@ -164,7 +165,8 @@ class AskDialog(ModalScreen[Answer]):
         keys.show(FixedLines([(Piece(cell(part, width), "ask" if self.decision.chosen else "key"),) for part in parts]))
 
     def on_key(self, event: events.Key) -> None:
-        """Handle a key of the answer; other keys scroll."""
+        """Handle a key that answers the ask or confirms an answer; other keys scroll the text. Escape closes the dialog
+        if no answer waits to be confirmed."""
         if event.key == "escape" and not self.decision.chosen:
             self.dismiss("")
             return

@@ -1,4 +1,4 @@
-"""Reads what the board shows: one thread reads events, another takes a snapshot of everyone every few seconds.
+"""Reads the data that the board shows: one thread reads events, another takes a snapshot of everyone every few seconds.
 
 The board fetches the results. Neither the threads nor the board wait for each other.
 """
@@ -53,7 +53,7 @@ class Feed:
     ) -> None:
         self._beam = beam
         self._beam_of = beam_of
-        self._homes = tuple(claude_homes)
+        self._claude_homes = tuple(claude_homes)
         self._since = since
         self._events: deque[ReceivedEvent] = deque(maxlen=_MOST_EVENTS)
         self._wake = threading.Event()
@@ -78,7 +78,7 @@ class Feed:
         self._wake.set()
 
     def refresh_soon(self) -> None:
-        """Take the next snapshot immediately, because a person changed something."""
+        """Wake the thread that takes snapshots, so that it takes the next one immediately."""
         self._is_refresh_wanted = True
         self._wake.set()
 
@@ -90,12 +90,12 @@ class Feed:
         return found
 
     def take_snapshot(self) -> Snapshot | None:
-        """Return the newest snapshot, or None if it was returned before."""
+        """Return the newest snapshot; None if there is no new one since the last call."""
         found, self._snapshot = self._snapshot, None
         return found
 
     def take_team(self) -> TeamSnapshot | None:
-        """Return the newest snapshot of the shown team, or None if it was returned before."""
+        """Return the newest snapshot of the shown team; None if there is no new one since the last call."""
         found, self._team = self._team, None
         return found
 
@@ -118,7 +118,7 @@ class Feed:
 
         teams = team_views.teams(
             self._beam.environ,
-            claude_homes=self._homes,
+            claude_homes=self._claude_homes,
             since=self._since,
             with_gone=bool(self._since),
             also=[self._beam.home.root / "agents"],
@@ -216,7 +216,7 @@ class Feed:
     def _team_snapshot(self, name: str) -> TeamSnapshot | None:
         from beam import TeamsHere
 
-        here = TeamsHere(self._beam.environ, claude_homes=self._homes)
+        here = TeamsHere(self._beam.environ, claude_homes=self._claude_homes)
         self.teams = here.teams()
         names = [line.team for line in self.teams]
         if not names:

@@ -27,7 +27,7 @@ class LineSource:
         return 0
 
     def line(self, at: int, width: int) -> StyledLine:
-        """Return the line as it is drawn."""
+        """Return the line with the index `at`, drawn for this width."""
         raise NotImplementedError
 
     def header_lines(self, width: int) -> Sequence[StyledLine]:
@@ -50,7 +50,7 @@ class FixedLines(LineSource):
 
 
 class Lines(Widget, can_focus=True):
-    """Lines of a source, with a cursor. With `follows`, a cursor on the last line moves along with new lines."""
+    """A list of lines with a cursor. While `follows` is true, `show` moves the cursor to the last line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False),
@@ -87,7 +87,7 @@ class Lines(Widget, can_focus=True):
         """Make the list.
 
         `on_move` is called with the number of the cursor's line as soon as a key or the mouse has moved the cursor. A
-        message would come too late: the board would be drawn once before it.
+        Textual message would arrive too late, because the board would be drawn once before the message is handled.
         """
         super().__init__(id=id)
         self.source = source
@@ -98,7 +98,8 @@ class Lines(Widget, can_focus=True):
         self.on_move = on_move
 
     def show(self, source: LineSource | None = None) -> None:
-        """Draw the lines anew. A new `source` is shown from its first line."""
+        """Draw the lines anew. A new `source` replaces the old one. The cursor moves to the last line if `follows` is
+        true, else to the first line of a new source."""
         if source is not None:
             self.source, self.cursor, self.top = source, 0, 0
         self.move_cursor(len(self.source) - 1 if self.follows else self.cursor)
@@ -145,11 +146,11 @@ class Lines(Widget, can_focus=True):
         return Strip([Segment(piece.text, STYLES[piece.style]) for piece in line]).adjust_cell_length(width)
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by lines."""
+        """Move the cursor by `by` lines, down if `by` is positive."""
         self._move_to(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by pages."""
+        """Move the cursor by `by` pages, down if `by` is positive."""
         self._move_to(self.cursor + by * self.visible_count)
 
     def action_edge(self, way: int) -> None:
@@ -179,12 +180,12 @@ class Lines(Widget, can_focus=True):
             self.action_choose()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Move down."""
+        """Move the cursor down by three lines."""
         event.stop()
         self._move_to(self.cursor + 3)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Move up."""
+        """Move the cursor up by three lines."""
         event.stop()
         self._move_to(self.cursor - 3)
 

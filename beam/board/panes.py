@@ -18,7 +18,8 @@ TEAM = 1
 
 
 class Table(LineSource):
-    """Everyone, one line each; `now_s` and the times of the rows are seconds since 1970."""
+    """The lines of the table, one for each row. `now_s` is the current time, and `since_s` has for each row's key the
+    time at which its state began (None if unknown), both in seconds since 1970."""
 
     def __init__(self) -> None:
         self.rows: Sequence[Row] = ()
@@ -39,7 +40,7 @@ class Table(LineSource):
 
 
 class StreamLines(LineSource):
-    """The stream."""
+    """The lines of the stream, one for each event."""
 
     def __init__(self, kept: stream.Stream) -> None:
         self.kept = kept
@@ -56,7 +57,7 @@ _NO_TEAM = teams.Entry((Piece("no team is here; beam team list names those of Cl
 
 
 class TeamLines(LineSource):
-    """A team. The selected member or task stays selected when its line moves."""
+    """The lines of a team. The selected member or task stays selected when its line moves."""
 
     def __init__(self) -> None:
         self.snapshot: teams.TeamSnapshot | None = None
@@ -77,7 +78,8 @@ class TeamLines(LineSource):
         self._selected = (found.kind, found.id)
 
     def place_of(self, at: int) -> int:
-        """Return the line of the selected member or task; `at` if there is none."""
+        """Return the index of the line of the selected member or task. If nothing is selected, or the selected member
+        or task is gone, return `at`."""
         kind, _ = self._selected
         places = (place for place, each in enumerate(self._entries) if (each.kind, each.id) == self._selected)
         found = next(places, None) if kind else at
@@ -87,7 +89,7 @@ class TeamLines(LineSource):
 
     @property
     def task(self) -> TaskLine | None:
-        """Return the selected task."""
+        """Return the selected task, None if none is selected."""
         kind, number = self._selected
         known = self.snapshot.tasks if self.snapshot is not None and kind == "task" else ()
         return next((each for each in known if each.id == number), None)
@@ -154,7 +156,7 @@ class TimeLines(LineSource):
 def cost_lines(
     costs: spans.Costs, everyone: Sequence[Row], *, now_s: float, scale_s: float, width: int, since: str
 ) -> FixedLines:
-    """Return the costs: a bar for each part of the time shown, then a line for each row."""
+    """Return the lines of the costs: a bar for each part of the period shown, then a line for each row with a cost."""
     begin = now_s - scale_s
     graph, most = costs.sparkline(begin, now_s, max(10, width - 17))
     total = sum(usd for usd, _, _ in costs.by_key(begin).values())

@@ -1,7 +1,7 @@
-"""Keeps pasted text from being taken for keys.
+"""Keeps pasted text from being parsed as key presses.
 
-A terminal sends a paste between two marks. For Textual's parser, the paste ends at any escape character between them,
-and what follows are keys: a line break is enter, `y` is yes.
+A terminal sends a paste between a start mark and an end mark. Textual's parser ends the paste at any escape character
+between the marks, and parses the rest of the paste as keys: a line break as enter, `y` as yes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ _START, _END = "\x1b[200~", "\x1b[201~"
 
 
 class Pastes:
-    """Replaces each escape character inside a paste by its picture (`␛`); the terminal's input comes piece by piece."""
+    """Replaces each escape character inside a paste by its visible symbol (`␛`). The terminal's input comes piece by
+    piece."""
 
     def __init__(self) -> None:
         self._is_paste = False
         self._last = ""  # the last characters outside of a paste: a mark may come in two pieces
         self._held = ""  # what may be the beginning of a paste's end
 
-    def of(self, data: str) -> str:
+    def escape_pasted(self, data: str) -> str:
         """Take the next piece of input; return the text that may be parsed now."""
         if not self._is_paste and _ESCAPE not in data and _ESCAPE not in self._last:
             return data
@@ -50,7 +51,8 @@ class Pastes:
 
 
 def _has_other_end(rest: str) -> bool:
-    """Return whether `rest` has another end of the same paste: then the end before it was part of the pasted text."""
+    """Return whether `rest` has another end mark of the same paste. If it has, the end mark before `rest` is part of
+    the pasted text."""
     return _END in rest and _START not in rest[: rest.index(_END)]
 
 
@@ -63,19 +65,20 @@ def parser_class() -> type[XTermParser]:
 
         def feed(self, data: str) -> Iterable[Message]:
             self._pastes = self._pastes or Pastes()
-            return super().feed(self._pastes.of(data) if data else data)
+            return super().feed(self._pastes.escape_pasted(data) if data else data)
 
     return Parser
 
 
 def decoder_class(encoding: str) -> Callable[[], IncrementalDecoder]:
-    """Return a maker of decoders that replace bytes that are no text by U+FFFD. Textual's own decoder ends the board
-    there."""
+    """Return a factory of decoders that replace invalid bytes by U+FFFD. Textual's own decoder would raise an error at
+    such bytes and end the board."""
     return partial(getincrementaldecoder(encoding), "replace")
 
 
 def keep_as_text() -> None:
-    """Make Textual's terminal driver use that parser and decoder. The driver has no option for them."""
+    """Make Textual's terminal driver use the classes from `parser_class` and `decoder_class`. The driver has no option
+    for them."""
     from textual.drivers import linux_driver
 
     vars(linux_driver).update(XTermParser=parser_class(), getincrementaldecoder=decoder_class)

@@ -69,7 +69,7 @@ class Picture(App[None]):
         self._asks: Sequence[tuple[Path, AskLine]] = ()
         self._at = 0
         self._note: Piece = Piece("looking …", "dim")
-        self._noted = (self._note, now())
+        self._note_and_since = (self._note, now())
         self._selected = ""
         self._filter_text = ""
 
@@ -123,15 +123,15 @@ class Picture(App[None]):
     # -- the tick ------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Apply what is new, and draw once; do nothing while the widgets do not exist."""
+        """Apply the new events and snapshots, and draw once. Do nothing while the widgets do not exist."""
         if not self.screen_stack or not self.screen_stack[0].query("#keys"):
             return
         snapshot = self.feed.take_snapshot()
         if snapshot is not None:
-            self._take_snapshot(snapshot)
+            self._apply_snapshot(snapshot)
         received = self.feed.drain()
         for each in received:
-            self._take(each)
+            self._apply_event(each)
         team = self.feed.take_team()
         if team is not None:
             self._team = team
@@ -140,7 +140,7 @@ class Picture(App[None]):
             self.feed.trouble = ""
         self._draw()
 
-    def _take_snapshot(self, snapshot: Snapshot) -> None:
+    def _apply_snapshot(self, snapshot: Snapshot) -> None:
         self.everyone.replace(snapshot)
         self._asks = snapshot.asks
         now = self._now()
@@ -155,7 +155,7 @@ class Picture(App[None]):
         if self._note.text == "looking …":
             self._note = Piece("")
 
-    def _take(self, received: ReceivedEvent) -> None:
+    def _apply_event(self, received: ReceivedEvent) -> None:
         at_s = seconds_of(received.event.ts) or self._now()
         self.everyone.apply(received.key, received.event)
         self.spans.apply(received.key, received.event, at_s)
@@ -187,9 +187,9 @@ class Picture(App[None]):
         table.move_cursor(at or 0)
         table.refresh()
         width = max(1, pane.size.width)
-        if self._noted[0] is not self._note:
-            self._noted = (self._note, now)
-        elif now - self._noted[1] > _NOTE_S:
+        if self._note_and_since[0] is not self._note:
+            self._note_and_since = (self._note, now)
+        elif now - self._note_and_since[1] > _NOTE_S:
             self._note = Piece("")
         ts = clock.rfc3339(int(now * 1e9))[11:19]
         if self._at == TEAM:

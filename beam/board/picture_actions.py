@@ -1,4 +1,5 @@
-"""The picture with the actions on the selected row. Each action runs in a thread; its result is shown in one line."""
+"""The picture with the actions on the selected row. Each action runs in a thread; its result is shown in the line of
+notes, a patch in a dialog."""
 
 from __future__ import annotations
 

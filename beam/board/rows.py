@@ -1,4 +1,4 @@
-"""A row for each agent, session and team member, folded from a snapshot of all and the events since it.
+"""The rows of the table, one for each agent, session and team member: computed from a snapshot and the events after it.
 
 Pure: time is an argument, and nothing is read here.
 """
@@ -36,9 +36,10 @@ _BUSY = frozenset({"running", "working", "asking"})
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One line of the table. `key` is unique among all; `place` is the project folder of an agent, the folder of a
-    session, the name of a team. `since` (RFC 3339) is when the state began; `tool` is the tool call that runs now.
-    `message_id` is that of the running turn. With `is_estimate`, `cost_usd` is computed from tokens and list prices."""
+    """One line of the table. `key` is unique among all rows. `place` is the project folder of an agent, the folder of a
+    session, or the team of a member. `since` (RFC 3339) is when the state began; `tool` is the tool call that runs now.
+    `message_id` is the message of the running turn. With `is_estimate`, `cost_usd` is computed from tokens and list
+    prices."""
 
     key: str
     name: str
@@ -63,7 +64,8 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """The state of everything at the time `ts` (RFC 3339), when beam began to read it."""
+    """The state of all agents, sessions and teams. `ts` (RFC 3339) is the time at which beam began to read the
+    state."""
 
     ts: str
     agents: Sequence[tuple[Path, Sequence[AgentStatus]]] = ()
@@ -73,7 +75,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 def agent_key(project: Path, agent: str) -> str:
-    """Return the key of an agent of beam."""
+    """Return the key of a beam agent's row."""
     return f"{project}/{agent}"
 
 
@@ -86,7 +88,8 @@ def rows_of(snapshot: Snapshot) -> list[Row]:
 
 
 def _is_member(line: ForeignStatus, teams: Sequence[TeamShown]) -> bool:
-    """Return whether the session is that of a team's lead or member: these have rows already."""
+    """Return whether the session belongs to the lead or a member of a team. Leads and members have rows of their
+    own."""
     return any(
         line.team == shown.team.team
         or line.pid == shown.team.lead_pid
@@ -176,38 +179,39 @@ def _member(shown: TeamShown, at: int) -> Row:
 
 
 class Everyone:
-    """All rows: the last snapshot, changed by the events since."""
+    """All rows of the last snapshot, updated by the events after it."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
-        self._told: dict[str, str] = {}  # key -> the time of the last event that changed its row
-        self._looked = ""
+        self._changed_at: dict[str, str] = {}  # key -> the time of the last event that changed its row
+        self._snapshot_ts = ""
 
     def replace(self, snapshot: Snapshot) -> None:
-        """Replace the rows by those of the snapshot. A row with a later event stays as the event left it."""
+        """Replace the rows by the rows of the snapshot. If an event later than the snapshot changed a row, the row
+        keeps its `state`, `since`, `tool` and `asks`."""
         found = {row.key: row for row in rows_of(snapshot)}
         for key, row in found.items():
-            if self._told.get(key, "") > snapshot.ts and key in self._rows:
+            if self._changed_at.get(key, "") > snapshot.ts and key in self._rows:
                 before = self._rows[key]
                 found[key] = structs.replace(
                     row, state=before.state, since=before.since, tool=before.tool, asks=before.asks
                 )
-        self._rows, self._looked = found, snapshot.ts
-        self._told = {key: ts for key, ts in self._told.items() if key in found and ts > snapshot.ts}
+        self._rows, self._snapshot_ts = found, snapshot.ts
+        self._changed_at = {key: ts for key, ts in self._changed_at.items() if key in found and ts > snapshot.ts}
 
     def apply(self, key: str, event: AnyEvent) -> None:
         """Apply an event to the row of that key, unless the last snapshot includes the event."""
         row = self._rows.get(key)
-        if row is None or event.ts <= self._looked:
+        if row is None or event.ts <= self._snapshot_ts:
             return
         new = _row_after(row, event)
         if new is not row:
             self._rows[key] = new
-            self._told[key] = event.ts
+            self._changed_at[key] = event.ts
 
     def rows(self) -> list[Row]:
-        """Return all rows, sorted: those that ask come first, then those in trouble, those at work, and the rest.
-        Within a group they are sorted by kind, then by name."""
+        """Return all rows, sorted by state (asking, in trouble, working, waiting, paused, other), then by kind, then by
+        name."""
         return sorted(self._rows.values(), key=lambda row: (_RANK.get(row.state, 5), row.kind, row.name, row.key))
 
     def get(self, key: str) -> Row | None:

@@ -1,4 +1,4 @@
-"""When each row worked, and what that cost over time: folds of events, and their bars. Pure."""
+"""When each row worked, and the costs of the turns over time: both are computed from events and drawn as bars. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SCALES_S = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 24 * 3600.0)
 
 
 class Span(Struct):
-    """A time in which a row was `working` or `asking`, in seconds since 1970. `end_s` is None while it lasts."""
+    """A period in which a row was `working` or `asking`, in seconds since 1970. `end_s` is None while the period
+    lasts."""
 
     kind: str
     begin_s: float
@@ -43,7 +44,7 @@ class Spans:
             spans[-1].end_s = now_s
 
     def apply(self, key: str, event: AnyEvent, at_s: float) -> None:
-        """Apply an event of that time."""
+        """Update the row's spans for an event that happened at `at_s`."""
         match event:
             case events.TurnStarted() | events.SessionPrompted() | events.MemberWorking():
                 self._begin(key, "working", at_s)
@@ -93,7 +94,8 @@ def _scale(seconds: float) -> str:
 
 
 class Cost(Struct, frozen=True):
-    """What one turn cost, and when it ended. `usd` is None if unknown; with `is_estimate` it comes from list prices."""
+    """The cost of one turn that ended at `at_s` (seconds since 1970). `usd` is None if the cost is unknown; with
+    `is_estimate`, `usd` is computed from list prices."""
 
     at_s: float
     key: str
@@ -109,7 +111,7 @@ class Costs:
         self.known: list[Cost] = []
 
     def apply(self, key: str, event: AnyEvent, at_s: float) -> None:
-        """Apply an event of that time."""
+        """Add the cost of the turn if the event ends a turn."""
         if not isinstance(event, events.TurnFinished | events.SessionIdle):
             return
         used = event.usage
@@ -121,7 +123,8 @@ class Costs:
         del self.known[:-_KEPT_COSTS]
 
     def sparkline(self, begin_s: float, end_s: float, width: int) -> tuple[str, float]:
-        """Return a bar for each part of the time from begin to end, and the amount (USD) of the highest one."""
+        """Return a text of `width` bars, one for each part of the time from begin to end, and the amount (USD) of the
+        highest bar."""
         sums = [0.0] * max(1, width)
         for cost in self.known:
             if cost.usd and begin_s <= cost.at_s <= end_s:

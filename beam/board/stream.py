@@ -44,7 +44,8 @@ class StreamEvent(Struct, frozen=True):
 
 
 class Filter(Struct, frozen=True):
-    """What a person typed as a filter. `words` must all be in the name or the text; case does not matter."""
+    """A filter of the stream. An event passes if it matches `wanted`, if all `words` are in its name or text (case does
+    not matter), and if its row has this `key` (an empty `key` fits every row)."""
 
     wanted: Wanted = Wanted()
     words: tuple[str, ...] = ()
@@ -68,8 +69,8 @@ class Filter(Struct, frozen=True):
 
 
 def parse_filter(text: str, *, key: str = "") -> Filter:
-    """Return the filter that the text means. `agent:NAME`, `team:PART` and `type:PATTERN` do what these options of
-    `beam watch` do; anything else is a word to find.
+    """Return the filter that the text describes. `agent:NAME`, `team:PART` and `type:PATTERN` do what these options of
+    `beam watch` do; any other word must be in the event's name or text.
 
     The `key` of a row limits the filter to the events of that row.
     """
@@ -106,7 +107,7 @@ def stream_event(event: AnyEvent, key: str, name: str) -> StreamEvent | None:
 
 
 class Stream:
-    """The last events, and those of them that pass the filter."""
+    """The last events. The length and the indexes count only the events that pass the filter."""
 
     def __init__(self, kept: int = KEPT) -> None:
         self._all: deque[StreamEvent] = deque(maxlen=kept)

@@ -1,4 +1,5 @@
-"""The styles of the board by name: colours of the terminal's own sixteen, which NO_COLOR leaves out."""
+"""The styles of the board by name. They use only the terminal's own sixteen colours, and no colour if NO_COLOR is
+set."""
 
 from __future__ import annotations
 

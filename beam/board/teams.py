@@ -1,6 +1,6 @@
-"""A team as lines: its members, its tasks with what they wait for, and its mail by conversation. Pure.
+"""A team as lines: its members, its tasks with the tasks that they wait for, and its mail by conversation. Pure.
 
-A line knows which member or task it shows, for the keys that act on it.
+Each line records the member or task that it shows, so that a key can act on this member or task.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 def title(line: TeamLine) -> str:
-    """Return the team's name, its state and its counts."""
+    """Return the team's name, its state and the number of its tasks by status."""
     tasks = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
     return plain(f"{line.team} ({line.state})" + (f", tasks: {tasks}" if tasks else ""))
 

@@ -1,4 +1,4 @@
-"""Makes text of others safe to draw: on one line, without control characters, with a known width."""
+"""Makes text from other programs safe to draw: on one line, without control characters, with a known width."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ StyledLine = tuple[Piece, ...]
 
 
 def plain(text: str) -> str:
-    """Return the text on one line, without control and invisible characters."""
+    """Return the first 4,000 characters of the text on one line. Control and invisible characters are replaced by
+    visible signs."""
     text = text[:_LONGEST]
     return collapse_to_line(text if text.isascii() else _visible(text))
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the lines of the text, each as safe as `plain` makes it, with its spaces."""
+    """Return the lines of the text. Control and invisible characters are replaced as in `plain`, and all spaces are
+    kept."""
     whole = text if text.isascii() else _visible(text)
     return [escape_controls(line).expandtabs(4) for line in whole.replace("\r\n", "\n").split("\n")]
 
 
 def _visible(text: str) -> str:
-    """Return the text with `<U+XXXX>` for each invisible character that is no control character, and at most two
-    combining marks on each letter."""
+    """Return the text with each invisible character replaced by `<U+XXXX>`, and with at most two combining marks on
+    each letter. Control characters stay."""
     found: list[str] = []
     marks = 0
     for char in unicodedata.normalize("NFC", text):
@@ -51,7 +53,7 @@ def _visible(text: str) -> str:
 
 
 def cell(text: str, width: int, *, right: bool = False) -> str:
-    """Return the text, cut or padded to exactly that many columns."""
+    """Return the text, cut or padded to exactly `width` columns."""
     if width <= 0:
         return ""
     shown = truncate(text, width)
@@ -60,7 +62,7 @@ def cell(text: str, width: int, *, right: bool = False) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Return the text wrapped into lines of at most that many columns; nothing is left out."""
+    """Return the text wrapped into lines of at most `width` columns; nothing is left out."""
     found = []
     for line in plain_lines(text):
         rest = line

@@ -1,8 +1,9 @@
-"""Carries out requests that agents make in their turns: send a message, answer a mailbox's message, interrupt a message
-of their own, deny an ask.
+"""Carries out the requests that agents make during their turns: to send a message, to answer a message in a mailbox, to
+interrupt a message that the agent itself sent, or to deny an ask (a permission request that waits for a decision).
 
-The sender is taken from the turn, never from the request. A request is idempotent: the id of a message follows from the
-turn and the request's name, so a message that was put before its request was removed is not put twice.
+The sender is always the agent whose turn it is; a request can't name another sender. A send request is idempotent: the
+id of its message is derived from the turn and the name of the request. If a holder dies after it has put the message
+and before it has removed the request, the message is not put a second time.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 def carry_out(
     context: RootContext, request: Request, name: str, sender: Sender, accept: Callable[[Answer], None]
 ) -> Steps[Answer]:
-    """Carry out one request in steps that never block. Each step yields the seconds until the next one; the last
-    returns the answer. `accept` gets an earlier answer: that a message was accepted, before its outcome is known.
+    """Carry out one request in steps that never block. Each step yields the seconds until the next step; the last step
+    returns the answer.
 
-    `name` is the request's name, unique in its turn. Raises BeamError if the request is refused.
+    `name` is the request's name, unique in its turn. If the sender waits for the outcome of a message, `accept` is
+    called with an interim answer as soon as the message is in its queue. Raises BeamError if the request is refused.
     """
     verbs: dict[str, Callable[[], Steps[Answer]]] = {
         "send": lambda: _send(context, request, name, sender, accept),
@@ -100,7 +102,8 @@ def _message(context: RootContext, request: Request, name: str, sender: Sender) 
 
 
 def _check_slash(options: Options, sender: Sender) -> None:
-    """Raise UsageError for a slash command, because no access limits what it does."""
+    """Raise UsageError if an agent's message is a slash command, because no access level limits what a slash command
+    does."""
     if options.slash is True:
         raise UsageError(
             f"{sender.agent} is an agent, and sends no slash commands", "leave --slash out", subject=sender.agent
@@ -108,8 +111,8 @@ def _check_slash(options: Options, sender: Sender) -> None:
 
 
 def _check_rules(options: Options, sender: Sender) -> None:
-    """Raise UsageError for an invalid rule, an allow rule, and what only a person decides: an agent may not widen
-    anybody's rights."""
+    """Raise UsageError if an agent's message decides about model calls, has an invalid rule, or has an allow rule: an
+    agent may not widen anybody's rights."""
     if options.model_calls is not UNSET:
         raise UsageError(
             f"{sender.agent} is an agent, and decides nothing about model calls: it would write where it may not",
@@ -151,7 +154,7 @@ def _interrupt(context: RootContext, request: Request, sender: Sender) -> Steps[
 
 
 def _check_own(paths: AgentPaths, message_id: str, sender: Sender) -> None:
-    """Raise UsageError for a message that the agent did not send itself, NotFoundError for one that is over."""
+    """Raise UsageError if the agent did not send the message itself, NotFoundError if the message has ended."""
     from beam.store.queue import Queue
 
     queue = Queue(paths.queue, paths.put_lock)
@@ -193,8 +196,8 @@ def _deny(context: RootContext, request: Request, sender: Sender) -> Steps[Answe
 
 
 def _paths_of(context: RootContext, whole_id: str) -> AgentPaths:
-    """Return the files of the agent or lane that the message or ask with that id belongs to. Raises NotFoundError for
-    an id of no agent of this root."""
+    """Return the paths of the agent or lane to which the message or ask with this id belongs. Raises NotFoundError if
+    the id names no agent of this root."""
     name = agent_of(whole_id)
     if name not in context.home.agents():
         raise NotFoundError(
@@ -206,7 +209,8 @@ def _paths_of(context: RootContext, whole_id: str) -> AgentPaths:
 
 
 def _inside(folder: Path, named: str) -> Path:
-    """Return the path of a file that an agent attaches. Raises UsageError for one outside the agent's own folder."""
+    """Return the real path of a file that an agent attaches to a message. Raises UsageError if the file is outside of
+    `folder`, the agent's own folder."""
     path = Path(os.path.realpath(folder / named)) if "\0" not in named else folder.parent
     if not path.is_relative_to(os.path.realpath(folder)):
         raise UsageError(

@@ -1,4 +1,5 @@
-"""Builds the request for the turn of a claimed message: settings, session, trust, and the child's variables."""
+"""Builds the `TurnRequest` that runs a claimed message: the agent's settings, its session, the trust in its folder, and
+the environment variables of its process."""
 
 from __future__ import annotations
 
@@ -37,13 +38,14 @@ BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
 def request_of(log: AgentLog, message: Message, before: standing.Look | None = None) -> TurnRequest:
-    """Return the request for this message's turn. If the message asks for a new session, archive the current one first.
-    `before`: the last check of the folder, which is used if it was for this message and a moment ago."""
+    """Return the request for the turn of this message. If the message asks for a new session, or the agent's adapter
+    has changed, archive the current session first. `before` is the last check of the folder; it is used again if it was
+    made for this message a moment ago."""
     look = standing.look(log.context, message, before=before)
     context, resolved, stands, paths = look.context, look.resolved, look.standing, log.paths
     settings = resolved.settings
     turn_key = context.clock.random(16).hex()
-    session_id = _session(log, message, settings.adapter)
+    session_id = _continued_session(log, message, settings.adapter)
     session = log.state.session if session_id is not None else None
     fork = log.state.fork if session_id is not None else None
     place_key = escape_surrogates(str(paths.dir))
@@ -59,7 +61,7 @@ def request_of(log: AgentLog, message: Message, before: standing.Look | None = N
         upto=fork.upto if fork is not None else session.upto if session is not None else None,
         carried=_carried_by(context, fork) if fork is not None else session.carried if session is not None else None,
         told=_told_by(context, fork) if fork is not None else session.told if session is not None else None,
-        fresh_session_id=_session_id(f"{place_key} {message.id} {message.attempt}"),
+        fresh_session_id=_new_session_id(f"{place_key} {message.id} {message.attempt}"),
         adapter=adapter,
         adapter_name=settings.adapter,
         settings=settings,
@@ -98,8 +100,9 @@ def request_of(log: AgentLog, message: Message, before: standing.Look | None = N
 
 
 def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Ruleset:
-    """Return the rules that count for this message. For a message from an agent, nothing is allowed that this agent was
-    not allowed, and what it was denied is denied. In a root in which agents may write, no allow rule counts."""
+    """Return the rules that apply to this message. If an agent sent the message, the rules allow nothing that the
+    sender was not allowed, and they deny everything that the sender was denied. With `is_exposed`, agents may write in
+    the root, and no allow rule applies."""
     written = [each for each in resolved.rules if each.lists != RuleLists()]
     asked = message.options.rules
     if not written and asked is UNSET and message.rules_at_most is None:
@@ -115,21 +118,21 @@ def rules_for(resolved: Resolved, message: Message, *, is_exposed: bool) -> Rule
     return rules.without_allow() if is_exposed else rules
 
 
-def _session_id(of: str) -> str:
-    """Return the id for a new session; `uuid.uuid5`, which does the same, would load OpenSSL for its SHA-1."""
-    return str(uuid.UUID(bytes=sha256(of.encode("utf-8", "surrogatepass")).digest()[:16], version=5))
+def _new_session_id(seed: str) -> str:
+    """Return a UUID derived from the text, as the id of a new session. `uuid.uuid5` is not used, because it would load
+    OpenSSL for its SHA-1."""
+    return str(uuid.UUID(bytes=sha256(seed.encode("utf-8", "surrogatepass")).digest()[:16], version=5))
 
 
 def program() -> str:
-    """Return the path of the `beam` that belongs to this interpreter, for a sandbox with a PATH of its own; "" if there
-    is none.
-    """
+    """Return the path of the `beam` executable beside this Python interpreter; "" if there is none. A sandbox with a
+    PATH of its own needs this path."""
     path = Path(sys.executable).with_name("beam")
     return str(path) if path.is_file() else ""
 
 
 def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
-    """Return the sender of requests in this turn's outbox, with its rights."""
+    """Return the agent of this turn, with its rights, as the sender of the requests in the turn's outbox."""
     session = log.state.session
     return Sender(
         agent=order.message.to,
@@ -142,7 +145,7 @@ def sender_of(log: AgentLog, order: TurnRequest) -> Sender:
     )
 
 
-def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
+def _continued_session(log: AgentLog, message: Message, adapter: str) -> str | None:
     session = log.state.session or log.state.fork
     if session is None:
         return None
@@ -158,19 +161,20 @@ def _session(log: AgentLog, message: Message, adapter: str) -> str | None:
 
 
 def _carried_by(context: RootContext, fork: Fork) -> Total | None:
-    """Return the CLI's token total of the session that is copied; None if it is unknown."""
+    """Return the CLI's token total of the session that the fork copies; None if it is unknown."""
     session = _copied(context, fork)
     return session.carried if session is not None else None
 
 
 def _told_by(context: RootContext, fork: Fork) -> str | None:
-    """Return the digest of the system prompt in the session that is copied; None if it is unknown."""
+    """Return the digest of the system prompt in the session that the fork copies; None if it is unknown."""
     session = _copied(context, fork)
     return session.told if session is not None else None
 
 
 def _copied(context: RootContext, fork: Fork) -> Session | None:
-    """Return the session that is copied; None if it is no longer its agent's current one, or a turn runs in it."""
+    """Return the session that the fork copies. Return None if that session is no longer the current one of its agent,
+    if a turn of that agent is open, or if the agent's journal can't be read."""
     try:
         state = read_state(context.agent_paths(fork.of).journal)
     except BeamError:

@@ -1,7 +1,8 @@
-"""Requests that only the agent's process can answer: a text for the running turn, a changed setting, a question.
+"""Forwards the requests that only the agent's process can answer: to give a text to the running turn, to change a
+setting, to query something, or to carry out an action.
 
-Each is forwarded once, to the running turn or to the kept process, and answered with the process's answer. Does not
-depend on protocols, or on the source of requests.
+Each request is forwarded once: to the running turn or, between turns, to the kept process. The answer of that process
+is recorded as the answer to the request. Does not depend on the protocols of agents or on the origin of requests.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ STEER_S = 600.0  # an agent reads a text when its tool has returned
 
 
 class Action(Struct, frozen=True):
-    """What a process is to do beside its turns; `given` is a JSON object."""
+    """An action that the agent's process is to carry out and that is not a turn. `given` has the arguments, a JSON
+    object."""
 
     name: str
     given: Raw = Raw(b"{}")
 
 
 class ForwardedCalls:
-    """The forwarded requests of one lease. `turn` is the running turn, if there is one; `on_answer` is called when
-    an answer has arrived."""
+    """The forwarded requests of one lease. `turn` returns the running turn, None if there is none. `on_answer` is
+    called when an answer has arrived."""
 
     def __init__(self, log: AgentLog, keeper: ProcessKeeper, turn: Callable[[], RunningTurn | None]) -> None:
         self._log = log
@@ -49,9 +51,10 @@ class ForwardedCalls:
         self.on_answer: Callable[[], None] = _do_nothing
 
     def carry_out(self, request: Control) -> CallAnswer | None:
-        """Forward the request, once, and return its answer; None while there is none.
+        """Forward the request on the first call, and return its answer; return None while the answer has not arrived.
 
-        Raises NotFoundError if no process can answer, UnsupportedError if the process does not support the request.
+        Raises NotFoundError if there is no process that can answer, UnsupportedError if the running turn is not in
+        dialogue mode, UsageError if the request has expired or names no valid action.
         """
         if request.id in self._answers:
             return self._answers.pop(request.id)
@@ -132,4 +135,4 @@ def _call_of(request: Control) -> Call:
 
 
 def _do_nothing() -> None:
-    """Do nothing."""
+    """Do nothing: the default for `on_answer`."""

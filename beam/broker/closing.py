@@ -1,6 +1,7 @@
-"""Takes a message out of its agent's queue: closes it after routing its reply, requeues it, or makes it a dead letter.
+"""Closes a message after routing its reply, requeues it, or makes it a dead letter.
 
-After each function, the message's file is where the journal says. Each is idempotent: after a crash it is called again.
+After each function, the message's file is in the directory that the journal implies. Each function is idempotent:
+recovery calls it again after a crash.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ GIVEN_UP = frozenset({Status.FAILED, Status.TIMEOUT, Status.UNKNOWN, Status.LIMI
 
 
 def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished) -> None:
-    """Route the reply, record that the message is closed, and remove its file; then begin a new segment of the
-    journal if it is due. A message that the policy retries is requeued instead."""
+    """Route the reply, record that the message is closed, and remove its file or move it to `dead/`. Then begin a new
+    segment of the journal if one is due. If the policy retries the message, requeue it instead."""
     failure.count_cost(log.context, message, finished)
     retried = failure.next_attempt(log.context.config.policy, message, finished)
     if retried is not None:
@@ -46,7 +47,8 @@ def close(log: AgentLog, entry: Entry, message: Message, finished: TurnFinished)
 
 
 def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_before: str | None = None) -> None:
-    """Requeue the message; its file has the number of the next attempt already."""
+    """Record that the message is requeued, and move its file to `new/`. The file must already have the attempt number
+    with which the message will run."""
     log.record(
         events.MessageRequeued(attempt=message.attempt, reason=reason, not_before=not_before),
         message_id=message.id,
@@ -58,8 +60,8 @@ def requeue(log: AgentLog, entry: Entry, message: Message, *, reason: str, not_b
 
 
 def archive(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Remove the file of a closed message. A failed message's file moves to `dead/`, after the journal has recorded
-    that."""
+    """Remove the file of a closed message. If the message failed (see `GIVEN_UP`), record it as a dead letter and move
+    its file to `dead/` instead."""
     if known.status in GIVEN_UP and known.phase == CLOSED:
         status = known.status
         log.record(
@@ -86,9 +88,8 @@ def dead_letter(
     class_: Class | None = None,
     tell: bool = False,
 ) -> None:
-    """Move a message to the dead letters before any turn: record it, tell an agent that wants a reply (`tell`), move
-    the file.
-    """
+    """Move a message that did not run to the dead letters: record that, notify the person, and move the message's file
+    to `dead/`. With `tell`, a sender that wants a reply gets one that reports the failure."""
     dead = log.record(
         events.MessageDead(
             attempt=message.attempt,
@@ -103,16 +104,16 @@ def dead_letter(
         sync=True,
     )
     crash_point("dead.recorded")
-    _finish_burial(log, entry, message, dead)
+    _complete_dead_letter(log, entry, message, dead)
 
 
 def finish_dead_letter(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Finish an interrupted `dead_letter`: the journal records the dead letter, and the file is not in `dead/` yet."""
+    """Finish an interrupted `dead_letter`: the journal has the dead letter, but the file is not in `dead/` yet."""
     dead = read_event(log.paths.journal, known.outcome_seq or 0)
-    _finish_burial(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
+    _complete_dead_letter(log, entry, message, dead if isinstance(dead, events.MessageDead) else None)
 
 
-def _finish_burial(log: AgentLog, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
+def _complete_dead_letter(log: AgentLog, entry: Entry, message: Message, dead: events.MessageDead | None) -> None:
     if dead is not None and dead.tell:
         verdict = Verdict(status=dead.status, class_=dead.class_, reason=dead.detail)
         finished = events.turn_finished(verdict, attempt=dead.attempt)

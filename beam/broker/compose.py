@@ -1,4 +1,5 @@
-"""Makes a message from a sender's request: its sender, its thread, its hops. Invalid requests are refused here."""
+"""Makes a message from the request of a sender: sets its sender, its thread and its number of hops, and refuses an
+invalid request."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ MOST_REPLIES = 1000  # more turns than a thread may have, unless its policy says
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """The sender: a person, or an agent in its turn, as the turn's holder knows it. `chain` are the agents whose
-    turns wait for the caller."""
+    """The caller of `compose`: a person, or an agent in its turn. The values of an agent come from the holder of its
+    turn, not from the agent itself. `hops` is -1 for a person. `chain` are the agents whose turns would wait for the
+    message, the caller included."""
 
     name: str = HUMAN
     thread: str = ""
@@ -58,11 +60,12 @@ def compose(
     replies: int | None = None,
     session_context: SessionContext = SessionContext(),
 ) -> Message:
-    """Return the message, checked. `deadline` is seconds from now. `replies` is how many successive answers are routed
-    (None: as the limits say).
+    """Return the message, after all checks. `deadline` is in seconds from now. `replies` is the number of successive
+    replies that are routed between sender and receiver (None: the configured limit).
 
-    Raises UsageError for an empty text, LimitError for too long a text, too many hops, or a waiting send into the
-    caller's own chain (it could never end).
+    Raises UsageError for an empty text or an invalid option, NotFoundError for an attached file that does not exist.
+    Raises LimitError for a text that is too long, for too many hops, and for a waiting send to an agent that itself
+    waits for the caller, because that send could never end.
     """
     text = replace_surrogates(text)
     check_text(text, limits)
@@ -111,7 +114,7 @@ def compose(
 
 
 def check_text(text: str, limits: Limits) -> None:
-    """Raise UsageError for an empty text, LimitError for one over the limit."""
+    """Raise UsageError if the text is empty, LimitError if it is longer than the limit."""
     if not text.strip():
         raise UsageError("the prompt is empty", "give a text, -f FILE, or something on stdin")
     size = len(text.encode("utf-8", "replace"))
@@ -123,7 +126,7 @@ def check_text(text: str, limits: Limits) -> None:
 
 
 def check_replies(replies: int, mode: ReplyMode) -> None:
-    """Raise UsageError for a number of replies if replies are not routed, and for a number out of range."""
+    """Raise UsageError if messages with this reply mode have no routed replies, or if the number is out of range."""
     if mode == "wait":
         raise UsageError("--replies is for messages that nobody waits for", "add --no-wait, or leave it out")
     if mode == "none":
@@ -135,7 +138,7 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return the text with U+FFFD for every lone surrogate, because lone surrogates can't be encoded."""
+    """Return the text with U+FFFD in place of every lone surrogate, because lone surrogates can't be encoded."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

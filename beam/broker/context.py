@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     from beam.store.outbox import Answer, Request
     from beam.turns.replay import Recordings
 
-    # context, request, its name, who asks, and what takes an answer that comes before the last one
+    # context, request, its name, its sender, and a function that is called with an interim answer
     CarryOut = Callable[["RootContext", Request, str, Sender, Callable[[Answer], None]], Steps[Answer]]
 
 
 class RootContext(Struct, frozen=True, kw_only=True):
-    """One root as seen by one process. `carry_out`: the function that carries out what agents request in their turns.
+    """One root as seen by one process. `carry_out` is the function that carries out the requests that agents make in
+    their turns.
 
-    `exposed` is the folder that contains the root and in which agents may write, so that anybody may have written the
-    root's files; None if agents can't reach the root. It was determined when this object was made, and `rechecked`
-    determines it again. `recordings`: turns that are replayed in place of the agents' own; None: agents run every turn.
+    `exposed` is the folder that contains the root and in which agents may write; then an agent may have written any
+    file of the root. It is None if agents can't write in the root. Its value was determined when this object was made;
+    `rechecked` determines it again. `recordings` are recorded turns that are replayed in place of agents' turns; None
+    if agents run every turn.
     """
 
     home: RootPaths
@@ -48,7 +50,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
     def of(
         cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut, exposed: Path | None
     ) -> RootContext:
-        """Return the root with its configuration, checked. `exposed` is what `discovery.exposed` says now.
+        """Return the context of this root: read its configuration and check its file system. `exposed` must be the
+        current result of `discovery.exposed`.
 
         Raises ConfigError, DiskError.
         """
@@ -70,13 +73,13 @@ class RootContext(Struct, frozen=True, kw_only=True):
         return structs.replace(self, config=config, exposed=exposed)
 
     def rechecked(self) -> RootContext:
-        """Return this context with `exposed` as it is now. For one decision, which may come long after the context was
-        made."""
+        """Return this context with the current value of `exposed`. Call it before a decision that may come long after
+        the context was made."""
         exposed = discovery.exposed(self.home, self.environ)
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
     def is_agent(self, name: str) -> bool:
-        """Return whether messages can be sent to the name: an agent has it, or a session of an agent
+        """Return whether messages can be sent to this name: it is the name of an agent, or of an agent's session
         (`claude@review`)."""
         name = base_of(name) if NAME.match(name) else name
         return name in registry.ADAPTERS or name in self.config.names() or name in registry.NAMES
@@ -93,7 +96,8 @@ class RootContext(Struct, frozen=True, kw_only=True):
         return is_mailbox(self.settings_of(name))
 
     def access_for(self, resolved: Resolved, message: Message) -> Access:
-        """Return the access that the agent's settings and this message allow."""
+        """Return the access level for a turn of this message. It follows from the agent's settings, the message, and
+        whether agents may write in the root."""
         from beam.turns.choice import granted_access
 
         return granted_access(
@@ -104,7 +108,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
         )
 
     def agent_paths(self, agent: str, lane: str | None = None) -> AgentPaths:
-        """Return where the agent's files are, or those of one of its lanes."""
+        """Return the paths of the agent's files or, with `lane`, of the files of that lane."""
         paths = self.home.agent(agent)
         return paths if lane is None else paths.lane_of(lane)
 
@@ -118,6 +122,6 @@ def is_mailbox(settings: AgentSettings | None) -> bool:
 
 
 def _loaded(home: RootPaths, environ: Mapping[str, str], exposed: Path | None) -> Config:
-    """Return the configuration; it is not cached for an exposed root."""
+    """Read the configuration of a root that this user owns. The configuration of an exposed root is not cached."""
     ownership.check_owner(home, uid=os.geteuid())
     return load(home, environ=environ, adapters=registry.NAMES, remembers=exposed is None)

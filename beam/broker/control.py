@@ -1,4 +1,7 @@
-"""Answers requests to an agent, each by one `control.done`. Some are answered later; their files stay until then."""
+"""Answers control requests to an agent. Each answer is one `control.done` event in the journal.
+
+Some requests can't be answered at once. The file of such a request stays in place until the request is answered.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,21 @@ NOTHING_KEPT = "no process of {} is kept"
 
 
 class GoBack(msgspec.Struct, frozen=True):
-    """Where a session goes back to: after the message `upto` (the CLI's own id), which ended beam's turn `to`."""
+    """The place in a session to which it is rewound: just after the message with the CLI's own id `upto`. That message
+    ended the turn with beam's number `to`."""
 
     upto: str
     to: int | None = None
 
 
 def answer_requests(lease: AgentLease) -> None:
-    """Answer every request that waits. Idempotent: one whose answer is in the journal is only removed."""
+    """Answer every control request that waits for this agent. Idempotent: if the journal has the answer to a request
+    already, only the request's file is removed."""
     _Requests(lease).answer()
 
 
 class _Requests:
-    """The requests to one agent."""
+    """The control requests to one agent."""
 
     def __init__(self, lease: AgentLease) -> None:
         self.lease = lease
@@ -114,7 +119,7 @@ class _Requests:
         if request.verb == "close":
             return self._close(request)
         if request.verb == "settings":
-            return self._note_settings(request)
+            return self._record_settings(request)
         target = request.target or ""
         if request.verb in ("approve", "amend", "deny"):
             return self._decide(target, request)
@@ -197,7 +202,8 @@ class _Requests:
         return f"attempt {retried.attempt}"
 
     def _attempt_put(self, entry: Entry) -> int | None:
-        """Return the attempt that a dead process already published for this request, before it could record that."""
+        """Return the attempt that an earlier holder put into the queue for this retry request, before it died and
+        without recording an answer; None if there is none."""
         message = self.waiting.read(entry) if entry.box == "new" else None
         known = self.log.state.known.get(entry.id)
         if message is None or known is None or known.phase != DEAD or message.attempt <= known.attempt:
@@ -241,7 +247,7 @@ class _Requests:
         return session_id
 
     def _rewind(self, session_id: str, request: Control) -> str:
-        """Record where the session goes back to: the next turn continues there, in a new process."""
+        """Record the place to which the session is rewound. The next turn continues from there, in a new process."""
         agent, session = self.log.paths.agent, self.log.state.session
         try:
             wanted = typed_values.decode(request.text or "", GoBack)
@@ -257,7 +263,8 @@ class _Requests:
         return session_id
 
     def _close(self, request: Control) -> str | None:
-        """Close the kept process; return what was closed once it is gone."""
+        """Ask the kept process to end, and return None until it has ended. Then return a text that says what was
+        closed."""
         lease, agent = self.lease, self.log.paths.agent
         if lease.turn is not None:
             raise UnfinishedError(f"{agent} is in a turn", f"wait for it, or: beam interrupt {agent}", subject=agent)
@@ -270,7 +277,7 @@ class _Requests:
             return None
         return lease.closing.pop(request.id, NOTHING_KEPT.format(agent))
 
-    def _note_settings(self, request: Control) -> str:
+    def _record_settings(self, request: Control) -> str:
         try:
             changes = typed_values.decode(request.text or "", dict[str, str | None])
         except msgspec.MsgspecError as error:

@@ -1,6 +1,6 @@
-"""Drains one agent's queue, then lanes without a worker.
+"""Runs all waiting messages of one agent, then those of its lanes whose workers died.
 
-If a message asked to keep the agent's process, the drain lasts as long as the process is kept (`beam.broker.holding`).
+If a message asked to keep the agent's process, this goes on for as long as the process is kept (`beam.broker.holding`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MORE_TRIES, _MOMENT_S = 3, 0.02
 
 
 async def serve(context: RootContext, paths: AgentPaths) -> None:
-    """Drain the agent or lane, and then every lane of the agent whose own worker died.
+    """Run the waiting messages of the agent or lane, and then those of every lane of the agent whose own worker died.
 
-    A lane that can't be drained is reported on stderr, and the others are drained.
+    If a lane can't be drained, that is reported on stderr, and the other lanes are drained.
     """
     import asyncio
 
@@ -47,10 +47,11 @@ async def serve(context: RootContext, paths: AgentPaths) -> None:
 
 
 async def drain(context: RootContext, paths: AgentPaths) -> bool:
-    """Run all waiting messages of the agent; return when none is left or another process holds the agent.
+    """Run all waiting messages of the agent; return when no message is left or when another process holds the agent.
 
-    Return False if a signal asked to stop. An unexpected exception in a turn is printed; recovery then records that
-    message's outcome, and the other messages run. Raises the exception after four in a row, and DiskError.
+    Return False if a signal asked this process to stop, else True. An unexpected exception in a turn is printed.
+    Recovery then records the outcome of that turn's message, and the other messages run. The fourth unexpected
+    exception in a row is raised. Also raises BeamError, such as DiskError.
     """
     from beam.process import tree
     from beam.turns.stop import Stop
@@ -85,7 +86,8 @@ async def drain(context: RootContext, paths: AgentPaths) -> bool:
 
 
 async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | None:
-    """Acquire the lease. For a lane, retry: another process may hold its lock briefly for a check."""
+    """Acquire the lease and return it; return None if another process has it. For a lane, try a few times, because
+    another process may hold the lane's lock briefly for a check."""
     import asyncio
 
     from beam.broker.lease import AgentLease
@@ -100,8 +102,8 @@ async def _acquired(context: RootContext, paths: AgentPaths) -> AgentLease | Non
 
 
 async def _work(lease: AgentLease, stop: Stop, declined: set[str]) -> bool:
-    """Run waiting messages, and keep processes as requested, until `stop`; return whether a message was left to its
-    sender."""
+    """Run waiting messages, and keep the agent's process if a message asks for that, until `stop` is requested. Return
+    whether a message was left for its sender to run."""
     from beam.broker.holding import Holder
     from beam.turns.signals import stopping
 

@@ -1,6 +1,8 @@
-"""The duty of a lease's owner: answer requests, check waiting messages, dead-letter expired ones, run, hand over.
+"""The duty of a process that holds an agent's lease: to answer requests, check waiting messages, dead-letter expired
+messages, run messages, and hand the lease over.
 
-A sender, a waiting process, a worker, the broker and a mailbox all take the same `step`.
+Every kind of holder calls the same `step`: a sender, a process that waits for an outcome, a worker, the broker, and the
+commands on a mailbox.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """The result of a step. `entries`: the messages that may be claimed now, in order (none for a mailbox).
+    """The result of a step. `entries`: the messages that may be claimed now, in order (always empty for a mailbox).
 
-    `pause_s`: seconds until the next message may be claimed; None if none waits, or if waiting alone does not help.
-    `untrusted`: why the next one waits until a person trusts the folder. `blocked`: why nothing may be done.
+    `pause_s`: seconds until the next message may be claimed; None if no message waits, or if waiting alone does not
+    help. `untrusted`: why the next message waits until a person trusts the folder; None if it does not. `blocked`: why
+    the agent may run nothing; None if it is not blocked.
     """
 
     entries: Sequence[Entry] = ()
@@ -36,11 +39,12 @@ class Due(Struct, frozen=True, kw_only=True):
 
 
 def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = None) -> Due:
-    """Answer the requests that wait, check the waiting messages, and dead-letter those that expired.
+    """Answer the waiting requests, check the waiting messages, and dead-letter the expired messages.
 
-    If a message may be claimed, expired ones are left alone, because the turn of that message dead-letters them. In a
-    mailbox only the message `about` is checked, because many may wait there for a long time. `trusted` is a message
-    whose folder was checked a moment ago; before its turn the folder is checked again. Raises DiskError.
+    If a message may be claimed, expired messages are left alone, because the turn of that message dead-letters them. In
+    a mailbox, only the message with the id `about` is checked, because many messages may wait there for a long time.
+    `trusted` is the id of a message whose folder was checked a moment ago: this step does not check the folder for it
+    again, but its turn does. Raises DiskError.
     """
     if lease.blocked is not None:
         return Due(blocked=lease.blocked)
@@ -61,14 +65,15 @@ def step(lease: AgentLease, *, about: str | None = None, trusted: str | None = N
 
 
 async def run_next(lease: AgentLease, stop: Stop) -> bool:
-    """Take one step, and run the first message that can be claimed; return False if none can."""
+    """Take one step, and run the first message that can be claimed. Return False if no message can be claimed."""
     return await run_first(lease, step(lease), stop)
 
 
 async def run_first(
     lease: AgentLease, due: Due, stop: Stop, *, begun: Callable[[Message], None] = lambda message: None
 ) -> bool:
-    """Run the first message of a step that can be claimed, after calling `begun` with it; return False if none can."""
+    """Run the first message in a step's result that can be claimed, after calling `begun` with it. Return False if no
+    message can be claimed."""
     from beam.broker.turn import run
 
     for entry in due.entries:
@@ -83,9 +88,10 @@ async def run_first(
 
 
 def ensure_running(context: RootContext, paths: AgentPaths, message_id: str | None = None) -> bool:
-    """Take one step and hand over if nobody has the agent's lease; return whether a worker was started.
+    """Acquire the agent's lease if no process holds it, take one step, and hand the lease over. Return whether a worker
+    was started.
 
-    For a mailbox only that message is checked. Raises UnfinishedError if the agent is blocked.
+    In a mailbox, only the message `message_id` is checked. Raises UnfinishedError if the agent is blocked.
     """
     lease = AgentLease.acquire(context, paths)
     if lease is None:

@@ -1,4 +1,4 @@
-"""Applies the policy to failures, and records its decisions."""
+"""Applies the configured policy to failed turns (retries, circuit breaker, budgets), and records the decisions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,11 @@ _NS = 1_000_000_000
 
 
 def next_attempt(policy: Policy, message: Message, finished: TurnFinished) -> tuple[Message, str] | None:
-    """Return the message as its next attempt, and the earliest time for it (RFC 3339); None if it is not retried.
+    """Return the message of the next attempt, and the earliest time at which it may run (RFC 3339). Return None if the
+    policy does not retry the message.
 
-    The result depends on the outcome only, so after a crash the next process decides the same.
+    The decision depends only on the policy and the recorded outcome, so after a crash the next process decides the
+    same.
     """
     chance = _chance(message.id, finished.attempt)
     pause = retry_in(policy, finished.status, finished.class_, finished.attempt, chance)
@@ -46,17 +48,18 @@ def is_shortage(error: BeamError) -> bool:
 
 
 def after_shortage(policy: Policy, message: Message, shortages: int, now_ns: int) -> tuple[str, float]:
-    """Return when the agent may be started again (RFC 3339) after that many tries, and the seconds until then."""
+    """Return when the agent may be started again (RFC 3339), and the seconds until then. `shortages` is the number of
+    starts of this message that failed because of a shortage."""
     pause = min(policy.backoff * 2.0 ** (shortages - 1), policy.backoff_max)
     pause *= 1 + policy.jitter * _chance(message.id, shortages)
     return rfc3339(now_ns + int(pause * _NS)), pause
 
 
 def judge_circuit(log: AgentLog, finished: TurnFinished) -> None:
-    """Open or close the agent's circuit after an outcome, and record that."""
+    """Open or close the agent's circuit breaker after an outcome, and record the change."""
     state = log.state
     failures = tuple(_seconds(ts) for ts in state.failures if ts != finished.ts)
-    before = Circuit(failures=failures, until=_until(state))
+    before = Circuit(failures=failures, until=_circuit_end_s(state))
     after = circuit_after(log.context.config.policy, before, finished.status, finished.class_, _seconds(finished.ts))
     if after.until == before.until:
         return
@@ -72,11 +75,11 @@ def _chance(message_id: str, number: int) -> float:
 
 
 def circuit_state(state: State, now_ns: int) -> str:
-    """Return the state of the circuit: closed, open, or half open."""
-    return Circuit(until=_until(state)).state(now_ns / _NS)
+    """Return the state of the circuit breaker: closed, open, or half open."""
+    return Circuit(until=_circuit_end_s(state)).state(now_ns / _NS)
 
 
-def _until(state: State) -> float | None:
+def _circuit_end_s(state: State) -> float | None:
     return _seconds(state.circuit_until) if state.circuit_until is not None else None
 
 
@@ -87,8 +90,9 @@ def _seconds(timestamp: str) -> float:
 def pause_s(
     state: State, head: str | None, now_ns: int, *, no_circuit: bool = False, pace: float | None = None
 ) -> float | None:
-    """Return the seconds until a message may be claimed; None while the queue is paused. `head`: the next message;
-    `no_circuit`: it ignores an open circuit; `pace`: seconds that the agent rests after a turn."""
+    """Return the seconds until the next message may be claimed (0: now); None while the queue is paused. `head` is the
+    id of that message. With `no_circuit`, the message ignores an open circuit breaker. `pace` is the number of seconds
+    that the agent rests after each turn."""
     if state.paused:
         return None
     until = [0.0]
@@ -103,14 +107,15 @@ def pause_s(
 
 
 def budget_used_up(context: RootContext, message: Message) -> str | None:
-    """Return why the message may not run: its thread or the root has used up its budget; None if it may."""
+    """Return which budget is used up, that of the message's thread or that of the root; None if the message may run."""
     policy = context.config.policy
     spent = more(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
     return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
 
 
 def check_budget(context: RootContext, message: Message) -> None:
-    """Raise LimitError for an agent's message in a thread that has used up its budget, because it would never run."""
+    """Raise LimitError if the thread of an agent's message or the root has used up its budget, because the message
+    would never run."""
     used_up = budget_used_up(context, message)
     if used_up is not None:
         raise LimitError(
@@ -121,7 +126,8 @@ def check_budget(context: RootContext, message: Message) -> None:
 
 
 def count_turn(context: RootContext, message: Message) -> str | None:
-    """Count this turn in the message's thread; return a refusal if the thread has too many.
+    """Count the message's turn in its thread. If the thread has too many turns, return why the turn is refused, else
+    None.
 
     A person's message begins a new thread and is not counted. Raises DiskError.
     """
@@ -132,7 +138,7 @@ def count_turn(context: RootContext, message: Message) -> str | None:
 
 
 def count_cost(context: RootContext, message: Message, finished: TurnFinished) -> None:
-    """Add the turn's cost to its thread, if the thread's cost is limited."""
+    """Add the turn's cost to the total of the message's thread, if the policy limits the cost of a thread."""
     if context.config.policy.thread_cost_usd is None or not finished.cost_usd:
         return
     with contextlib.suppress(DiskError):  # the outcome must get through; the usage in the message still counts
@@ -162,7 +168,7 @@ Refusal = tuple[str, str, Status]  # reason, detail, status
 
 
 def refusal(message: Message, state: State, context: RootContext) -> Refusal | None:
-    """Return why a message may not be claimed; None if it may."""
+    """Return why a message may not be claimed; None if it may be."""
     limits = context.config.limits
     if message.deadline is not None and context.clock.now_ns() > parse_rfc3339(message.deadline):
         return "expired", "its deadline passed before its turn came; nothing ran", Status.TIMEOUT
@@ -176,5 +182,5 @@ def refusal(message: Message, state: State, context: RootContext) -> Refusal | N
 
 
 def over(used_up: str) -> Refusal:
-    """Return the refusal of a message because a budget is used up; `used_up` says which one."""
+    """Return the refusal of a message because of a used-up budget; `used_up` says which budget."""
     return "budget", f"the budget is used up: {used_up}", Status.LIMIT

@@ -26,7 +26,7 @@ _MOST_STARTS = 7  # half a minute in all, with the growing pauses
 
 
 def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | None:
-    """Return the message's outcome, if it has one and nothing more will happen to it."""
+    """Return the message's outcome. Return None as long as the message is neither closed nor a dead letter."""
     known = state.known.get(message_id)
     if known is None or known.phase not in (CLOSED, DEAD) or known.outcome_seq is None:
         return None
@@ -36,8 +36,8 @@ def outcome_in(paths: AgentPaths, state: State, message_id: str) -> Outcome | No
 def _outcome_event(
     paths: AgentPaths, known: MessageRecord, message_id: str
 ) -> events.TurnFinished | events.MessageDead:
-    """Return the event with the outcome. Raises NotFoundError if `doctor --gc` removed it, although the message itself
-    is known for longer, or if the agent was removed with the message."""
+    """Return the event that has the message's outcome. Raises NotFoundError if `doctor --gc` removed the event, or if
+    the agent was removed with all its messages. (A journal remembers a message for longer than its outcome.)"""
     try:
         event = read_event(paths.journal, known.outcome_seq or 0)
     except DiskError as error:
@@ -55,7 +55,7 @@ def _outcome_event(
 
 
 def replay_outcome(paths: AgentPaths, state: State, message_id: str, seen: Callable[[Event], None]) -> Outcome | None:
-    """Return the result of `outcome_in`; `seen` gets the event of the outcome."""
+    """Return the message's outcome, and call `seen` with the event that has it. Return None if there is none yet."""
     outcome = outcome_in(paths, state, message_id)
     if outcome is not None:
         seen(_outcome_event(paths, state.known[message_id], message_id))
@@ -74,14 +74,16 @@ def follow(
     looks_only: bool = False,
     is_sender: bool = True,
 ) -> Steps[Outcome | None]:
-    """Wait for the message's outcome and return it, when the message has left `cur`; return None once `is_wanted`
-    returns False. `seen` gets the message's events as they come.
+    """Wait until the message has an outcome and its file has left `cur/`, and return the outcome. Return None as soon
+    as `is_wanted` returns False. `seen` is called with each new event of the message; with `after_seq`, also with its
+    earlier events after the event of that number.
 
-    Unless `looks_only`, this process checks twice a second that the agent has a holder; if it has none, this process
-    does the duty itself. Without `is_sender`, a message that was sent a moment ago is left to its sender's worker,
-    which runs it in the sender's environment. Raises UnfinishedError after `timeout` seconds, if the agent is blocked,
-    or if its workers keep ending without a result; nothing is stopped then. Raises NotFoundError if the agent was
-    removed with the message.
+    Unless `looks_only`, this process checks regularly whether some process holds the agent, at most twice a second. If
+    none does, this process takes one step itself and starts a worker. Without `is_sender`, a message that was sent a
+    few seconds ago is left for its sender's worker, which runs it in the sender's environment.
+
+    Raises UnfinishedError after `timeout` seconds, if the agent is blocked, or if its workers keep ending without a
+    result; the message itself is not stopped then. Raises NotFoundError if the agent was removed with all its messages.
     """
     with gone_as_not_found(paths, message_id):
         outcome = yield from _follow(
@@ -142,7 +144,7 @@ def _follow(
             entry = _check_is_there(paths, message_id, state.places.get(message_id))
             if not is_sender and entry is not None and is_just_sent(context, paths, entry):
                 continue
-            from beam.broker.duty import ensure_running  # what is over needs none of it
+            from beam.broker.duty import ensure_running  # not needed for a finished message
 
             if ensure_running(context, paths, message_id):
                 pause, starts = min(2 * pause, _LONGEST_PAUSE_S), starts + 1
@@ -166,9 +168,10 @@ def _follow(
 
 
 def _until_archived(paths: AgentPaths, message_id: str) -> Steps[None]:
-    """Wait until the holder has moved the message out of `cur`, which it does just after its end is in the journal.
+    """Wait until the holder has moved the message's file out of `cur/`. The holder does that just after it has recorded
+    the message's end in the journal.
 
-    Gives up after half a second: a holder that died in between leaves that to the next one.
+    Gives up after half a second: if the holder died in between, the next holder moves the file.
     """
     queue = Queue(paths.queue, paths.put_lock)
     with contextlib.suppress(DiskError):  # the outcome is known all the same
@@ -179,7 +182,7 @@ def _until_archived(paths: AgentPaths, message_id: str) -> Steps[None]:
 
 
 def is_just_sent(context: RootContext, paths: AgentPaths, entry: Entry) -> bool:
-    """Return whether the message waits, and came so recently that its sender's worker may still be starting."""
+    """Return whether the message waits and is so new that the worker of its sender may still be starting."""
     if entry.box != "new" or context.is_mailbox(paths.agent):
         return False
     try:
@@ -190,7 +193,8 @@ def is_just_sent(context: RootContext, paths: AgentPaths, entry: Entry) -> bool:
 
 
 def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = None) -> Entry | None:
-    """Return where the message is. Raise NotFoundError if neither the queue nor the journal has it any more."""
+    """Return the message's entry in the queue; None if only the journal still knows the message. Raise NotFoundError if
+    neither the queue nor the journal has the message any more."""
     entry = Queue(paths.queue, paths.put_lock).find(message_id, position)
     if entry is None:
         if message_id in read_state(paths.journal).known:
@@ -205,7 +209,8 @@ def _check_is_there(paths: AgentPaths, message_id: str, position: int | None = N
 
 @contextlib.contextmanager
 def gone_as_not_found(paths: AgentPaths, message_id: str) -> Iterator[None]:
-    """Raise NotFoundError for a DiskError inside, if somebody removed the message with all of its agent's files."""
+    """Raise NotFoundError in place of a DiskError from inside the context, if the message was removed together with all
+    files of its agent."""
     try:
         yield
     except DiskError:

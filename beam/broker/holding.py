@@ -1,7 +1,9 @@
-"""Holds one agent: runs its messages, and keeps its process for as long as a message asked (`beam send --keep`).
+"""Holds one agent: runs its messages, and keeps its process between turns for as long as a message asked (`beam send
+--keep`).
 
-A message from another environment, or one that needs another process, is left to its sender: the kept process is closed
-and the lease released. The same happens when a broker begins to serve the root. Decides when a holder ends.
+A holder that keeps a process does not run a message that was sent from another environment, or that needs another
+process. It closes the kept process and releases the lease, so that the message's sender can run the message. A holder
+also ends when a broker begins to serve the root.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ _LOOK_S = 1.0  # between checks for what no notification reports: a root that is
 
 
 class Holder:
-    """Serves one agent. `declined` are the ids of messages that were left to their senders. With `keeps`, every
-    turn's process is kept until the end; otherwise only if the message asks for it."""
+    """Runs the messages of one agent under its lease. `declined` are the ids of messages that were left for their
+    senders to run. With `keeps`, the process of every turn is kept until the holder ends; without `keeps`, a process is
+    kept only if its message asks for that."""
 
     def __init__(self, lease: AgentLease, stop: Stop, declined: set[str], *, keeps: bool = False) -> None:
         self._lease = lease
@@ -46,9 +49,9 @@ class Holder:
         self._wake = Wake()
 
     async def serve(self) -> bool:
-        """Run waiting messages until none may be claimed and no process is kept, or until `stop`.
+        """Run waiting messages until no message may be claimed and no process is kept, or until `stop` is requested.
 
-        Return whether a message was left to its sender.
+        Return whether a message was left for its sender to run.
         """
         lease = self._lease
         paths = lease.log.paths
@@ -105,7 +108,7 @@ class Holder:
         self._wake.now()
 
     def _why_let_go(self) -> str:
-        """Return why the agent has to be released, although its process could stay; "" if it need not be."""
+        """Return why the lease must be released even if the kept process could stay; "" if it need not be."""
         lease = self._lease
         if not lease.is_still():
             return "the root is gone"
@@ -118,7 +121,7 @@ class Holder:
         return _LOOK_S if due is None else max(0.0, min(_LOOK_S, due - now))
 
     async def _first(self, *waits: Coroutine[None, None, None]) -> None:
-        """Wait until the first of these has finished."""
+        """Wait until one of these coroutines has finished, and cancel the others."""
         tasks = [asyncio.ensure_future(wait) for wait in waits]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +133,7 @@ class Holder:
     # -- which messages are run --------------------------------------------------------------------------------------
 
     def _why_left(self, message: Message) -> str:
-        """Return why this message is left to its sender; "" if it may run here."""
+        """Return why this message is left for its sender to run; "" if this process may run it."""
         keeper = self._lease.keeper
         if message.id in self._declined:  # nobody took it: it is run here rather than never
             return ""
@@ -142,8 +145,8 @@ class Holder:
         return ""
 
     def _begun(self, message: Message) -> None:
-        """Keep the process if the claimed message asks for it, and record if the message gets another environment
-        than its sender's."""
+        """Keep the process if the claimed message asks for that. If the message runs in another environment than its
+        sender's, record a notice."""
         keeper, seconds = self._lease.keeper, math.inf if self._keeps else kept_for(message)
         keeper.keeps = keeper.process is not None
         if seconds is not None and self._why_let_go() == "":
@@ -154,8 +157,8 @@ class Holder:
 
 
 async def leave_to_its_sender(paths: AgentPaths) -> None:
-    """Wait for a while until the sender of the declined message, or a broker, holds the agent, or until no message
-    waits any more."""
+    """Wait until another process holds the agent (the sender of the declined message, or a broker), or until no message
+    waits any more; at most five seconds."""
     queue = Queue(paths.queue, paths.put_lock)
     for _ in range(round(_SENDERS_S / _SENDERS_LOOK_S)):
         await asyncio.sleep(_SENDERS_LOOK_S)
@@ -164,14 +167,15 @@ async def leave_to_its_sender(paths: AgentPaths) -> None:
 
 
 def is_of(message: Message, lease: AgentLease) -> bool:
-    """Return whether this process has the environment of the message's sender, or the message accepts any."""
+    """Return whether this process has the same environment as the message's sender, or the message accepts any
+    environment."""
     wanted = message.environment
     return wanted is None or wanted == fingerprint(lease.log.context.environ, message.id)
 
 
 def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
-    """Return whether a turn of this message needs another process than the one with that key, as far as is known before
-    the turn."""
+    """Return whether a turn of this message needs another process than the kept one, whose reuse key is `key`. The
+    answer is based on what is known before the turn."""
     context, options = lease.log.context, message.options
     try:
         resolved = context.config.resolve(message.to)
@@ -200,8 +204,8 @@ def _wants_another(lease: AgentLease, key: ReuseKey, message: Message) -> bool:
 
 
 def _ignore(text: str) -> None:
-    """Ignore the line: the next command reports what is wrong with the configuration."""
+    """Ignore a line of the log, because the next command reports what is wrong with the configuration."""
 
 
 def _do_nothing() -> None:
-    """Do nothing."""
+    """Do nothing. This function replaces the callback of a holder that has ended."""

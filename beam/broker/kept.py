@@ -1,4 +1,4 @@
-"""How a sender waits if another process keeps the agent's process: until that process takes the message or releases
+"""Waits as a sender while another process holds the agent: until that process takes the sender's message or releases
 the agent."""
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from beam.root.paths import AgentPaths
 
 _CLOSING_S = 6.0  # a process that is asked to quit has four seconds
-_MOMENT_S = 0.5  # so long, at most, a holder that keeps nothing takes to claim a message or to release the agent
+_MOMENT_S = 0.5  # in this time, a holder without a kept process claims a message or releases the agent
 _LOOK_S = 0.02
 
 
 def kept_for(message: Message) -> float | None:
-    """Return how many seconds the message asks to keep the process; None if it does not. Only a person's message may
-    ask."""
+    """Return for how many seconds the message asks to keep the agent's process after the turn; None if it does not ask.
+    Only a person's message may ask."""
     return message.options.keep if message.options.keep is not UNSET and message.hops == 0 else None
 
 
 def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> Steps[bool]:
-    """Wait while a holder that runs no turn may still take this queued message or release the agent.
+    """Wait as long as a holder that runs no turn may still take this waiting message or release the agent.
 
-    Return whether the agent has no holder afterwards. Does not wait for a broker, which takes every message.
+    Return whether the agent has no holder afterwards. Does not wait for a broker, because a broker takes every message.
     """
     if is_free(paths.lock):
         return True

@@ -1,6 +1,7 @@
-"""Starts detached processes: workers, which drain one agent's queue, and the one that delivers notifications.
+"""Starts detached processes: workers, which run the waiting messages of one agent, and the process that delivers
+notifications.
 
-Does not depend on their work.
+Does not depend on what these processes do.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ served_here: set[Path] = set()  # the roots that a broker in this process serves
 
 
 def ensure(context: RootContext, paths: AgentPaths) -> None:
-    """Make sure that somebody drains the queue: start a worker if nobody has the agent's lock.
+    """Make sure that some process runs the waiting messages: start a worker if no process has the agent's lock.
 
-    The owner of the lock checks the queue again after releasing it. A broker in this process takes the agent itself. A
-    mailbox needs no worker: `beam recv` takes its messages. A lane always gets a worker: if its lock is held, that may
-    be only a brief check of another process.
+    A process that has the lock checks the queue again after releasing the lock. A broker in this process takes the
+    agent itself. A mailbox needs no worker, because `beam recv` takes its messages. A lane always gets a worker,
+    because its lock may be held only for a brief check.
     """
     if context.is_mailbox(paths.agent):
         return
@@ -36,12 +37,12 @@ def ensure(context: RootContext, paths: AgentPaths) -> None:
 
 
 def start(context: RootContext, paths: AgentPaths) -> None:
-    """Start a worker, detached from this process and its terminal."""
+    """Start a worker for the agent or lane, detached from this process and its terminal."""
     start_process(context.home, paths, context.environ)
 
 
 def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]) -> None:
-    """Start the worker's process. Its output goes to the agent's worker.log.
+    """Start the process of a worker for the agent or lane. Its stderr goes to the agent's worker.log.
 
     Raises DiskError if the system starts no more processes.
     """
@@ -50,7 +51,8 @@ def start_process(home: RootPaths, paths: AgentPaths, environ: Mapping[str, str]
 
 
 def start_module(module: str, words: list[str], home: RootPaths, environ: Mapping[str, str], *, log: Path) -> None:
-    """Start a module of beam's as a detached process in the project folder; its stderr is appended to `log`.
+    """Start a module of beam as a detached process in the project folder. The process gets `words` as its arguments.
+    Its stderr is appended to `log`, which is emptied first if it is large.
 
     Raises DiskError if the system starts no more processes.
     """
@@ -78,11 +80,11 @@ def start_module(module: str, words: list[str], home: RootPaths, environ: Mappin
         os.close(stderr)
     tree.spared.add(started.pid)
     started.returncode = 0  # it may outlive this process on purpose
-    threading.Thread(target=_see_off, args=(started.pid,), daemon=True).start()
+    threading.Thread(target=_reap, args=(started.pid,), daemon=True).start()
 
 
-def _see_off(pid: int) -> None:
-    """Wait for the worker, so that it leaves no zombie process if it ends before this process."""
+def _reap(pid: int) -> None:
+    """Wait for the end of this child process, so that it leaves no zombie process if it ends before this process."""
     from beam.process import tree
 
     with contextlib.suppress(ChildProcessError):

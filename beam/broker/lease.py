@@ -1,8 +1,8 @@
-"""The lease of an agent: the lock, the turn that runs, and the process that is kept between turns.
+"""The lease of an agent: the agent's lock, its running turn, and the process that is kept between its turns.
 
-Whoever has an agent's lease alone claims its messages, runs its turns and appends to its journal. The owner has duties:
-recover after the last owner, answer requests, and start a worker at the end if anything waits (`beam.broker.duty`).
-Does not depend on how turns run, or how requests are answered.
+Only the process that has an agent's lease claims the agent's messages, runs its turns and appends to its journal. That
+process must also recover after the previous holder, answer requests, and start a worker at the end if a message still
+waits (`beam.broker.duty`). Does not depend on how turns run or how requests are answered.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from beam.turns.keeper import ProcessKeeper
 
 
 class AgentLease:
-    """The lease of one agent or lane. Get one with `acquire`; end it with `hand_over`, or with `close`.
+    """The lease of one agent or lane. Get a lease with `acquire`; end it with `hand_over` or `close`.
 
-    `blocked`: why nothing may be run, None if it may. `turn`: the turn that runs, None between turns.
+    `blocked`: why the agent may run nothing; None if it is not blocked. `turn`: the running turn; None between turns.
     """
 
     def __init__(self, log: AgentLog, lock: Lock) -> None:
@@ -43,7 +43,7 @@ class AgentLease:
         self.turn: RunningTurn | None = None
         self.calls = ForwardedCalls(log, self.keeper, lambda: self.turn)
         self.calls.on_answer = self.wake_turn
-        self.closing: dict[str, str] = {}  # by request: what is said once the kept process is gone
+        self.closing: dict[str, str] = {}  # by request id: the answer for when the kept process has ended
         self.is_wanted = False  # by a command that has to hold the agent itself for a moment
         self._lock = lock
 
@@ -57,10 +57,11 @@ class AgentLease:
         *,
         watched: str | None = None,
     ) -> AgentLease | None:
-        """Take the agent's lock and recover from the last lease; return None if another process has the lock.
+        """Take the agent's lock and recover after the previous holder; return None if another process has the lock.
 
-        `watcher` gets the journal's events from now on; with `watched`, only those of that message. `fold`: the part of
-        the journal that the caller has read already. Raises DiskError, CorruptError.
+        `watcher` is called with each event that is recorded from now on or, with `watched`, only with the events of the
+        message with that id. `fold` has the part of the journal that the caller has read already. Raises DiskError,
+        CorruptError.
         """
         directories.check_paths(context.home, paths)
         lock = try_lock(paths.lock)
@@ -82,9 +83,10 @@ class AgentLease:
         return lease
 
     def hand_over(self, *, start_worker: bool = True) -> bool:
-        """Close the lease; return whether something waits that no other process has taken.
+        """Close the lease. Return whether a message or a request waits that a worker could handle.
 
-        With `start_worker`, start a worker for it, and for lanes of the agent whose worker died.
+        With `start_worker`, start a worker for such a message or request, and workers for the agent's lanes whose own
+        workers died.
         """
         from beam.broker import launch, stranded
 
@@ -97,7 +99,7 @@ class AgentLease:
         return waits
 
     def close(self) -> None:
-        """Close the journal and release the lock. A kept process is ended forcibly (`end_kept` is politer)."""
+        """Close the journal and release the lock. A kept process is killed; to let it quit, call `end_kept` first."""
         paths = self.log.paths
         self.keeper.drop()
         self.outboxes.close()
@@ -122,7 +124,7 @@ class AgentLease:
             self.turn.news.set()
 
     def is_still(self) -> bool:
-        """Return whether the lock file is still in place: the root may have been removed or replaced."""
+        """Return whether the lock file is still in place. It is not if the root was removed or replaced."""
         try:
             return self._lock.is_still()
         except OSError:

@@ -1,4 +1,5 @@
-"""The life of a broker's process: it claims the root, serves it until a signal asks it to stop, and releases it."""
+"""Runs a broker's process: it claims the root, serves it until a signal or a lack of work ends it, and releases the
+root."""
 
 from __future__ import annotations
 
@@ -24,8 +25,9 @@ async def run(
 ) -> None:
     """Run a broker: claim the root, serve it, release it.
 
-    `cap` limits concurrent turns; `poll`, `idle` (None: no limit) and `grace` are seconds (see `Broker`). Raises
-    UsageError if another broker serves the root, DiskError if the root was removed or replaced meanwhile.
+    `cap` limits concurrent turns; `poll`, `idle` (None: no limit) and `grace` are in seconds; `say` is called with each
+    line for the log (see `Broker`). Raises UsageError if another broker serves the root, DiskError if the root was
+    removed or replaced meanwhile.
     """
     discovery.check_folder(context.home, context.environ)
     discovery.create(context.home)

@@ -1,7 +1,8 @@
-"""The log of one agent or lane: its journal, its queue, and the state that follows from them.
+"""The log of one agent or lane: its journal, its queue, and the state that follows from the journal.
 
-Recovery, closing, routing, the failure policy and control need only this. A log takes no lock; its maker must have the
-agent's (`beam.broker.lease`). Does not depend on turns, processes or locks.
+Recovery, closing, routing, the failure policy and control requests need nothing else of a lease. A log takes no lock:
+whoever makes one must already have the agent's lock (`beam.broker.lease`). Does not depend on turns, processes or
+locks.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ Watcher = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Ignore an event: the watcher of a log that nobody watches."""
+    """Ignore the event: the watcher of a log that nobody watches."""
 
 
 class AgentLog:
     """An agent's journal and queue. `context` is replaced when the configuration is read again.
 
-    `watched`: the watcher is shown only the events of this message; None: all events. `checked` are the waiting files
-    that were checked already and may run: one that is claimed or moved away is taken out, as a new file of that name
-    must be checked again.
+    `watcher` is called with each recorded event or, with `watched`, only with the events of the message with that id.
+    `checked` has the entries of waiting messages that were checked already and may run. An entry is removed from
+    `checked` when its file is claimed or moved, because a new file of that name must be checked again.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class AgentLog:
     def record(
         self, body: events.E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False
     ) -> events.E:
-        """Append an event to the journal, on disk before this returns if `sync`, and show it to the watcher.
+        """Append an event to the journal, and call the watcher with it. With `sync`, the event is on disk when this
+        returns.
 
         Returns the event as it was written. Raises DiskError.
         """
@@ -67,12 +69,11 @@ class AgentLog:
         return event
 
     def is_last(self) -> bool:
-        """Return whether no message waits, so that the agent is idle once the claimed one is over. Always False in a
-        lane."""
+        """Return whether no message waits, so that the agent is idle after the claimed one. Always False in a lane."""
         return self.paths.lane is None and self.queue.first("new") is None
 
     def is_lent(self) -> bool:
-        """Return whether the open message was taken by `recv` and may still be answered."""
+        """Return whether `recv` took the message of the open turn, and the message may still be answered."""
         turn = self.state.open_turn
         if turn is None or turn.lease_until is None or turn.finished or not turn.sent:
             return False

@@ -1,8 +1,8 @@
-"""The broker: it serves each agent's queue in order, several agents at the same time, up to a cap.
+"""The broker: it runs the messages of each agent in order, and several agents at the same time, up to a cap.
 
-It acquires the lease of every agent with files in the root, also of agents that come later. If another process has a
-lease, it tries again. It acquires a lane's lease only after the time that the lane's own worker has for that, and only
-while something is in the lane. An error with one agent stops that agent only.
+The broker acquires the lease of every agent that has files in the root, including agents that are added later. If
+another process has a lease, the broker tries again. It acquires the lease of a lane only while the lane is unfinished,
+and only after the time that is reserved for the lane's own worker. An error of one agent stops only that agent.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ Say = Callable[[str], None]
 
 
 class Broker:
-    """Serves one root until it is asked to stop, or had nothing to do for `idle` seconds. `cap` limits concurrent
-    turns; `poll` is the interval of unprompted polls (seconds); `say` takes lines for its log."""
+    """Serves one root until it is asked to stop, or has had nothing to do for `idle` seconds. `cap` is the largest
+    number of concurrent turns. `poll` is the number of seconds between polls if nothing wakes the broker. With
+    `poll_only`, it uses no file notifications. `say` is called with each line for the log."""
 
     def __init__(
         self,
@@ -66,7 +67,8 @@ class Broker:
     # -- the loop --------------------------------------------------------------------------------------------------
 
     async def serve(self, *, grace: float) -> None:
-        """Serve until `ask_to_stop`; then running turns get `grace` seconds, and what is left is interrupted."""
+        """Serve the root until `ask_to_stop` is called. Then running turns get `grace` seconds, and those that still
+        run are interrupted."""
         self._wake = Wake(poll_only=self.poll_only)
         launch.served_here.add(self.context.home.root)
         try:
@@ -125,8 +127,9 @@ class Broker:
         return max(0.0, min(self.poll, due - self.context.clock.monotonic()))
 
     def _mark_changed(self) -> None:
-        """Mark the agents that need a step: those whose directories a notification named, and once per `poll` all that
-        changed."""
+        """Add new agents and lanes, read a changed configuration again, and mark the agents that need a step. These are
+        the agents whose directories a notification named and, once every `poll` seconds, all agents whose directories
+        have changed."""
         assert self._wake is not None
         now = self.context.clock.monotonic()
         changed = self._wake.changed()
@@ -148,7 +151,7 @@ class Broker:
                 served.compare_stamps(now_ns)
 
     def _stir(self, served: Served) -> None:
-        """Mark the agent as needing a step, or make its running turn handle the requests."""
+        """Mark the agent as needing a step, and make its running turn, if there is one, handle its requests."""
         served.is_dirty = True
         if served.lease is not None:
             served.lease.wake_turn()
@@ -168,8 +171,9 @@ class Broker:
     # -- one agent -------------------------------------------------------------------------------------------------
 
     def _acquired(self, served: Served) -> AgentLease | None:
-        """Return the agent's lease; None if another process has it, or if the number of held lanes has reached the
-        limit of concurrent turns (each lane needs open files)."""
+        """Return the lease of the agent or lane; acquire it first if this broker does not hold it. Return None if
+        another process has the lease, if the agent was removed, or if the broker already holds as many lanes as it may
+        run turns (each lane needs open files)."""
         if served.lease is not None:
             return served.lease
         assert self._wake is not None
@@ -196,7 +200,8 @@ class Broker:
         return served.lease
 
     def _prepare(self, served: Served) -> duty.Due | None:
-        """Take a step for the agent if its lease is free; return the step's result if a message may be claimed."""
+        """Take a step for the agent if its lease can be acquired. Return the step's result if a message may be claimed,
+        else None."""
         served.look_at = math.inf
         lease = self._acquired(served)
         if lease is None:
@@ -224,16 +229,17 @@ class Broker:
         return None
 
     def _prepared(self, served: Served) -> duty.Due | None:
-        """Take the step; an error stops this agent only."""
+        """Return the result of `_prepare`. If that fails, log the error and return None: an error stops only this
+        agent."""
         try:
             return self._prepare(served)
         except (BeamError, OSError) as error:
-            self._trouble(served, error)
+            self._report_error(served, error)
         except Exception as error:  # noqa: BLE001 - see `_turn`
-            self._bug(served, error)
+            self._report_bug(served, error)
         return None
 
-    def _trouble(self, served: Served, error: BaseException) -> None:
+    def _report_error(self, served: Served, error: BaseException) -> None:
         text = str(error)
         if text != served.trouble:
             lane = f" (once {served.paths.lane})" if served.paths.lane is not None else ""
@@ -244,7 +250,7 @@ class Broker:
         self.roster.let_go(served)
 
     def _end_if_due(self, served: Served) -> None:
-        """End a kept process whose time is over."""
+        """End the agent's kept process if it may no longer stay."""
         if served.lease is None or served.is_busy:
             return
         why = served.lease.why_kept_ends()
@@ -271,9 +277,9 @@ class Broker:
         try:
             await served.lease.end_kept(why, hard=lambda: self.forced)
         except (BeamError, OSError) as error:
-            self._trouble(served, error)
+            self._report_error(served, error)
         except Exception as error:  # noqa: BLE001 - see `_turn`
-            self._bug(served, error)
+            self._report_bug(served, error)
         finally:
             served.is_dirty = True
             if self._wake is not None:
@@ -296,19 +302,19 @@ class Broker:
             else:
                 await duty.run_next(served.lease, stop)
         except (BeamError, OSError) as error:
-            self._trouble(served, error)
+            self._report_error(served, error)
         except Exception as error:  # noqa: BLE001 - a bug in one turn must not stop the other agents; it is logged whole
-            self._bug(served, error)
+            self._report_bug(served, error)
         finally:
             served.stop, served.is_dirty = None, True
             if self._wake is not None:
                 self._wake.now()
 
-    def _bug(self, served: Served, error: Exception) -> None:
+    def _report_bug(self, served: Served, error: Exception) -> None:
         import traceback
 
         self.say("".join(traceback.format_exception(error)))
-        self._trouble(served, error)
+        self._report_error(served, error)
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
@@ -343,9 +349,10 @@ class Broker:
         return any(served.is_busy for served in self.roster.all())
 
     def _leave(self) -> None:
-        """Release every agent. Messages that were published after the request to stop get a worker, because their
-        senders saw the lock taken and rely on this process. Agents that were not held yet are treated alike, because
-        a reply of this broker may have created them. If the root belongs to another broker now, nothing is done."""
+        """Release every agent. An agent gets a worker if a message was put while the agents were released, because the
+        sender saw the lock taken and relies on this process. An agent that this broker did not hold gets a worker if
+        any message waits, because a reply from this broker may have created the agent. If the root belongs to another
+        broker now, only close the leases."""
         if self.lost:
             for served in self.roster.agents.values():
                 if served.lease is not None:

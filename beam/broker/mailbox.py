@@ -1,4 +1,5 @@
-"""Mailboxes: `recv` takes a message for the time of a lease, `reply` answers it; no process runs the turn."""
+"""Mailboxes: `recv` takes a message for a limited time (its lease), and `reply` answers the message. No process runs
+the turn."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ _POLL_S = 0.01
 
 
 def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
-    """Acquire the mailbox's lease and take one step of its duty; wait some seconds while another process has it."""
+    """Acquire the lease of the mailbox, take one step (`duty.step`), and return the lease. If another process has the
+    lease, wait for up to five seconds. Raises UnsupportedError if the agent is not a mailbox, UnfinishedError if the
+    lease does not become free or the agent is blocked."""
     settings = context.config.resolve(paths.agent).settings
     if "mailbox" not in registry.adapter(settings.adapter).card.faces:
         raise UnsupportedError(
@@ -52,9 +55,11 @@ def _acquire(context: RootContext, paths: AgentPaths) -> Steps[AgentLease]:
 
 
 def recv(context: RootContext, paths: AgentPaths, seconds: float | None) -> Message | None:
-    """Return the next message, claimed for that many seconds (default: the agent's lease, else the limit).
+    """Return the next message, claimed for `seconds`: the time in which it must be answered. The default is the `lease`
+    in the agent's settings, else the `lease` in the configured limits.
 
-    None if none waits, or the queue is paused. Raises UnfinishedError while another message is taken and not answered.
+    Return None if no message waits, or if the queue is paused. Raises UnfinishedError while an earlier message is taken
+    and not answered.
     """
     lease = run_blocking(_acquire(context, paths))
     try:
@@ -105,8 +110,8 @@ def _lend(log: AgentLog, message: Message, seconds: float | None) -> None:
 
 
 def reply(context: RootContext, paths: AgentPaths, message_id: str, text: str, *, failed: bool) -> Outcome:
-    """Answer a message that was taken. Raises NotFoundError if it is no longer taken (it was answered, or its lease
-    is over)."""
+    """Answer a message that `recv` has taken. Raises NotFoundError if it was answered already, or if its lease has
+    expired."""
     return run_blocking(replying(context, paths, message_id, text, failed=failed))
 
 
@@ -119,9 +124,10 @@ def replying(
     failed: bool,
     at_most: Access | None = None,
 ) -> Steps[Outcome]:
-    """Answer in steps, for a caller that can't block on the mailbox's lease.
+    """Answer a message like `reply`, but in steps, for a caller that must not block until the mailbox's lease is free.
 
-    `at_most` is the access of the answering agent: a turn that gets this answer as a message runs with no more.
+    `at_most` is the access level of the answering agent. A turn that gets this answer as a message has at most that
+    level.
     """
     lease = yield from _acquire(context, paths)
     log = lease.log

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def ask(context: RootContext, asked: events.PermissionAsked) -> None:
-    """Tell of an ask that waits for a person."""
+    """Tell a person of an ask that waits for a decision."""
     if _targets(context):
         from beam.notify import occasions
 
@@ -33,18 +33,18 @@ def tell_over(
     *,
     is_last: Callable[[], bool],
 ) -> None:
-    """Tell of a message that is over, and of its idle agent if no other message waits. Idempotent.
+    """Tell a person of a message that is over and, if no other message waits, of the idle agent. Idempotent.
 
-    It is called before the journal says that the message is closed: if the holder dies in between, the next holder
-    calls it again.
+    The holder calls this before it records that the message is closed. If the holder dies in between, the next holder
+    calls this again.
     """
     if _targets(context):
         _safely(lambda: _tell_over(context, message_id, event, is_last))
 
 
 def budget(context: RootContext, key: str, *, agent: str, text: str) -> None:
-    """Tell of a budget of several turns that is used up, or nearly. `key` names the occasion: a repeated notification
-    has the same one."""
+    """Tell a person of a budget for several turns that is used up or nearly used up. `key` identifies the occasion: a
+    repeated notification of the same occasion has the same key."""
     if _targets(context):
         from beam.notify import occasions
 
@@ -86,7 +86,7 @@ def _tell(context: RootContext, *notifications: Notification | None) -> None:
 
 
 def start(context: RootContext) -> None:
-    """Start the process that delivers, if none runs. Raises DiskError."""
+    """Start the process that delivers notifications, if none runs. Raises DiskError."""
     from beam.broker import launch
     from beam.notify import spool
     from beam.store.lock import is_free

@@ -1,6 +1,7 @@
-"""Outboxes, through which an agent makes requests in its turn: requests are read, bounded, counted and answered.
+"""Outboxes: folders through which an agent makes requests in its turn. The requests are read, limited in size and
+number, and answered.
 
-Does not depend on the effect of a request, which `RootContext.carry_out` knows.
+Does not depend on what a request does: `RootContext.carry_out` carries it out.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Asked(Struct):
 
 
 class Outboxes:
-    """The outboxes of one agent: the running turn's, and that of a process that is kept between turns."""
+    """The outboxes of one agent: that of the running turn, and that of a process that is kept between turns."""
 
     def __init__(self, log: AgentLog) -> None:
         self.log = log
@@ -55,13 +56,13 @@ class Outboxes:
         return path
 
     def begin(self, sender: Sender) -> None:
-        """Carry out requests from now on, in the name of this sender."""
+        """Begin to carry out requests in the name of this sender."""
         self._count = self._notices = 0
         for folder in self._folders.values():
             folder.open_turn(OpenTurn(agent=sender.agent, message_id=sender.message.id))
 
     def poll(self, sender: Sender) -> None:
-        """Take new requests, and continue those in progress. Never waits."""
+        """Take new requests, and continue the requests in progress. Never blocks."""
         for key, folder in self._folders.items():
             stuck = {name for at, name in self._stuck if at == key}
             for name in folder.names(besides=stuck)[:_AT_ONCE]:
@@ -69,7 +70,8 @@ class Outboxes:
         self._asked = [asked for asked in self._asked if not self._step(asked)]
 
     def end(self, sender: Sender) -> Steps[None]:
-        """Take the last requests, and wait briefly for short ones; nothing is carried out after this."""
+        """Take the last requests of the turn, and wait briefly for those that need only a short lock. No request is
+        carried out after this."""
         before = -1
         while self._count != before:  # twenty at a time
             before = self._count
@@ -89,13 +91,13 @@ class Outboxes:
             self._folders.pop(key).close()
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all outboxes."""
         for folder in self._folders.values():
             folder.close()
         self._folders.clear()
 
     def drain_left(self, sender: Sender) -> None:
-        """Take the requests that are left from a dead holder's turn; may wait briefly."""
+        """Carry out the requests that are left from the turn of a dead holder. May block briefly."""
         self._folders = dict(left_in(self.log.context.home.turns_of(self.log.paths)))
         try:
             for pause in self.end(sender):

@@ -22,8 +22,8 @@ from beam.turns.installed import find_executable
 
 
 class Receiver(Struct, frozen=True, kw_only=True):
-    """An agent to which a message may be sent: its settings, its adapter, and its standing in its folder at the time
-    `looked_at` (monotonic seconds)."""
+    """An agent to which a message may be sent: its settings, its adapter, and its standing in its folder. `looked_at`
+    is when the folder was checked (monotonic seconds)."""
 
     resolved: Resolved
     adapter: Adapter
@@ -39,9 +39,10 @@ def find_receiver(
     from_agent: bool = False,
     at_most: Access | None = None,
 ) -> Receiver:
-    """Return the agent if a message with this access can run here.
+    """Return the agent as a receiver if a message that asks for the access level `asked` can run here.
 
-    Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, ConfigError.
+    Raises NotFoundError if there is no such agent or its CLI is missing, UntrustedError if the folder must be trusted
+    first, ConfigError.
     """
     resolved = context.config.resolve(agent)
     if os.path.lexists(context.home.agent(agent).archived):
@@ -59,11 +60,11 @@ def find_receiver(
 
 
 def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool = False) -> bool:
-    """Put the message into its queue, on disk; return False if the same message was put before.
+    """Put the message into its receiver's queue, on disk; return False if the same message was put before.
 
-    Only a message with a key, or any with `once`, is compared with an earlier one of its id. Raises UsageError if that
-    one was another message, LimitError for a full queue or a thread without budget, NotFoundError if the agent's files
-    are removed meanwhile, DiskError.
+    A message is compared with an earlier message of the same id only if it has a key or `once` is set. Raises
+    UsageError if the earlier message was a different one, LimitError for a full queue or a thread without budget,
+    NotFoundError if the agent's files are removed meanwhile, DiskError.
     """
     if paths.lane is not None and context.is_mailbox(paths.agent):
         raise UsageError(f"{paths.agent} is a mailbox, and has no sessions", "send without --once")

@@ -1,9 +1,9 @@
-"""Recovers an agent after its last holder: ends processes of the last turn, and moves each message file to where the
-journal says.
+"""Recovers an agent after its last holder: ends the processes of the last turn, and moves each message's file to the
+directory that the journal implies.
 
-What happens to a message depends on its last durable step. If its prompt was not sent, or its agent never started, it
-is requeued. If the prompt was sent, its outcome is unknown. A finished message is closed, a closed one removed. Each
-step is idempotent.
+What happens to a claimed message depends on its last durable step. If its prompt was not sent, or its agent was never
+started, the message is requeued. If its prompt was sent, its outcome is recorded as unknown. A message with an outcome
+is closed. The file of a closed message is removed. Each step is idempotent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _FEW = 20  # messages that are looked for one by one, by their names
 
 
 def recover(log: AgentLog) -> str | None:
-    """End processes of the last holder's turn, and move every message file to where the journal says. Idempotent.
+    """End the processes of the last holder's turn, and move every message's file to the directory that the journal
+    implies. Idempotent.
 
     Return why the agent is blocked if processes of that turn can't be ended, else None. Raises DiskError, CorruptError.
     """
@@ -77,12 +78,12 @@ def _recover(log: AgentLog) -> str | None:
     turn = log.state.open_turn
     if turn is not None and turn.message_id is None:
         log.record(events.TurnClosed(attempt=turn.attempt), turn=turn.turn, sync=True)
-    _account(log)
+    _close_messages_without_file(log)
     return None
 
 
 def _drain(log: AgentLog) -> None:
-    """Carry out the requests of the dead holder's turn that nobody has taken."""
+    """Carry out the requests that the dead holder's turn left in its outbox."""
     turn = log.state.open_turn
     if turn is None or turn.lease_until is not None:
         return
@@ -115,9 +116,9 @@ def _end_kept(log: AgentLog) -> str | None:
     return blocked
 
 
-def _account(log: AgentLog) -> None:
-    """Record an outcome for each message that has neither an outcome nor a file, so that nobody waits forever.
-    (Somebody removed its file by hand.)"""
+def _close_messages_without_file(log: AgentLog) -> None:
+    """Close each message that is open in the journal but has no file in the queue, so that nobody waits forever.
+    (Somebody removed the file by hand.) A message without an outcome becomes a dead letter."""
     still_open = [key for key, known in log.state.known.items() if known.phase not in (CLOSED, DEAD)]
     if not still_open:
         return
@@ -185,7 +186,7 @@ def _recover_claimed(log: AgentLog, entry: Entry, message: Message) -> None:
     elif known.phase == DEAD:
         closing.finish_dead_letter(log, entry, message, known)
     else:
-        _back(log, entry, message, known)
+        _requeue_unsent(log, entry, message, known)
 
 
 def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
@@ -195,8 +196,9 @@ def _finished(log: AgentLog, known: MessageRecord) -> TurnFinished:
     return event
 
 
-def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
-    """Requeue a claimed message whose agent was not started; dead-letter it after too many deaths."""
+def _requeue_unsent(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -> None:
+    """Requeue a claimed message whose agent was not started. If too many holders have died before the prompt was sent,
+    make the message a dead letter instead."""
     deaths = log.context.config.limits.deaths_before_prompt
     if known.deaths + 1 >= deaths:
         detail = f"holder died {deaths} times before the prompt was sent"
@@ -209,13 +211,14 @@ def _back(log: AgentLog, entry: Entry, message: Message, known: MessageRecord) -
 
 
 def _was_never_started(log: AgentLog) -> bool:
-    """Return whether the open turn's guard left a note that the agent was never started."""
+    """Return whether the guard of the open turn left a note that the agent was never started."""
     turn = log.state.open_turn
     return turn is not None and log.paths.unstarted(turn.turn_key).is_file()
 
 
 def remove_notes(log: AgentLog) -> None:
-    """Remove guards' notes whose turns have an outcome in the journal."""
+    """Remove the notes in which guards report that an agent was never started. Call this when recovery no longer needs
+    the notes."""
     for name in files.names(log.paths.dir):
         if name.endswith(".unstarted"):
             with contextlib.suppress(OSError):

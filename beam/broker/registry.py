@@ -1,5 +1,5 @@
-"""broker.json: which broker serves this root. A lock, held as long as the broker's process lives, allows one per
-root."""
+"""The file broker.json, which says which broker serves a root. There is at most one broker per root: its process holds
+a lock as long as it lives."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _MOST_BYTES = 1 << 20  # it has 300
 
 
 class BrokerFile(Struct, frozen=True, kw_only=True):
-    """The content of broker.json: the process, the version of its code, its start, its poll interval (seconds), and
-    after how many seconds without work it ends (None: never)."""
+    """The content of broker.json. `owner` is the broker's process, `version` the version of its code, and `cap` its
+    largest number of concurrent turns. `poll` is its poll interval in seconds. `idle` is the number of seconds without
+    work after which it ends (None: never)."""
 
     v: int = 1
     owner: Owner
@@ -38,12 +39,12 @@ class BrokerFile(Struct, frozen=True, kw_only=True):
 
 
 def path(home: RootPaths) -> Path:
-    """Return where broker.json is."""
+    """Return the path of broker.json."""
     return home.root / "broker.json"
 
 
 def log_path(home: RootPaths) -> Path:
-    """Return where a detached broker's log is."""
+    """Return the path of a detached broker's log."""
     return home.root / "broker.log"
 
 
@@ -76,7 +77,7 @@ class Claim:
 
 
 def claim(home: RootPaths, entry: BrokerFile) -> Claim:
-    """Make this process the root's broker. Raises UsageError if there is one."""
+    """Make this process the root's broker. Raises UsageError if the root has a broker already."""
     lock = try_lock(home.root / "broker.lock")
     if lock is None:
         other = read(home)
@@ -108,7 +109,8 @@ def release(home: RootPaths, claimed: Claim) -> None:
 
 
 def read(home: RootPaths) -> BrokerFile | None:
-    """Return what broker.json says, whether its broker is alive or not; None without one. Raises CorruptError."""
+    """Return the content of broker.json, even if its broker is no longer alive; None if there is no such file. Raises
+    CorruptError."""
     try:
         return typed_values.decode(files.read(path(home), _MOST_BYTES), BrokerFile)
     except FileNotFoundError:
@@ -118,17 +120,17 @@ def read(home: RootPaths) -> BrokerFile | None:
 
 
 def running(home: RootPaths) -> BrokerFile | None:
-    """Return the live broker; None if there is none. A broker on another host counts as live."""
+    """Return the content of broker.json if its broker is alive, else None. A broker on another host counts as alive."""
     entry = read(home)
     return None if entry is None or tree.is_alive(entry.owner) is False else entry
 
 
 def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float, None, None]:
-    """Wait (it yields the seconds to sleep) until somebody holds the agent, if a broker of this host serves the root.
+    """Wait until some process holds the agent, if a broker of this host serves the root. Yields the seconds to sleep.
 
-    Waits half a second at most, and not at all without a broker or for a mailbox. A broker takes a new agent as soon as
-    it is notified of its files. A sender is often a little faster, and would keep the agent from the broker for a whole
-    turn.
+    Waits half a second at most. Does not wait if there is no broker, or for a mailbox. A broker takes a new agent as
+    soon as it is notified of the agent's files. The sender is often a little faster and, without this wait, would hold
+    the agent for a whole turn.
     """
     if not serves_here(context.home) or context.is_mailbox(paths.agent):
         return
@@ -141,6 +143,6 @@ def serves_here(home: RootPaths) -> bool:
     """Return whether a broker of this host serves the root."""
     try:
         entry = read(home)
-    except BeamError:  # whoever starts or stops a broker says it
+    except BeamError:  # starting or stopping a broker reports this error
         return False
     return entry is not None and bool(tree.is_alive(entry.owner))

@@ -1,6 +1,6 @@
-"""Rereads the configuration of a long-lived process when its files change.
+"""Rereads the configuration of a long-lived process when a file of the configuration changes.
 
-Does not depend on who uses it, or when.
+Does not depend on what the process does, or on when it calls this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from beam.trust import ledger
 
 
 class ConfigWatch:
-    """Watches the files that a root's configuration comes from. `say` takes lines for a log."""
+    """Watches the files of a root's configuration. `say` is called with each line for the log."""
 
     def __init__(self, context: RootContext, say: Callable[[str], None]) -> None:
         self._say = say
@@ -23,8 +23,8 @@ class ConfigWatch:
         self._problem = ""  # why the files could not be read last time
 
     def read_again(self, context: RootContext, *, retry: bool) -> RootContext | None:
-        """Return the context with the new configuration if a file changed; None if no file changed, or it can't be
-        read.
+        """Return the context with the new configuration if a file changed; None if no file changed, or if the
+        configuration can't be read.
 
         With `retry`, a configuration that could not be read is tried again, because the cause may be fixed without a
         change to these files.
@@ -46,5 +46,5 @@ class ConfigWatch:
 
 
 def _trust(context: RootContext) -> Stamp:
-    """Return the stamp of what decides whether the folder is trusted."""
+    """Return the stamp of the trust ledger's file, which decides whether the folder is trusted."""
     return stamp_of(ledger.store_path(context.environ))

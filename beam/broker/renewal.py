@@ -1,8 +1,9 @@
-"""Renews the trust in a settings file to which a CLI added a permission, after a person allowed something with
+"""Renews the trust in a settings file to which an agent's CLI added a permission, because a person allowed a call with
 `--always`.
 
-The trust is renewed only if that file alone changed during the turn, and only by new entries of the list for such
-permissions, one per decision. After any other change a person must review the folder again.
+The trust is renewed only if no other trusted file changed during the turn, and if the settings file changed only by new
+entries in its list of permissions, up to a fixed number per decision. After any other change, a person must review the
+folder again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class Renewal:
-    """Made before a turn; `settle` is called after it."""
+    """The renewal of trust after one turn. It is made before the turn, to remember the content of the settings files.
+    `settle` is called after the turn."""
 
     def __init__(self, log: AgentLog, order: TurnRequest) -> None:
         self._log = log
@@ -38,7 +40,8 @@ class Renewal:
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
     def settle(self, decisions: Sequence[str]) -> None:
-        """Renew the trust in the files that these decisions changed, and record that."""
+        """Renew the trust in each settings file that changed only by permissions from these decisions, and record that.
+        `decisions` are the ids of the asks that a person allowed with `--always`."""
         if not decisions or not self._before:
             return
         context = self._log.context
@@ -61,8 +64,8 @@ class Renewal:
 
 
 def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], limit: int) -> bool:
-    """Return whether the second JSON document equals the first, except for at most that many new entries at the end
-    of the list at `keys`."""
+    """Return whether the JSON document `after` equals `before`, except for at most `limit` new entries at the end of
+    the list at the path `keys`."""
     try:
         had, has = (msgspec.json.decode(data) if data is not None else {} for data in (before, after))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -75,9 +78,9 @@ def only_adds(before: bytes | None, after: bytes | None, keys: Sequence[str], li
 
 
 def _taken(document: Any, keys: Sequence[str]) -> Any:
-    """Remove the list at `keys` from the document, with objects that become empty, and return it.
+    """Remove the list at the path `keys` from the document, remove objects that become empty, and return the list.
 
-    Return an empty list if there is none, None if the keys lead to something else.
+    Return an empty list if the document has no such path. Return None if a value on the path is not an object.
     """
     if not isinstance(document, dict):
         return None

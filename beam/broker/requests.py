@@ -1,5 +1,5 @@
-"""Requests to the owner of an agent's lease, and their answers. If nobody has the lease, the caller acquires it for one
-step."""
+"""Publishes control requests to the process that has an agent's lease, and waits for their answers. If no process has
+the lease, the caller acquires it for one step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beam.store.segment import read_state
 
 _POLL_S = 0.02
 _TAKE_OVER_S = 0.3
-_SETTLE_S = 2.0
+_OUTCOME_WAIT_S = 2.0
 _EXPIRES_NS = 60 * 1_000_000_000
 
 
@@ -38,7 +38,8 @@ def request(
     stop: bool = False,
     timeout: float = 10.0,
 ) -> Steps[str]:
-    """Publish a request and return what was done, as text. Raises what `answer` raises."""
+    """Publish a control request, wait for its answer, and return what was done, as text. Raises the same errors as
+    `answer`."""
     done = yield from answer(context, paths, verb, target, by=by, text=text, always=always, stop=stop, timeout=timeout)
     return done.message
 
@@ -55,9 +56,9 @@ def answer(
     stop: bool = False,
     timeout: float = 10.0,
 ) -> Steps[ControlDone]:
-    """Publish a request and return its answer.
+    """Publish a control request, wait for its answer, and return the answer.
 
-    Raises the refusal as a BeamError, or UnfinishedError after `timeout` seconds.
+    Raises BeamError if the request is refused, UnfinishedError after `timeout` seconds.
     """
     from beam.broker.duty import ensure_running  # loads what a turn needs
 
@@ -112,8 +113,8 @@ def withdraw(
     hurry: Callable[[], bool] = lambda: False,
     timeout: float = 20.0,
 ) -> Steps[Outcome | None]:
-    """Interrupt or withdraw the message, wherever it is; return its outcome, or None if it is not over after `timeout`
-    seconds.
+    """Interrupt the message if it runs, or withdraw it if it waits. Return its outcome, or None if it has no outcome
+    after `timeout` seconds.
 
     Once `hurry` returns True, the request is repeated, which ends the turn forcibly.
     """
@@ -126,7 +127,7 @@ def withdraw(
                 yield from request(context, paths, "interrupt", message_id, by=by, timeout=timeout / 2)
             except BeamError:
                 requests_made = 2  # it is over, or about to be
-                until = min(until, context.clock.monotonic() + _SETTLE_S)
+                until = min(until, context.clock.monotonic() + _OUTCOME_WAIT_S)
         outcome = outcome_in(paths, read_state(paths.journal), message_id)
         if outcome is not None:
             return outcome

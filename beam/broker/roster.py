@@ -1,6 +1,6 @@
 """The roster of a broker: the agents and lanes that it serves.
 
-New ones are added, removed ones released. Does not depend on the work for an agent.
+New agents and lanes are added, and removed ones are released. Does not depend on what the broker does for an agent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beam.store import lanes
 
 
 class Roster:
-    """The agents, by name, and their lanes, by path, that a broker serves."""
+    """The agents that a broker serves, by name, and their lanes, by path."""
 
     def __init__(self) -> None:
         self.agents: dict[str, Served] = {}
@@ -30,7 +30,8 @@ class Roster:
         return [*self.agents.values(), *self.lanes.values()]
 
     def adopt_agents(self, context: RootContext, wake: Wake) -> None:
-        """Serve every agent that has files in the root, and watch its directories; release those without files."""
+        """Add every agent that has files in the root, and watch its directories. Release agents whose files were
+        removed."""
         names = context.home.agents()
         wake.watch(context.home.root / "agents")
         for name in names:
@@ -51,13 +52,14 @@ class Roster:
                 del self.agents[name]
 
     def has_new_lanes(self, changed: Collection[Path]) -> bool:
-        """Return whether one of these directories is where an agent's lanes are listed."""
+        """Return whether one of these changed directories is the one in which an agent's lanes are listed."""
         return any(served.lanes_folder in changed for served in self.agents.values())
 
     def adopt_lanes(self, context: RootContext, wake: Wake, began: dict[str, float]) -> None:
-        """Serve every unfinished lane after the time reserved for its own worker; release finished lanes.
+        """Add every unfinished lane, to be served after the time that is reserved for its own worker. Release finished
+        lanes.
 
-        `began`: by agent, when the last turn in one of its lanes began (monotonic seconds).
+        `began` maps each agent to the time when the last turn in one of its lanes began (monotonic seconds).
         """
         found: set[AgentPaths] = set()
         now_ns = context.clock.now_ns()
@@ -73,11 +75,12 @@ class Roster:
                 self.let_go(self.lanes.pop(paths))
 
     def held_lanes(self) -> int:
-        """Return how many lanes' leases are held."""
+        """Return the number of lanes whose leases this broker holds."""
         return sum(lane.lease is not None for lane in self.lanes.values())
 
     def let_go(self, served: Served) -> None:
-        """Close the lease, so that another process can acquire it, and mark the lanes that waited for a free slot."""
+        """Close the lease of the agent or lane, so that another process can acquire it. Mark the lanes that waited
+        because the broker held too many: they need a step now."""
         if served.lease is not None:
             served.lease.close()
             served.lease = None

@@ -1,4 +1,4 @@
-"""Where a reply goes: into the sender's queue, to whoever waits, or nowhere."""
+"""Routes a reply: into the queue of the message's sender, to the process that waits for it, or nowhere."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def reply(context: RootContext, message: Message, finished: TurnFinished, state:
 
 
 def _why_dead(context: RootContext, answer: Message) -> str | None:
-    """Return why this reply will become a dead letter at its receiver, as text for both journals."""
+    """Return, as text, why this reply will become a dead letter at its receiver; None if it will not."""
     if not context.is_agent(answer.to):
         return f"no agent is called {answer.to} any more"
     if answer.hops > context.config.limits.hops:
@@ -70,8 +70,8 @@ def _why_dead(context: RootContext, answer: Message) -> str | None:
 
 
 def answer_to(context: RootContext, message: Message, finished: TurnFinished, state: State) -> Message | None:
-    """Return the reply as a message; None if its text is empty, or only END. A turn without an answer is reported to
-    the sender, and ends the exchange."""
+    """Return the reply as a message to the sender; None if its text is empty, or only END. If the turn has no answer,
+    the message reports that, and the exchange ends with it."""
     answered = finished.status in _ANSWERED
     text = finished.reply or ""
     if answered and text.strip(_AROUND_END) in ("", "END"):
@@ -103,7 +103,7 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
 
 
 def put(context: RootContext, message: Message) -> None:
-    """Put a message with a deterministic id into its agent's queue, and make sure that it runs. Idempotent."""
+    """Put a message with a deterministic id into its receiver's queue, and make sure that it runs. Idempotent."""
     paths = context.agent_paths(message.to)
     discovery.create(context.home, paths)
     queue = Queue(paths.queue, paths.put_lock)

@@ -23,5 +23,5 @@ class RunningTurn:
 
     @property
     def asks(self) -> Asks | None:
-        """Return the turn's asks; None before it can have any."""
+        """Return the asks of the turn; None before its agent is started."""
         return self.handle.asks if self.handle is not None else None

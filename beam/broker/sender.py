@@ -1,4 +1,4 @@
-"""The sender of the requests in a turn's outbox. It is taken from the turn, never from a request."""
+"""The sender of the requests in a turn's outbox. The sender is taken from the turn, never from a request."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from beam.model.rule_lists import RuleLists
 
 
 class Sender(Struct, frozen=True, kw_only=True):
-    """An agent in its turn. `at_most`: the highest access for turns that its messages cause; None: as the receiver's
-    settings say. `rules` are those of its turn, which also bind the receiver. `folder`: files below it may be
-    attached."""
+    """An agent in its turn, as the sender of messages. `at_most` is the highest access level for turns that its
+    messages cause; with None, only the receiver's settings limit them. `rules` are the rules of the sender's turn,
+    which also bind the receiver. Only files below `folder` may be attached."""
 
     agent: str
     message: Message
@@ -25,5 +25,6 @@ class Sender(Struct, frozen=True, kw_only=True):
 
     @property
     def chain(self) -> tuple[str, ...]:
-        """Return the agents whose turns wait for this turn."""
+        """Return the agents whose turns would wait for a message that this agent sends: those that wait for this turn,
+        and this agent."""
         return (*self.message.chain, self.agent)

@@ -1,6 +1,6 @@
 """The broker's record of one agent or lane: whether it needs a step, its lease, its running turn.
 
-Does not depend on the work for it.
+Does not depend on what the broker does for it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ _SETTLED_NS = 1_000_000_000  # file times are no finer than some milliseconds
 
 
 class Served:
-    """One agent as the broker sees it.
+    """One agent or lane as the broker sees it.
 
     `is_dirty`: something may have changed since the last step. `next`: the position of the message that may be claimed
-    now (None: none). `look_at`: when the next step is due even if nothing changes. `waits`: a message waits for its
-    time. `started`: when its last turn began. `missed`: how often in a row another process had the lock. `is_deferred`:
-    a lane that waits because the limit of held lanes is reached.
+    now; None if there is no such message. `look_at`: when the next step is due even if nothing changes (monotonic
+    seconds). `waits`: a message waits until a time at which it may be claimed. `started`: when the last turn began.
+    `missed`: how often in a row another process had the lock. `is_deferred`: this is a lane that waits because the
+    broker holds too many lanes.
     """
 
     def __init__(self, paths: AgentPaths) -> None:
@@ -57,7 +58,7 @@ class Served:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a turn of it runs."""
+        """Return whether the broker runs a task for this agent: a turn, or the end of its kept process."""
         return self.task is not None and not self.task.done()
 
     def due(self) -> float:
@@ -68,14 +69,14 @@ class Served:
         return self.look_at if kept is None else min(self.look_at, kept)
 
     def needs_look(self, now: float) -> bool:
-        """Return whether a step may find something to do; `now` is monotonic seconds."""
+        """Return whether the agent is not busy and a step is due. `now` is in monotonic seconds."""
         return not self.is_busy and self.not_before <= now and (self.is_dirty or self.look_at <= now)
 
     def compare_stamps(self, now_ns: int) -> None:
         """Mark the agent dirty if one of its directories changed since the last call.
 
-        A directory that changed a moment ago counts as changed again next time: another change in the same instant
-        would leave the same time.
+        A directory that changed a moment ago counts as changed again in the next call, because a further change in the
+        same instant would leave its time as it is.
         """
         stamps = (_changed_ns(self._names[0]), _changed_ns(self._names[1]))
         is_settled = now_ns - max(stamps) > _SETTLED_NS
@@ -85,8 +86,9 @@ class Served:
     def entered_lanes(self, now_ns: int, watch: Callable[[Path], None]) -> list[AgentPaths]:
         """Return the agent's lanes that may be unfinished.
 
-        Lists them again only if their directory may have changed; then the directory is also watched. The first lane of
-        an agent changes the agent's own directory.
+        The lanes are listed again only if the directory that lists them may have changed. That directory is then also
+        watched. As long as the agent has no lanes, only the time of the agent's own directory is checked, because the
+        first lane changes that time.
         """
         own = stamp_of(self.paths.dir)
         if own is not None and own == self._no_lanes:
@@ -104,12 +106,14 @@ class Served:
 
 
 def _are_listed(lanes_folder: object, once: object) -> bool:
-    """Return whether the directory of lanes lists all of them; earlier versions of beam did not have it."""
+    """Return whether the index of lanes lists all lanes. Earlier versions of beam had no index. The arguments are the
+    stamps of the index and of the folder with the lanes; None if it does not exist."""
     return lanes_folder is not None or once is None
 
 
 def _changed_ns(path: str) -> int:
-    """Return when the directory changed last; 0 if it does not exist. Called hundreds of times a second."""
+    """Return when the directory changed last (nanoseconds since the epoch); 0 if it does not exist. Called hundreds of
+    times a second."""
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - a text needs no turning into one
     except OSError:

@@ -1,4 +1,4 @@
-"""Locks of vendors' sessions, so that two roots can't drive one conversation."""
+"""Locks of the sessions of agent CLIs, so that two roots can't run turns in the same session."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from beam.store.lock import try_lock
 
 @contextlib.contextmanager
 def session_lock(context: RootContext, adapter: str, session_id: str | None, *, scope: str = "") -> Iterator[None]:
-    """Lock the session inside the context, so that no other process resumes it. Raises LimitError if one already does.
+    """Keep the session locked as long as the context lasts, so that no other process resumes it. If `session_id` is
+    None, lock nothing. Raises LimitError if another process has the lock.
 
-    `scope` keeps sessions with the same id apart, for programs whose ids are not unique (one that counts from 1).
+    `scope` separates sessions with the same id, for programs whose ids are not unique (such as ids that count from 1).
     """
     if session_id is None:
         yield
@@ -40,18 +41,18 @@ def session_lock(context: RootContext, adapter: str, session_id: str | None, *, 
 
 
 class KeptSession:
-    """The lock of the vendor's session that a kept process is in, from turn to turn."""
+    """The lock of the session that a kept process uses. The lock is held from turn to turn."""
 
     def __init__(self) -> None:
         self._session: tuple[str, str] | None = None  # adapter, session id
         self._lock = contextlib.ExitStack()
 
     def has(self, adapter: str, session_id: str) -> bool:
-        """Return whether this is the session that is locked here."""
+        """Return whether this object has the lock of that session."""
         return self._session == (adapter, session_id)
 
     def keep(self, adapter: str, session_id: str, lock: contextlib.ExitStack) -> None:
-        """Keep the lock of that session, and release the last one."""
+        """Keep the lock of this session, and release the lock of the previous session."""
         self._lock.close()
         self._session, self._lock = (adapter, session_id), lock
 

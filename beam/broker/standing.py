@@ -1,8 +1,9 @@
-"""Decides whether an agent may run in its folder: which files there its CLI and its declaration would obey, and whether
-a person trusts them.
+"""Decides whether an agent may run in its folder: which files there its CLI and its declaration in the configuration
+would obey, and whether a person trusts them.
 
 Combines the declarations (`beam.trust.declarations`, `Card.obeys`), the files found (`beam.trust.scan`,
-`beam.trust.git_config`) and the trust ledger (`beam.trust.ledger`) into one answer, with text that a person can act on.
+`beam.trust.git_config`) and the trust ledger (`beam.trust.ledger`) into one answer, with a text that tells a person
+what to do.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _TOO_MUCH = f"more than beam looks through ({scan.MOST_FILES} files, {scan.MOST_
 
 
 class FolderStanding(Struct, frozen=True, kw_only=True):
-    """An agent's standing in its folder. `refusal`: why it may not run, None if it may. `trusted`: the folder's files
-    may take effect. `left_out` are files that its CLI is made to ignore; `env` makes git ignore programs in its
-    configuration. `by_variable`: the folder counts as trusted only because of BEAM_TRUST."""
+    """Whether an agent may run in its folder. `refusal`: why it may not run; None if it may. `trusted`: the folder's
+    files may take effect. `left_out`: files that the agent's CLI is made to ignore. `env`: variables that make git
+    ignore the programs in its configuration. `by_variable`: the folder counts as trusted only because of BEAM_TRUST."""
 
     refusal: str | None = None
     hint: str = ""
@@ -47,7 +48,8 @@ class FolderStanding(Struct, frozen=True, kw_only=True):
 
 
 def check_folder(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
-    """Check the folder now, for a turn of this agent with that access (default: what its settings give)."""
+    """Check the folder now, and return the agent's standing in it, for a turn with this access level (default: the
+    level in the agent's settings)."""
     access = access or resolved.settings.access or "read"
     found, git = found_for(context, resolved, access)
     planted = _planted(context, resolved)
@@ -68,7 +70,7 @@ def check_folder(context: RootContext, resolved: Resolved, access: Access | None
 
 
 class Look(Struct, frozen=True, kw_only=True):
-    """What was seen when the folder was checked for one message, and when (seconds of the monotonic clock)."""
+    """The result of a check of the folder for one message. `at` is the time of the check (monotonic seconds)."""
 
     message: Message
     context: RootContext
@@ -78,10 +80,10 @@ class Look(Struct, frozen=True, kw_only=True):
 
 
 def look(context: RootContext, message: Message, *, before: Look | None = None) -> Look:
-    """Check the folder now, and where the root lies, for the turn of this message.
+    """Check the folder now, and whether agents may write in the root, for the turn of this message.
 
-    `before` is returned instead if it is for the same message and the same configuration, and a moment old: a message
-    is checked before it is claimed, and its turn begins immediately afterwards. Raises BeamError.
+    Return `before` instead if it is a check for the same message and configuration, made a moment ago: a message is
+    checked before it is claimed, and its turn begins immediately afterwards. Raises BeamError.
     """
     now = time.monotonic()
     if (
@@ -98,7 +100,7 @@ def look(context: RootContext, message: Message, *, before: Look | None = None) 
 
 
 def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
-    """Check the folder now. Raises UntrustedError if the agent may not run before `beam trust`."""
+    """Check the folder now. Raises UntrustedError if a person has to trust the folder before the agent may run."""
     found = check_folder(context, resolved, access)
     if found.refusal is not None:
         raise UntrustedError(found.refusal, found.hint, subject=str(context.home.project))
@@ -106,7 +108,7 @@ def check_trusted(context: RootContext, resolved: Resolved, access: Access | Non
 
 
 def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
-    """Return the findings in an agent.json that beam did not write, in a root in which agents may write.
+    """Return what an agent.json that beam did not write declares, if agents may write in the root; else an empty list.
 
     Trust in the folder does not cover that file.
     """
@@ -121,19 +123,20 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
-    """Return why this message waits until a person trusts the folder, or enables its adapter; None if it does not
-    wait, or if that is unknown."""
+    """Return why this message waits until a person trusts the folder, or enables the agent's adapter. Return None if
+    the message does not wait for that, or if this is unknown."""
     return look_before_claim(context, queue, entry)[0]
 
 
 def look_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple[str | None, Look | None]:
-    """Return what `waits_for_trust` returns, and the check of the folder; None for the latter if there was no check."""
+    """Return the result of `waits_for_trust`, and the check of the folder; None in place of the check if there was
+    none."""
     try:
         message = queue.read(entry)
         context.config.resolve(message.to)
     except (BeamError, FileNotFoundError) as error:
         is_off = isinstance(error, BeamError) and error.kind == "switched_off"
-        return (str(error) if is_off else None), None  # of all else whoever claims it says what is wrong
+        return (str(error) if is_off else None), None  # any other error is reported when the message is claimed
     try:
         found = look(context, message)
     except BeamError as error:
@@ -151,7 +154,8 @@ def waiting_reason(context: RootContext, paths: AgentPaths) -> str | None:
 
 
 def everything(context: RootContext) -> list[Finding]:
-    """Return all files in the folder that any agent here, declared or not, would obey with any access."""
+    """Return all findings (files and declarations that need trust) that any agent, declared or not, would obey in the
+    folder with any access level."""
     found: dict[str, Finding] = {}
     for name in dict.fromkeys([*context.config.names(), *registry.NAMES]):
         try:
@@ -168,8 +172,8 @@ def everything(context: RootContext) -> list[Finding]:
 
 
 def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple[list[Finding], git_config.Git]:
-    """Return what this agent would obey in the folder with that access. The second value is git's part of that, with
-    the settings by which git ignores it."""
+    """Return the findings that this agent would obey in the folder with this access level. The second value has the
+    findings in git's configuration, and the settings that make git ignore them."""
     card = registry.adapter(resolved.settings.adapter).card
     facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
     found = wants(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
@@ -184,7 +188,8 @@ def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple
 
 
 def _is_occupied(card: Card, environ: Mapping[str, str]) -> bool:
-    """Return whether the machine's owner uses the files or variables that the CLI's switches would replace."""
+    """Return whether files or variables of the machine's owner exist that beam would have to replace to make the CLI
+    ignore the folder's files."""
     return any(environ.get(name[1:]) if name.startswith("$") else os.path.lexists(name) for name in card.occupied)
 
 
@@ -214,7 +219,7 @@ def _hint(base: Path, standing: Standing) -> str:
 
 
 def _listed(found: Iterable[Finding]) -> str:
-    """Return as text what the declarations ask for, then the files and who obeys them."""
+    """Return the findings as text: first what the declarations ask for, then the files and who obeys them."""
     everything = list(found)
     sentences = [each.name for each in everything if each.says]
     by: dict[tuple[str, ...], list[str]] = {}

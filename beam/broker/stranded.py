@@ -1,7 +1,8 @@
 """Finds `--once` messages whose worker died, and starts new workers for them.
 
-Every lane has its own worker. If that dies, nobody else would open the lane. So every process that releases an agent,
-every worker that ends, and the broker check for unfinished lanes. Does not depend on how a turn runs.
+Every lane (the queue of one `--once` message) has its own worker. If that worker dies, no other process opens the lane
+by itself. So unfinished lanes are searched for by every process that releases an agent, by every worker that ends, and
+by the broker. Does not depend on how a turn runs.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _AGAIN_S = 5.0
 
 
 def found(agent: AgentPaths) -> Iterator[AgentPaths]:
-    """Yield the unfinished lanes that nobody holds, the oldest first.
+    """Yield the agent's unfinished lanes that no process holds, the oldest first.
 
-    A finished lane is removed from the index: its holder died after the last message ended, before it removed the lane.
+    A finished lane is removed from the index: its holder died after the lane's last message had ended, and before it
+    removed the lane.
     """
     for lane in lanes.entered(agent):
         if is_held(lane.lock):
@@ -38,17 +40,19 @@ def found(agent: AgentPaths) -> Iterator[AgentPaths]:
 
 
 def own_s(lane: AgentPaths, now_ns: int) -> float:
-    """Return for how many more seconds the lane is reserved for its own worker, because its message is new."""
+    """Return for how many more seconds the lane is reserved for its own worker, because its message is new; 0 if it is
+    not."""
     waiting = Queue(lane.queue, lane.put_lock).entries("new")
     age_s = max(((now_ns - entry.position) / 1e9 for entry in waiting), default=OWN_S)
     return max(0.0, OWN_S - age_s) if age_s >= 0 else 0.0  # below: the clock was set back since
 
 
 def rescue(context: RootContext, left: AgentPaths) -> None:
-    """Start workers for the unfinished lanes of the agent that was just handed over (`left`).
+    """Start workers for unfinished lanes of an agent. `left` is the agent or lane that was just released; no worker is
+    started for it.
 
-    A lane that can't be worked on is skipped. A lane gets at most one worker in a few seconds, because a worker that
-    can do nothing would otherwise be restarted endlessly.
+    A blocked or unreadable lane is skipped. A lane gets at most one worker in a few seconds, because a worker that can
+    do nothing would otherwise be restarted endlessly.
     """
     agent = context.home.agent(left.agent)
     if context.is_mailbox(agent.agent):

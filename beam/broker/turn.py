@@ -1,4 +1,4 @@
-"""One turn of an agent under its lease: from a claimed message to its outcome, closed.
+"""Runs one turn of an agent under its lease, from a claimed message to its outcome, and closes the message.
 
 The order of durable steps is that of docs/files.md. Does not depend on when a message is claimed.
 """
@@ -55,7 +55,8 @@ async def run(lease: AgentLease, entry: Entry, message: Message, stop: Stop) -> 
 
 
 def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError) -> None:
-    """Requeue the message, to be tried again after the pause for a shortage, and record why."""
+    """Requeue a message whose turn could not begin because of a shortage, and record why. It is tried again after a
+    pause."""
     log = lease.log
     tries = log.state.known[message.id].shortages + 1
     not_before, pause = failure.after_shortage(log.context.config.policy, message, tries, log.context.clock.now_ns())
@@ -67,7 +68,7 @@ def _requeue(lease: AgentLease, entry: Entry, message: Message, error: BeamError
 
 
 class _Turn:
-    """One turn, of one attempt of a message."""
+    """The turn of one attempt of a message."""
 
     def __init__(self, lease: AgentLease, turn: RunningTurn, message: Message) -> None:
         self.lease = lease
@@ -76,8 +77,8 @@ class _Turn:
         self.message = message
 
     async def run(self) -> TurnFinished | BeamError:
-        """Return the outcome, which is on disk. If a shortage prevented the start, return that error: the message then
-        waits."""
+        """Run the turn and return its outcome, which is then on disk. If a shortage prevented the start, return its
+        error; the message then waits for another try."""
         import asyncio
 
         from beam.broker.build_request import request_of, sender_of
@@ -151,7 +152,8 @@ class _Turn:
                 outboxes.forget_gone()
 
     def _is_retried(self, error: BeamError) -> bool:
-        """Return whether the error is a shortage before anything ran, and the message may be retried."""
+        """Return whether the error is a shortage that came before anything ran, and the message may still be tried
+        again."""
         known = self.log.state.known[self.message.id]
         is_unstarted = isinstance(error, ShortageError) or known.phase != SENT
         limit = self.log.context.config.limits.start_attempts

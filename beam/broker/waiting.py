@@ -1,4 +1,5 @@
-"""The messages that wait for an agent: read, checked, recorded in the journal, claimed, or dead-lettered."""
+"""Handles the messages that wait for an agent: reads and checks them, records them in the journal, claims them, and
+makes them dead letters if they can't run."""
 
 from __future__ import annotations
 
@@ -29,11 +30,12 @@ class Waiting:
         self.log = log
         self._reserve = Reserve(log.paths.reserve)
         self._deadlines: dict[tuple[str, int], str | None] = {}
-        self._first: tuple[Entry, Message] | None = None  # that `scan` has just read
+        self._first: tuple[Entry, Message] | None = None  # the first that `scan` found, with its message
         self.last_look: Look | None = None
 
     def read(self, entry: Entry) -> Message | None:
-        """Return the entry's message; None if it is gone, or was damaged and is dead-lettered now."""
+        """Return the message of the entry; None if its file is gone, or if the file is damaged and was made a dead
+        letter just now."""
         try:
             message = self.log.queue.read(entry)
         except FileNotFoundError:
@@ -108,12 +110,13 @@ class Waiting:
             )
 
     def scan(self) -> list[Entry]:
-        """Return what may run, in order. What can't run (done before, damaged, its id reused) is removed from new/."""
+        """Return the entries of the messages that may run, in order. A message that can't run (it ended before, is
+        damaged, or reuses an id) is removed from `new/`."""
         self._first = None
         return list(self.each())
 
     def each(self) -> Iterator[Entry]:
-        """Yield the messages that may run, in order; read each file only when it is reached."""
+        """Yield the entries of the messages that may run, in order; read each file only when it is reached."""
         return (entry for entry in self.log.queue.each("new") if self._is_ready(entry))
 
     def check(self, message_id: str) -> None:
@@ -158,9 +161,9 @@ class Waiting:
         return message.deadline if message is not None else None
 
     def _give_up_if_refused(self, entry: Entry, message: Message) -> bool:
-        return self._is_given_up(entry, message, failure.refusal(message, self.log.state, self.log.context))
+        return self._give_up(entry, message, failure.refusal(message, self.log.state, self.log.context))
 
-    def _is_given_up(self, entry: Entry, message: Message, verdict: failure.Refusal | None) -> bool:
+    def _give_up(self, entry: Entry, message: Message, verdict: failure.Refusal | None) -> bool:
         if verdict is None:
             return False
         closing.dead_letter(self.log, entry, message, *verdict[:2], status=verdict[2], tell=verdict[0] == "expired")
@@ -201,9 +204,10 @@ class Waiting:
                 crash_point("removed")
 
     def claim(self, entry: Entry) -> tuple[Entry, Message] | None:
-        """Claim the message; return None if it may not run (expired, too many hops) and was dead-lettered.
+        """Claim the message, and return it with its new entry. Return None if its file is gone, or if it may not run
+        (it expired, or has too many hops) and was made a dead letter.
 
-        Raises DiskError if there is no room for an outcome; then it waits.
+        Raises DiskError if there is no room for an outcome; the message then still waits.
         """
         first, self._first = self._first, None
         message = first[1] if first is not None and first[0] == entry else self.read(entry)
@@ -211,7 +215,7 @@ class Waiting:
             return None
         self._reserve.make()
         used_up = failure.count_turn(self.log.context, message)
-        if used_up is not None and self._is_given_up(entry, message, failure.over(used_up)):
+        if used_up is not None and self._give_up(entry, message, failure.over(used_up)):
             return None
         crash_point("claim.before")
         try:
@@ -238,8 +242,8 @@ class Waiting:
     # -- when the next one may be claimed ----------------------------------------------------------------------------
 
     def pause_s(self, head: Entry, settings: AgentSettings | None) -> float | None:
-        """Return the seconds until `head`, the next message, may be claimed (0: now); None while paused. `settings` are
-        the agent's, None if they are invalid."""
+        """Return the seconds until `head`, the next message, may be claimed (0: now); None while the queue is paused.
+        `settings` are the agent's settings; None if they are invalid."""
         state, now_ns = self.log.state, self.log.context.clock.now_ns()
         pace = settings.pace if settings is not None and self.log.paths.lane is None else None
         message = self.read(head) if state.circuit_until is not None else None

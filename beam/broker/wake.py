@@ -1,7 +1,8 @@
-"""Wakes a broker when a message or a request is published, so that it need not poll.
+"""Wakes a holder when a message or a request is published, so that it need not poll often.
 
-On Linux it uses inotify, which costs nothing while idle; a watcher that polls its own queue every millisecond takes 1.6
-% of a core. Elsewhere, and with `poll_only`, `wait` just sleeps; the broker polls anyway.
+On Linux, inotify is used, which costs nothing while nothing changes. (A watcher that polls its own queue every
+millisecond takes 1.6 % of a core.) On other systems, and with `poll_only`, `wait` only sleeps; the broker polls from
+time to time anyway.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def notified(lease: AgentLease) -> Iterator[None]:
 
 
 class Wake:
-    """Watches directories for files that appear by rename. Made and used in one event loop. `on_change` is called at
-    each change."""
+    """Watches directories for new files. An instance is made and used in one event loop. `on_change` is called at each
+    change."""
 
     def __init__(self, *, poll_only: bool = False) -> None:
         self._event = asyncio.Event()
@@ -54,7 +55,7 @@ class Wake:
 
     @property
     def notifies(self) -> bool:
-        """Return whether changes wake a waiter; otherwise only timeouts do."""
+        """Return whether changes end a `wait`. If not, only its timeout does."""
         return self._inotify is not None
 
     def watch(self, directory: Path) -> None:
@@ -74,7 +75,7 @@ class Wake:
             self._inotify.remove(number)
 
     def now(self) -> None:
-        """Wake whoever waits."""
+        """End the `wait` that is in progress, or else the next one, immediately."""
         self._event.set()
 
     def changed(self) -> set[Path] | None:
@@ -84,14 +85,14 @@ class Wake:
         return None if overflowed else changed
 
     async def wait(self, seconds: float) -> None:
-        """Wait until something happens, at most that many seconds."""
+        """Wait until something changes or `now` is called, for at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         self._event.clear()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching all directories."""
         if self._inotify is not None:
             asyncio.get_running_loop().remove_reader(self._inotify.fileno())
             self._inotify.close()
@@ -100,11 +101,11 @@ class Wake:
     def _readable(self) -> None:
         assert self._inotify is not None
         for change in self._inotify.read():
-            self._note(change.watch, change.mask)
+            self._handle_change(change.watch, change.mask)
         self._event.set()
         self.on_change()
 
-    def _note(self, number: int, mask: int) -> None:
+    def _handle_change(self, number: int, mask: int) -> None:
         directory = self._directories.get(number)
         if mask & inotify.IGNORED and directory is not None:  # the directory is gone; one of its name is another
             del self._directories[number]
@@ -116,4 +117,4 @@ class Wake:
 
 
 def _do_nothing() -> None:
-    """Do nothing."""
+    """Do nothing: the default for `on_change`."""

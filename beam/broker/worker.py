@@ -1,7 +1,8 @@
-"""A worker: a detached process that drains one agent's queue, then lanes without a worker, and exits.
+"""A worker: a detached process that runs the waiting messages of one agent, then those of its lanes whose workers died,
+and exits.
 
-`python -m beam.broker.worker ROOT AGENT [LANE]`. Its imports are inside functions: `startup.prepare` runs before
-them and makes them cheaper.
+`python -m beam.broker.worker ROOT AGENT [LANE]`. Its imports are inside functions: `startup.prepare` runs before them
+and makes them cheaper.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from beam.base import startup
 
 
 def main(argv: list[str]) -> int:
-    """Drain the queue that the arguments name; return the exit code."""
+    """Run the waiting messages of the agent that the arguments name (ROOT AGENT [LANE]); return the exit code."""
     from beam.base.errors import BeamError
 
     try:

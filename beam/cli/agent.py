@@ -14,7 +14,7 @@ from beam.cli.parameters import argument, option
 from beam.cli.render.text import write_json
 from beam.cli.streams import is_terminal
 
-_SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
+_SHELL_OPERATORS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
 app = App("List, show, add, fork, rename, archive, change, release and remove agents.")
 
@@ -169,7 +169,7 @@ def add(
     """Declare an agent for this root only (in agent.json)."""
     from beam import AgentSettings, settings_of_flags
 
-    given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_pairs(setting))}
+    given = {"adapter": adapter, "model": model, "access": access, "command": command, **dict(_split_settings(setting))}
     values = settings_of_flags({key: text for key, text in given.items() if text is not None})
     _warn_of_shell(call, values.get("command"))
     settings = AgentSettings(**values)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def set_(
 
     A new model is also given to the agent's process, if a turn runs in one or one is kept in dialogue mode.
     """
-    changes = dict(_pairs(setting))
+    changes = dict(_split_settings(setting))
     if live:
         for key, value in changes.items():
             answer = call.beam.set_live(agent, key, value)
@@ -208,9 +208,10 @@ def set_(
 
 
 def _warn_of_shell(call: Context, command: object) -> None:
-    """Print a warning that no shell runs the command, if a word of it is a sign that only a shell understands."""
+    """Print a warning that no shell runs the command, if one of its arguments is a shell operator such as `|` or `>`. A
+    command that is itself a shell gets no warning."""
     words = [word for word in command if isinstance(word, str)] if isinstance(command, Sequence) else []
-    signs = [word for word in words[1:] if word in _SHELL_SIGNS]
+    signs = [word for word in words[1:] if word in _SHELL_OPERATORS]
     if signs and not words[0].endswith("sh"):
         call.note(
             f"warning: no shell runs this command, so {signs[0]!r} is one of its arguments; "
@@ -218,7 +219,7 @@ def _warn_of_shell(call: Context, command: object) -> None:
         )
 
 
-def _pairs(given: list[str]) -> list[tuple[str, str]]:
+def _split_settings(given: list[str]) -> list[tuple[str, str]]:
     for pair in given:
         if "=" not in pair:
             raise UsageError(f"{pair!r} is not KEY=VALUE", "for example: model=opus", subject=pair)

@@ -1,4 +1,4 @@
-"""The command line as Typer reads it: the commands, each imported when it is called, and the global options."""
+"""The Typer application: beam's commands, each imported when it is called, and the global options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from beam.cli.group import Group, NoCommandError, bare_typer, typer_of
 
 
 class Commands(Group):
-    """The top-level command group, which imports a command when it is called."""
+    """The top-level command group. It imports a command's module when that command is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -47,7 +47,7 @@ class Commands(Group):
 
 
 def _is_agent(ctx: Any, name: str) -> bool:
-    """Return whether an agent has that name here; False if the configuration is invalid."""
+    """Return whether `name` is the name of an agent or an adapter; return False if the configuration is invalid."""
     from beam import BeamError
 
     try:
@@ -89,7 +89,7 @@ def beam(
 
 
 def run(argv: list[str]) -> int:
-    """Run one command line and return its exit code. Raises whatever stopped it."""
+    """Run one command line and return its exit code. Raises the exception that stopped the command, unchanged."""
     command = get_command(app)
     with command.make_context("beam", list(argv)) as ctx:
         result: object = command.invoke(ctx)

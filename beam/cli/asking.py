@@ -1,7 +1,8 @@
-"""Shows a turn's asks to the person who waits for it at a terminal, and reads the answers.
+"""Shows the permission requests (asks) of a turn to the person who waits for the turn at a terminal, and reads the
+answers.
 
-The answer goes to the process that holds the agent, exactly as `beam approve` and `beam deny` would send it. Does not
-depend on how an event is printed.
+An answer goes to the process that holds the agent, exactly as `beam approve` and `beam deny` would send it. This module
+does not depend on how events are printed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _YES, _NO = ("y", "yes"), ("n", "no")
 
 
 def may_read() -> bool:
-    """Return whether this process is in the foreground of its terminal and so receives its keys."""
+    """Return whether this process is in the foreground of its terminal. A process in the background does not receive
+    the typed keys."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -31,34 +33,36 @@ def may_read() -> bool:
 
 
 class Asking:
-    """Asks one question after another while the turn runs. `say` writes to the person."""
+    """Asks a person about the permission requests of a running turn, one after another. `say` is called with each text
+    for the person."""
 
     def __init__(self, beam: Beam, say: Callable[[str], None]) -> None:
         self._beam = beam
         self._say = say
-        self._over: dict[str, threading.Event] = {}
-        self._of: dict[str, str | None] = {}  # the message that each of them belongs to
-        self._turn = threading.Lock()
+        self._closed_events: dict[str, threading.Event] = {}  # by ask id: set once the ask needs no answer
+        self._message_ids: dict[str, str | None] = {}  # by ask id: the message that the ask belongs to
+        self._question_lock = threading.Lock()
 
     def event(self, event: Event) -> None:
-        """Ask about a new request, or stop asking about one that is over."""
+        """Handle an event of the turn: ask about a new permission request, or stop asking about a request that was
+        decided or withdrawn, or whose turn is over."""
         from beam import events
 
         match event:
             case events.PermissionAsked():
-                self._over[event.ask_id] = threading.Event()
-                self._of[event.ask_id] = event.message_id
+                self._closed_events[event.ask_id] = threading.Event()
+                self._message_ids[event.ask_id] = event.message_id
                 threading.Thread(target=self._ask, args=(event,), daemon=True).start()
             case events.PermissionDecided() | events.PermissionCancelled():
                 self._end(event.ask_id)
             case events.TurnFinished() | events.MessageDead():
-                for ask_id in list(self._over):
-                    if self._of[ask_id] == event.message_id:
+                for ask_id in list(self._closed_events):
+                    if self._message_ids[ask_id] == event.message_id:
                         self._end(ask_id)
 
     def _end(self, ask_id: str) -> None:
-        self._of.pop(ask_id, None)
-        over = self._over.pop(ask_id, None)
+        self._message_ids.pop(ask_id, None)
+        over = self._closed_events.pop(ask_id, None)
         if over is not None:
             over.set()
 
@@ -67,12 +71,12 @@ class Asking:
         from beam.cli.render.asks import always_words, question, rest
 
         assert isinstance(asked, events.PermissionAsked)
-        over = self._over.get(asked.ask_id)
+        over = self._closed_events.get(asked.ask_id)
         if over is None:
             return
         offers = len(bytes(asked.suggestions)) > len(b"[]")
         choices = "yes / no / " + ("always / " if offers else "") + "stop"
-        with self._turn:
+        with self._question_lock:
             if over.is_set():
                 return
             scope = always_words(bytes(asked.suggestions))
@@ -93,7 +97,7 @@ class Asking:
                     return
 
     def _decide(self, ask_id: str, answer: str, *, offers: bool) -> bool:
-        """Send the decision that this answer means; return False if it is no answer to the question."""
+        """Send the decision that this answer means. Return False if the answer is not one of the offered choices."""
         try:
             if answer in _YES or (answer in ("a", "always") and offers):
                 self._beam.approve(ask_id, always=answer in ("a", "always"))
@@ -107,7 +111,7 @@ class Asking:
 
 
 def _line(over: threading.Event) -> str | None:
-    """Return the next line from stdin; None at its end, or as soon as `over` is set."""
+    """Return the next line from stdin; None at the end of stdin, or as soon as `over` is set."""
     while not over.is_set():
         if select.select([0], [], [], _TICK_S)[0]:
             data = os.read(0, 4096)

@@ -47,7 +47,7 @@ def attach(
             f"to print the current screen: beam attach {agent} --print",
         )
     call.beam.check_person("types into an agent's terminal")
-    why = _look(call.beam.attach(agent))
+    why = _show_terminal(call.beam.attach(agent))
     call.note(f"detached; {agent} continues" if why is None else f"the terminal of {agent} is gone: {why}")
     return 0
 
@@ -67,8 +67,9 @@ def _picture(attached: Attached, path: str | None, *, as_svg: bool) -> None:
         Path(path).write_text(text + "\n", encoding="utf-8")
 
 
-def _look(attached: Attached) -> str | None:
-    """Show the agent's terminal until the user detaches (None) or it is gone (the reason)."""
+def _show_terminal(attached: Attached) -> str | None:
+    """Show the agent's terminal until the user detaches or the terminal is gone. Return None if the user detached, else
+    the reason why the terminal is gone."""
     from beam.cli.looking import Looking
 
     colours = os.environ.get("COLORTERM", "") in ("truecolor", "24bit")

@@ -1,4 +1,4 @@
-"""`beam chat`: a person talks with an agent at a terminal, or watches several talk, and joins them."""
+"""`beam chat`: a person talks with one agent at a terminal, or watches several agents talk and joins them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def chat(
             raise UsageError(f"--{alone} is for several agents", f"beam chat {agent[0]} ANOTHER --topic TEXT")
         if not is_watched:
             raise UsageError("beam chat needs a terminal", f"in a script: beam send {agent[0]} TEXT")
-        options = _of(call, agent[0], options, is_watched=True)
+        options = _options_for(call, agent[0], options, is_watched=True)
         trusting(call, lambda: beam.message(agent[0], "?", options=options))
         from beam.cli.chatting.alone import AloneChat
 
@@ -121,7 +121,7 @@ def _together(call: Context, live: LiveChat, name: str, options: Options, *, is_
     from beam.cli.chatting.together import TogetherChat
 
     speakers = [*live.agents, *([live.moderator] if live.moderator is not None else [])]
-    each = {agent: _of(call, agent, options, is_watched=is_watched) for agent in speakers}
+    each = {agent: _options_for(call, agent, options, is_watched=is_watched) for agent in speakers}
     for agent in speakers:
         trusting(call, lambda agent=agent: call.beam.message(f"{agent}@{name}", "?", options=each[agent]))  # type: ignore[misc]
 
@@ -131,9 +131,9 @@ def _together(call: Context, live: LiveChat, name: str, options: Options, *, is_
     return asyncio.run(talk())
 
 
-def _of(call: Context, agent: str, options: Options, *, is_watched: bool) -> Options:
-    """Return the options for one agent: with its mode and, if a person is there to answer, the access `ask` where
-    possible."""
+def _options_for(call: Context, agent: str, options: Options, *, is_watched: bool) -> Options:
+    """Return the options for one agent: `options` with the agent's mode for a chat. If a person watches and gave no
+    access, the access is `ask` for an agent that supports it."""
     from msgspec.structs import replace
 
     via = call.beam.chat_mode(agent, options.via)

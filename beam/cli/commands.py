@@ -1,4 +1,5 @@
-"""The commands: which there are, and how a module declares its own. Typer is not imported here."""
+"""The table of all commands, and the classes with which a module declares its commands. This module does not import
+Typer."""
 
 from __future__ import annotations
 
@@ -86,6 +87,7 @@ class App:
         return decorate
 
     def without_command(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Use this function when the group is called without a command."""
+        """Store this function, which will run when the group is called without a command. Return it unchanged, so that
+        this method can be used as a decorator."""
         self.bare = function
         return function

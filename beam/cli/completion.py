@@ -1,7 +1,8 @@
-"""`beam completion`: scripts for bash, zsh and fish, and the words that they ask beam for while somebody types.
+"""`beam completion`: scripts for bash, zsh and fish, and the words that these scripts ask beam for while somebody
+types.
 
-Names from untrusted authors (of agents, of models) reach the shell only if they need no quoting, and the scripts never
-let the shell expand one.
+Names of agents and models may come from untrusted authors. Such a name reaches the shell only if it needs no quoting,
+and the scripts never let the shell expand it.
 """
 
 from __future__ import annotations
@@ -109,14 +110,14 @@ def words(
 
 
 def _cut_at(current: str, sign: str) -> int:
-    """Return where the shell's own word begins in `current`: after the last `sign`, but at it if it is `@` or `$`,
-    because bash leaves these in the word."""
+    """Return the index in `current` at which the word begins that the shell will replace. That is the index after the
+    last `sign`. For `@` and `$` it is the index of the sign itself, because bash keeps these signs in the word."""
     return max(0, current.rfind(sign) + (sign not in "@$"))
 
 
 def candidates(before: Sequence[str], current: str) -> list[str]:
-    """Return the words that begin with `current` and may follow the words before it; `:` alone if a file's path may
-    follow."""
+    """Return the words that begin with `current` and may follow the words in `before`. Return `[":"]` if a file's path
+    may follow."""
     from typer.main import get_command
 
     from beam.cli.app import app as commands
@@ -125,7 +126,7 @@ def candidates(before: Sequence[str], current: str) -> list[str]:
     with command.make_context("beam", [], resilient_parsing=True) as ctx:
         place = _Place(command, ctx)
         for word in before:
-            place.take(word)
+            place.move_past(word)
         found = list(place.next(current, Context(directory=place.directory, root=place.root)))
     if found == [":"]:
         return found
@@ -133,7 +134,8 @@ def candidates(before: Sequence[str], current: str) -> list[str]:
 
 
 class _Place:
-    """The position of the next word: its command, the option before it, the number of its argument."""
+    """The position of the next word on a command line: its command, the option whose value the word is, or the number
+    of the argument."""
 
     def __init__(self, command: Any, ctx: Any) -> None:
         self._command, self._ctx = command, ctx
@@ -143,8 +145,8 @@ class _Place:
         self._arguments = 0
         self._is_text = False  # whether `--` came before
 
-    def take(self, word: str) -> None:
-        """Take one more whole word."""
+    def move_past(self, word: str) -> None:
+        """Move the position past one complete word."""
         if self._option is not None:
             if "--root" in self._option.opts:
                 self.root = word
@@ -205,10 +207,11 @@ class _Place:
             yield ":"
 
 
-def _quietly(look: Any) -> list[str]:
-    """Return the result of a lookup; nothing if the lookup fails, because nobody reads an error while typing."""
+def _quietly(lookup: Any) -> list[str]:
+    """Return the words that `lookup` finds. Return an empty list if `lookup` fails, because nobody reads an error while
+    typing."""
     try:
-        return list(look())
+        return list(lookup())
     except (BeamError, OSError):
         return []
 

@@ -1,4 +1,4 @@
-"""What every command gets: the global options, the `Beam` they select, and a way to print notes."""
+"""The context that every command gets: the global options, the `Beam` object they select, and a way to print notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The global options of one call."""
+    """The global options of one call of beam, and the objects that they select."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class Context:
 
     @property
     def root_words(self) -> list[str]:
-        """Return the options that select this call's root in another command line; none if the folder selects it."""
+        """Return the options that select this call's root in another command line. The list is empty if the folder
+        alone selects the root."""
         root = self._root or self.environ.get("BEAM_ROOT")
         return ["--root", str(self.path(root))] if root else []
 
@@ -88,7 +89,7 @@ class Context:
 
 
 def context(ctx: typer.Context) -> Context:
-    """Return the global options of this call."""
+    """Return the `Context` with the global options of this call."""
     found = ctx.find_object(Context)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""`asks`, `approve`, `deny`, `interrupt`: what a person decides while agents work."""
+"""The commands `asks`, `approve`, `deny` and `interrupt`, with which a person decides while agents work."""
 
 from __future__ import annotations
 

@@ -83,7 +83,8 @@ def _serve(url: str, variables: Mapping[str, str]) -> None:
 
 
 def _run(command: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command and return its exit code, or 128 + n if signal n ended it. Passes SIGTERM and SIGHUP on to it."""
+    """Run the command and return its exit code, or 128 + n if signal n ended it. SIGTERM and SIGHUP are passed on to
+    the command."""
     import signal
 
     children: list[subprocess.Popen[bytes]] = []

@@ -58,7 +58,8 @@ def diff(
 
 
 def _found(call: Context, name: str, turn: int | None, *, session: bool) -> WorkTreeDiff:
-    """Return the diff of the agent, or of the message if no agent has that name."""
+    """Return the diff of the agent's work tree. If no agent is called `name`, return the diff for the message whose id
+    is `name`."""
     try:
         agent = call.beam.agent_of(name)
     except NotFoundError:

@@ -1,4 +1,5 @@
-"""The one handler of errors: one line on stderr, with `--json` also one object on stdout, and the exit code."""
+"""The handler of all errors: it prints one line on stderr, with `--json` also one object on stdout, and returns the
+exit code."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class ErrorObject(Struct, frozen=True, kw_only=True):
 
 
 def handle(error: BaseException, argv: list[str]) -> int:
-    """Report the error and return the exit code. If the error is that of a signal, end the process by that signal."""
+    """Report the error and return the exit code. If a signal, ^C or a closed stdout pipe caused the error, end the
+    process by that signal."""
     match error:
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
@@ -98,7 +100,8 @@ def report(body: ErrorBody, argv: list[str]) -> int:
 
 
 def complain(text: str, rows: Sequence[str] = ()) -> None:
-    """Print the one diagnostic of a command that fails: one line on stderr, and below it rows that it quotes."""
+    """Print one line on stderr that begins with `beam:`, and below it the quoted `rows`. An error while printing is
+    ignored."""
     lines = [f"beam: {text}", *(f"    | {row}" for row in rows)]
     if os.environ.get("GITHUB_ACTIONS") == "true":  # whose runner looks for old commands anywhere in a line
         lines = [line.replace("##[", "##\u200b[") for line in lines]
@@ -108,7 +111,7 @@ def complain(text: str, rows: Sequence[str] = ()) -> None:
 
 
 def wants_json(argv: list[str]) -> bool:
-    """Return whether the command line, which may be invalid, asks for JSON."""
+    """Return whether the command line, which may be invalid, asks for JSON with `--json` or `--events`."""
     options = argv[: argv.index("--")] if "--" in argv else argv
     return "--json" in options or "--events" in options
 
@@ -143,7 +146,8 @@ def _usage(error: Any) -> ErrorBody:
 
 
 def die_of(number: int) -> int:
-    """Flush the output, then end the process the way that signal does."""
+    """Flush the output, then end this process by the signal `number`. If the process survives the signal, return 128 +
+    `number`."""
     import signal
 
     for stream, drop in ((sys.stdout, streams.drop_stdout), (sys.stderr, None)):

@@ -21,14 +21,14 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class NoCommandError(typer.BadParameter):
-    """A group has no command of that name. `hint` is what to type instead."""
+    """A group has no command with the typed name. `hint` says what to type instead."""
 
     def __init__(self, message: str, ctx: Any, hint: str) -> None:
         super().__init__(message, ctx)
         self.hint = hint
 
     def format_message(self) -> str:
-        """Return the message, without what Typer would add to it."""
+        """Return the message, without the text that Typer would add."""
         return self.message
 
 
@@ -52,7 +52,8 @@ def _shared(
     verbose: bool = typer.Option(False, "-v", "--verbose", hidden=True, expose_value=False, callback=_verbose),
     as_json: bool = typer.Option(False, "--json", hidden=True, expose_value=False, callback=_json),
 ) -> None:
-    """Declare the options of `beam` that its commands take as well. Only the parameters of this function are used."""
+    """Declare the global options of `beam` that every command accepts, too. Only the parameters of this function are
+    used."""
 
 
 @cache
@@ -63,7 +64,8 @@ def _shared_options() -> list[Any]:
 
 
 def _anywhere(own: list[Any], *left_out: str) -> list[Any]:
-    """Return a command's options, followed by the global options that it also takes; help does not repeat those."""
+    """Return a command's own options, followed by the global options that the command also accepts. The help does not
+    show those global options. Options whose names are in `left_out` are not added."""
     names = {name for each in own for name in each.opts}.union(left_out)
     return own + [option for option in _shared_options() if not names.intersection(option.opts)]
 
@@ -77,8 +79,8 @@ def _write_examples(path: str, formatter: Any) -> None:
 
 
 class Command(TyperCommand):
-    """One command, whose usage line names arguments without braces. It also takes -q and -v, and a --json that stands
-    before its name."""
+    """One command. Its usage line names arguments without braces. The command also accepts -q and -v, and a --json that
+    stands before the command's name."""
 
     def get_short_help_str(self, limit: int = _SHORT) -> str:
         return super().get_short_help_str(_SHORT)
@@ -102,7 +104,8 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands under one name. Without a command it prints its help; for an unknown one it suggests the nearest."""
+    """Commands under one name. Without a command, the group prints its help; for an unknown command, it suggests the
+    most similar one."""
 
     def get_short_help_str(self, limit: int = _SHORT) -> str:
         return super().get_short_help_str(_SHORT)
@@ -129,14 +132,14 @@ class Group(TyperGroup):
 
 
 class Serving(Group):
-    """A group that does something when it is called without a command."""
+    """A group that runs a function of its own when it is called without a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return TyperGroup.parse_args(self, ctx, args)
 
 
 def bare_typer(cls: type[TyperGroup], help: str | None = None) -> typer.Typer:
-    """Return a Typer without commands."""
+    """Return a Typer app without commands."""
     return typer.Typer(
         cls=cls,
         help=typer.models.Default(None) if help is None else help,
@@ -160,7 +163,7 @@ def typer_of(app: App) -> typer.Typer:
 
 
 def _finite(value: float | None) -> float | None:
-    """Refuse `nan` and `inf`: a limit of them would limit nothing."""
+    """Raise BadParameter for `nan` and infinite values, because they would limit nothing. Return any other value."""
     if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number")
     return value

@@ -1,4 +1,5 @@
-"""What to type instead of commands and options of other tools: acpx, llm, gh, docker and the agents' own CLIs."""
+"""Suggestions for people who type commands and options of other tools (acpx, llm, gh, docker, the agents' own CLIs):
+the beam command to type instead."""
 
 from __future__ import annotations
 
@@ -99,7 +100,7 @@ OPTIONS: dict[str, str] = {
 
 
 def command_instead(path: str, words: Sequence[str]) -> str | None:
-    """Return what to type instead of a command that `path` does not have; None if the command is not a known habit.
+    """Return a suggestion for a command that the group `path` does not have; None if the command is not a known habit.
 
     `words` are the typed words, beginning with the unknown command.
     """
@@ -113,8 +114,8 @@ def command_instead(path: str, words: Sequence[str]) -> str | None:
 
 
 def extra_instead(path: str, given: Mapping[str, object], extra: str) -> str | None:
-    """Return what to type instead of a command that was given the words `extra`, which it does not take, after the
-    arguments `given`; None if that is no known habit."""
+    """Return a suggestion for a command that was given surplus words; None if this is not a known habit. `given` maps
+    the command's parameters to their values, and `extra` contains the surplus words."""
     agent = given.get("file")
     if path != "beam run" or not isinstance(agent, str) or "." in agent or "/" in agent:
         return None
@@ -122,7 +123,7 @@ def extra_instead(path: str, given: Mapping[str, object], extra: str) -> str | N
 
 
 def option_instead(path: str, option: str) -> str | None:
-    """Return what to type instead of an option that this command does not have; None if the option is not a known
+    """Return a suggestion for an option that the command `path` does not have; None if the option is not a known
     habit."""
     name = option.partition("=")[0]
     if path == "beam agent set":

@@ -99,7 +99,8 @@ def log(
 
 
 def _conversation(call: Context, agent: str, lines: Iterator[Line], form: str, last: int | None) -> int:
-    """Print what an agent and others said, turn by turn: all turns, or only the `last` ones."""
+    """Print the conversation of an agent in the format `form`, turn by turn: all turns, or only the last `last`
+    turns."""
     import msgspec
 
     from beam import events, transcripts
@@ -141,8 +142,8 @@ def _verify(call: Context, agent: str) -> int:
 
 
 def _found(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Iterator[Line]]:
-    """Return the agent and the lines of its journal. If the name is a message's id, return that message's agent and
-    lines."""
+    """Return an agent's name and the lines of its journal. If `name` is a message's id, return the name of the
+    message's agent, and only the lines about that message."""
     from beam.cli.render.stream import Line
 
     try:
@@ -163,7 +164,8 @@ def _found(beam: Beam, name: str, *, after: int, once: bool) -> tuple[str, Itera
 
 
 def _with_lanes(beam: Beam, agent: str) -> Iterator[Line]:
-    """Return the journals of the agent and of its `--once` sessions, merged in the order of time."""
+    """Yield the lines of the agent's journal and of the journals of its `--once` sessions, merged in the order of
+    time."""
     from beam import watch_root
     from beam.cli.render.stream import Line
 
@@ -191,7 +193,8 @@ def _print_raw(line: Line, out: TextIO) -> None:
 
 
 class _Tail:
-    """Keeps the last lines that are written to a stream until they are printed. Each text written is one line."""
+    """A text stream that keeps the last `count` texts written to it, until `print` writes them to `stream`. Each
+    written text is one line."""
 
     def __init__(self, stream: TextIO, count: int) -> None:
         self._stream = stream
@@ -209,5 +212,5 @@ class _Tail:
         """Do nothing: it isn't known yet which lines are the last ones."""
 
     def print(self) -> None:
-        """Print the lines that are kept."""
+        """Print the kept lines."""
         self._stream.writelines(self._lines)

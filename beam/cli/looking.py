@@ -1,7 +1,7 @@
-"""The user's own terminal while it shows an agent's screen. It is in raw mode meanwhile, and always restored at the
-end.
+"""The user's own terminal while it shows an agent's screen. The terminal is in raw mode meanwhile, and its settings are
+always restored at the end.
 
-Does not depend on the source of the pictures, or on drawing them.
+This module neither makes the pictures of the agent's screen nor draws them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 class Keys:
-    """A parser of typed bytes: keys for the agent, the command to detach, and moves of the view."""
+    """Parses the bytes that the user types: keys for the agent, the command to detach (`detached`), and moves of the
+    view (`moves`, as rows and columns)."""
 
     def __init__(self) -> None:
         self.detached = False
@@ -61,7 +62,8 @@ class Keys:
 
 
 class Looking:
-    """The terminal behind stdin and stdout, in raw mode. Use it as a context manager."""
+    """The user's terminal behind stdin and stdout, which is in raw mode and shows the agent's screen. Use it as a
+    context manager."""
 
     def __init__(self, attached: Attached, *, true_colour: bool) -> None:
         self._attached = attached
@@ -98,9 +100,10 @@ class Looking:
         self._attached.close()
 
     def run(self) -> str | None:
-        """Show the screen and pass on keys until the user detaches (None) or the agent's terminal is gone (the reason).
+        """Show the agent's screen and pass on keys, until the user detaches or the agent's terminal is gone.
 
-        Raises SignalledError.
+        Return None if the user detached, else the reason why the terminal is gone. Raises SignalledError after SIGINT,
+        SIGTERM or SIGHUP.
         """
         drawn: tuple[object, object] = (None, None)
         while True:

@@ -1,6 +1,7 @@
-"""The process: its three streams, the one answer that needs no command line parser, and its exit.
+"""The process of the command line: it sets up the standard streams, answers `--version` without a command line parser,
+runs the command and exits.
 
-Every error below this module ends up here and nowhere else.
+Every error of a command is handled here and nowhere else.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def run(argv: list[str]) -> int:
 
 
 def _command(argv: list[str]) -> Callable[[], object]:
-    """Import and return what runs a command line. ^C meanwhile ends the process: nothing has begun yet."""
+    """Import and return the function that runs a command line. ^C during the import ends the process immediately,
+    because no work has begun yet."""
     import signal
 
     quietly = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -56,7 +58,7 @@ def _command(argv: list[str]) -> Callable[[], object]:
 
 
 def main() -> NoReturn:
-    """Run as the console script."""
+    """Run this process's command line and exit. This is the console script `beam`."""
     startup.leave(answer())
 
 

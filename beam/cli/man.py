@@ -1,4 +1,4 @@
-"""The manual page, made of the help of all commands."""
+"""The manual page, which is generated from the help of all commands."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def page(command: Any, name: str = "beam") -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the text escaped for roff, which then prints it as it is and takes no line for a request."""
+    """Return the text escaped for roff, so that roff prints it literally and reads no line of it as a request."""
     safe = (
         text.replace("\\", "\\e").replace("-", "\\-").replace("~", "\\(ti").replace("^", "\\(ha").replace("`", "\\(ga")
     )
@@ -64,7 +64,8 @@ def escaped(text: str) -> str:
 
 
 def _all(context: Any) -> Iterator[Any]:
-    """Yield the context of every command below this one that is not a group, in the order of the help."""
+    """Yield the click context of every command below this group, in the order of the help. Groups themselves are left
+    out."""
     import click
 
     for name in context.command.list_commands(context):

@@ -13,19 +13,19 @@ from beam.cli.context import Context
 from beam.cli.render.text import escape_controls, write_json, write_line
 from beam.cli.streams import is_terminal
 
-_ONE = ("reconnect", "enable", "disable")
-_ACTIONS = ("list", *_ONE, "set", "call")
+_SERVER_ACTIONS = ("reconnect", "enable", "disable")
+_ACTIONS = ("list", *_SERVER_ACTIONS, "set", "call")
 
 
 def run(call: Context, agent: str, action: str, words: Sequence[str], *, as_json: bool) -> int:
-    """Carry out one action and print its result; return the exit code."""
+    """Carry out one action on an agent's MCP servers, print its result, and return the exit code."""
     if action not in _ACTIONS:
         raise UsageError(f"{action!r} is no action", f"one of: {', '.join(_ACTIONS)}", subject=action)
     if action == "list":
         _check(words, 0, 0, "beam agent mcp AGENT")
         _list(call, agent, as_json=as_json)
         return 0
-    if action in _ONE:
+    if action in _SERVER_ACTIONS:
         _check(words, 0 if action == "reconnect" else 1, 1, f"beam agent mcp AGENT {action} SERVER")
         call.beam.act_live(agent, f"mcp.{action}", {"server": words[0]} if words else {})
         done = {"reconnect": "connected anew", "enable": "enabled", "disable": "disabled"}[action]

@@ -1,4 +1,4 @@
-"""The options of `beam send` and `beam run` that say what happens with the model calls of turns."""
+"""The options of `beam send` and `beam run` that record, replay or shield the model calls of turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def asked(
     key_fd: int | None,
     secret: str | None,
 ) -> ModelCalls | UnsetType:
-    """Return what the options say of the turn's model calls. Raises UsageError for those that don't go together."""
+    """Return the settings for the turn's model calls that these options of `beam send` ask for; UNSET if they ask for
+    none. Raises UsageError for options that don't go together."""
     _check(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
     if (key_fd is not None or secret is not None) and not shield:
         raise UsageError("--key-fd and --secret are for --shield", "add --shield")
@@ -55,9 +56,9 @@ def asked_of_run(
     exact_at_least: int | None,
     turns: str | None,
 ) -> RunModelCalls | None:
-    """Return what the options of `beam run` say of the model calls; `turns` is a folder of recorded turns to replay.
-    Raises UsageError for those that don't go together.
-    """
+    """Return the settings for the model calls that these options of `beam run` ask for; None if they ask for none.
+    `turns` is the folder of recorded turns that the run replays. Raises UsageError for options that don't go
+    together."""
     _check(record=record, replay=replay, fill=fill, exact_at_least=exact_at_least)
     if record is None and replay is None:
         return None

@@ -1,4 +1,4 @@
-"""`beam notify`: the commands and webhooks that are told when something happens."""
+"""`beam notify`: lists and tests the commands and webhooks that get notifications."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Declarations of a command's parameters, and a fast parser for plain command lines.
 
-Typer would take a third of a command's start. Typer parses all other command lines: help, mistakes, abbreviations. Both
-use the same declarations.
+Importing Typer would take a third of a command's start. So Typer parses only the other command lines: help, mistakes,
+abbreviations. Both parsers use the same declarations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NUMBERS = {"int": int, "int | None": int, "float | None": float}
 
 
 class Declared:
-    """A parameter's default in a command's signature. `settings` are those of Typer's `Option` or `Argument`."""
+    """The declaration of a parameter, which stands as the parameter's default in a command's signature. `settings` are
+    keyword arguments of Typer's `Option` or `Argument`."""
 
     __slots__ = ("default", "is_option", "names", "settings")
 
@@ -40,20 +41,21 @@ class Declared:
 
 
 def option(default: Any, *names: str, **settings: Any) -> Any:
-    """Declare an option with these names; without any it is named after the parameter. A flag must have names.
+    """Declare an option with these names. Without names, the option is named after the parameter; a flag must have
+    names.
 
-    A `default` of `...` stands for a value that must be given.
+    A `default` of `...` means that the option is required.
     """
     return Declared(default, names, settings)
 
 
 def argument(default: Any, **settings: Any) -> Any:
-    """Declare an argument. A `default` of `...` stands for one that must be given."""
+    """Declare an argument. A `default` of `...` means that the argument is required."""
     return Declared(default, (), settings, is_option=False)
 
 
 class Parameter:
-    """One parameter of a command: its name in the function, how it is annotated, and what was declared."""
+    """One parameter of a command: its name in the function, its annotation, and its declaration."""
 
     __slots__ = ("annotation", "declared", "name", "names")
 
@@ -109,9 +111,10 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...] | None:
 def options(
     parameters: Iterable[Parameter], words: Sequence[str], *, interspersed: bool = True
 ) -> tuple[dict[str, list[str]], list[str]] | None:
-    """Return the words that were given for each option, by the parameter's name, and the words that are left.
+    """Return the values given for each option, by the parameter's name, and the words that belong to no option. Return
+    None if this is not a plain command line.
 
-    Without `interspersed`, options end at the first other word. Return None if this is no plain command line.
+    Without `interspersed`, options end at the first word that belongs to no option.
     """
     named = {name: parameter for parameter in parameters for name in parameter.names}
     given: dict[str, list[str]] = {}
@@ -141,7 +144,8 @@ def options(
 
 
 def values(parameters: Iterable[Parameter], given: dict[str, list[str]], left: Sequence[str]) -> dict[str, Any] | None:
-    """Return the value of each parameter, arguments from the words that are `left`; None if they do not fit."""
+    """Return the value of each parameter, by the parameter's name. Options get their words from `given`, and arguments
+    get their words from `left`. Return None if a word is invalid, missing or left over."""
     found: dict[str, Any] = {}
     left = list(left)
     try:

@@ -22,7 +22,7 @@ _GROUP = (_QUIET, _VERBOSE, _JSON)
 
 
 def command(words: Sequence[str]) -> Callable[[], object] | None:
-    """Return a function that runs the command line; None for one that Typer must read."""
+    """Return a function that runs the command line; None if Typer must parse the command line."""
     found = options(_BEAM, words, interspersed=False)
     if found is None:
         return None
@@ -73,6 +73,6 @@ def _bound(verb: Verb, call: Context, words: list[str]) -> Callable[[], object] 
 
 
 def _take(call: Context, given: dict[str, list[str]]) -> None:
-    """Apply those of beam's own options that stand after the command's name."""
+    """Set beam's own flags (-q, -v, --json) that stand after the command's name."""
     for name in given:
         setattr(call, name, True)

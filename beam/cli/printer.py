@@ -1,4 +1,5 @@
-"""An outcome and its events on stdout and stderr: streamed to a person, exact for a program."""
+"""Prints a message's events and outcome on stdout and stderr: as a stream of text for a person, exactly for a
+program."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from beam.cli.asking import Asking
     from beam.cli.render.live import Live
 
-_LOUD = frozenset({"approved_differs", "reason_not_told", "unknown_screen", "untested_version"})  # codes of notices
+# Codes of notices that are printed in every output format.
+_IMPORTANT_NOTICES = frozenset({"approved_differs", "reason_not_told", "unknown_screen", "untested_version"})
 _HINTS = {
     "auth": "log in with the agent's own CLI, or set its key",
     "rate_limit": "try again later",
@@ -33,10 +35,11 @@ _HINTS = {
 
 
 class Printer:
-    """Prints one message's events as they come, then its outcome.
+    """Prints the events of one message as they come, then the message's outcome.
 
-    At a terminal the answer appears as it is written, unless `streams` is false, because the answers of several
-    messages would be mixed. If stdout can't be written, the turn runs to its end; the error is reported afterwards.
+    At a terminal the answer appears while it is written. With `streams` false, it appears only when it is complete, so
+    that the answers of several messages are not mixed. If stdout can't be written, the turn still runs to its end, and
+    the error is raised afterwards.
     """
 
     def __init__(self, *, as_json: bool, as_events: bool, call: Context, streams: bool = True) -> None:
@@ -54,19 +57,20 @@ class Printer:
         self._asking = _asking(call, self._write_stderr)
 
     @contextlib.contextmanager
-    def waiting(self, message_id: str, look: Callable[[], Progress | None] | None) -> Iterator[None]:
-        """Show, while the context is open, which turn the message waits behind and, on a terminal, the progress.
+    def waiting(self, message_id: str, get_progress: Callable[[], Progress | None] | None) -> Iterator[None]:
+        """Show, while the context is open, which turn the message waits behind and, on a terminal, the progress of the
+        running turn.
 
-        `look` returns which turn runs; it is None if nobody wants to see that.
+        `get_progress` returns the progress of the running turn. If it is None, nothing is shown.
         """
-        if self._call.quiet or look is None:
+        if self._call.quiet or get_progress is None:
             yield
             return
         from beam.cli.render.live import Live
 
         is_plain = self._json or self._events or os.environ.get("TERM", "dumb") == "dumb"
         is_shown = is_interactive(sys.stderr) and not is_plain
-        self._live = Live(message_id, look, self._call.note, is_shown=is_shown)
+        self._live = Live(message_id, get_progress, self._call.note, is_shown=is_shown)
         try:
             yield
         finally:
@@ -74,7 +78,7 @@ class Printer:
             self._live = None
 
     def event(self, event: Event) -> None:
-        """Show one event."""
+        """Print one event in the output format of this printer."""
         if isinstance(event, events.TurnStarted) and self._live is not None:
             self._live.on_begun(event.message_id)
         with self._printing():
@@ -82,8 +86,8 @@ class Printer:
 
     @contextlib.contextmanager
     def _printing(self) -> Iterator[None]:
-        """Remove the status line while something is printed; it stays away while a line is unfinished or an ask is
-        open."""
+        """Remove the status line while something else is printed. The status line does not come back while a printed
+        line is unfinished or a permission request is open."""
         if self._live is None:
             yield
             return
@@ -105,8 +109,8 @@ class Printer:
             self._trouble = error
 
     def _asked(self, event: Event) -> None:
-        """Ask the person here what the agent asks; else print how to answer it. A request that beam itself decides
-        immediately is left out."""
+        """Handle an event about a permission request: ask the person at this terminal or, if there is nobody, print how
+        to answer. Ignore a request that beam itself decides immediately."""
         if isinstance(event, events.PermissionAsked) and event.expires is None:
             return
         match event:
@@ -124,8 +128,8 @@ class Printer:
             self._call.note(line(event))
 
     def _warned(self, event: Event) -> None:
-        """Print important warnings, in every output format."""
-        if isinstance(event, events.Notice) and event.code in _LOUD:
+        """Print the event on stderr if it is an important warning. This does not depend on the output format."""
+        if isinstance(event, events.Notice) and event.code in _IMPORTANT_NOTICES:
             self._write_stderr(f"beam: {event.agent}: {one_line(event.text, 1000)}\n")
 
     def _write_stderr(self, text: str) -> None:
@@ -168,7 +172,7 @@ class Printer:
                 self._aside(f"· retrying {event.attempt} of {event.of}{delay} ({event.class_ or event.detail})")
             case events.SessionLost():
                 self._aside("· its session no longer exists; starting a new one")
-            case events.Notice() if event.code not in _LOUD:
+            case events.Notice() if event.code not in _IMPORTANT_NOTICES:
                 self._aside(f"· {one_line(event.text, 160)}")
 
     def _write(self, text: str) -> None:
@@ -244,7 +248,8 @@ class Printer:
         self._call.detail(summary(outcome))
 
     def _print_denials(self, outcome: Outcome) -> None:
-        """Print a turn's denials by a person or a rule: they are an answer, and may be the only result."""
+        """Print which requests of a turn a person or a rule denied. The turn completed, but its answer may be
+        incomplete or missing because of these denials."""
         lines = [
             f"{outcomes.denial_text(one)} was denied by {'a rule' if one.by == outcomes.BY_RULE else one.by}"
             for one in outcome.denials or ()
@@ -256,7 +261,7 @@ class Printer:
 
 
 def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
-    """Return an `Asking` for the person at this terminal; None if nobody is there."""
+    """Return an `Asking` for the person at this terminal; None if no person is there."""
     if call.beam.is_agent or not is_interactive(sys.stdin, sys.stderr):
         return None
     from beam.cli.asking import Asking, may_read
@@ -265,7 +270,8 @@ def _asking(call: Context, say: Callable[[str], None]) -> Asking | None:
 
 
 def diagnosis(outcome: Outcome) -> str:
-    """Return why the turn did not complete, on one line, with the next step, and without the rows of its screen."""
+    """Return one line that says why the turn did not complete and what to do next. Rows of the agent's screen that the
+    outcome's reason quotes are left out."""
     what = f"{outcome.status} ({outcome.class_})" if outcome.class_ else str(outcome.status)
     line = f"{outcome.agent}: {what}"
     if outcome.reason:
@@ -289,7 +295,7 @@ def _screen(outcome: Outcome) -> list[str]:
 
 
 def summary(outcome: Outcome) -> str:
-    """Return a turn's figures on one line, without those that are unknown."""
+    """Return a turn's figures on one line. Unknown figures are left out."""
     usage = outcome.usage
     figures = [
         f"{outcome.agent} turn {outcome.turn}",

@@ -21,11 +21,13 @@ _MOST_BYTES = 64 * 1024 * 1024  # far over any limit on prompts; a stream that g
 
 
 def read(words: list[str], paths: list[str], call: Context, schema: str | None = None) -> str:
-    """Return the prompt. `schema` is the path of --schema, which may be `-` as well.
+    """Return the prompt: the arguments `words` and the contents of the files `paths`. `schema` is the path given to
+    --schema; like the others it may be `-`, which stands for stdin.
 
-    Reads stdin if there is neither argument nor file, or if `-` is among them. Raises UsageError if two things want
-    stdin, or if stdin already holds text that would be left out; not inside a turn, where stdin is usually the agent's
-    own prompt. Invalid UTF-8 becomes U+FFFD, with a note on stderr.
+    Reads stdin if there is neither an argument nor a file, or if one of them is `-`. Raises UsageError if there is no
+    prompt, or if stdin would be read twice. Outside a turn, also raises UsageError if stdin holds text that would be
+    left out; inside a turn, stdin is usually the agent's own prompt. Invalid UTF-8 becomes U+FFFD, with a note on
+    stderr.
     """
     wanted = [*words, *paths, schema].count("-")
     if wanted > 1:
@@ -58,8 +60,9 @@ def read(words: list[str], paths: list[str], call: Context, schema: str | None =
 
 
 def with_history(beam: Beam, text: str, agent: str | None, context: str | None, *, is_alone: bool) -> str:
-    """Return the prompt with the quoted history of that agent below it. `is_alone`: the prompt must stay as it is.
-    Raises UsageError, NotFoundError for an agent without a history."""
+    """Return the prompt `text` with the quoted history of `agent` below it. Raises UsageError if `agent` is None, or if
+    `is_alone` is true, which means that the prompt must stay as it is. Raises NotFoundError for an agent without a
+    history."""
     if agent is None:
         raise UsageError("--context is for --context-from AGENT", "add it, or leave --context out")
     if is_alone:
@@ -72,7 +75,7 @@ def with_history(beam: Beam, text: str, agent: str | None, context: str | None, 
 
 
 def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | UnsetType:
-    """Return the rules of these flags, as they are written; unset if there are none."""
+    """Return the rules that these flags give, as they are written; UNSET if there are none."""
     if not (allow or ask or deny):
         return UNSET
     from beam import RuleLists
@@ -81,7 +84,8 @@ def rules(*, allow: list[str], ask: list[str], deny: list[str]) -> RuleLists | U
 
 
 def json_object(given: str, call: Context, *, what: str = "--input") -> str:
-    """Return the text of a JSON object: the argument itself, a file's, or stdin's for `-`. Raises UsageError."""
+    """Return the text of a JSON object: `given` itself if it begins with `{`, else the content of the file `given`, or
+    of stdin if `given` is `-`. Raises UsageError if this is not a JSON object."""
     import msgspec
 
     hint = "give the tool's whole input, as beam asks --json has it"
@@ -102,7 +106,8 @@ def _stdin() -> bytes:
 
 
 def bounded(stream: BinaryIO, name: str) -> bytes:
-    """Return the whole stream. Raises UsageError if it is so long that it may be endless."""
+    """Return the whole content of the stream. Raises LimitError if there are more than 64 MiB, because the stream may
+    be endless."""
     data = stream.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise LimitError(
@@ -133,8 +138,8 @@ def _file(path: str, call: Context) -> bytes:
 
 
 def _stdin_holds_data() -> bool:
-    """Return whether stdin is a pipe with bytes in it, or a file at its beginning. (In a `while read` loop, stdin is
-    the loop's own file, partly read.)"""
+    """Return whether stdin is a pipe with unread bytes, or a non-empty file of which nothing was read yet. (In a `while
+    read` loop of a shell, stdin is the loop's own file, which was partly read.)"""
     try:
         found = os.fstat(0)
         if stat.S_ISFIFO(found.st_mode):
@@ -150,22 +155,21 @@ def _stdin_holds_data() -> bool:
 
 
 def access(word: str | None) -> Access | None:
-    """Return the access that an option's value means, None without one."""
+    """Return the value of --access; None if the option was not given. Raises UsageError for an unknown value."""
     if word is None or word in get_args(Access):
         return cast("Access | None", word)
     raise UsageError(f"--access {word}: unknown access", f"use one of {', '.join(get_args(Access))}", subject=word)
 
 
 def mode(word: str | None) -> str | None:
-    """Return the mode that an option's value names, None without one."""
+    """Return the value of --via; None if the option was not given. Raises UsageError for an unknown value."""
     if word is None or word in MODES:
         return word
     raise UsageError(f"--via {word}: unknown mode", f"use one of {', '.join(MODES)}", subject=word)
 
 
 def require(word: str | None) -> Literal["structured"] | UnsetType:
-    """Return the evidence that an option's value requires; unset without one. Raises UsageError for an unknown
-    value."""
+    """Return the value of --require; UNSET if the option was not given. Raises UsageError for an unknown value."""
     if word is None:
         return UNSET
     if word == "structured":
@@ -174,14 +178,15 @@ def require(word: str | None) -> Literal["structured"] | UnsetType:
 
 
 def slash(text: str) -> bool:
-    """Return True for a text that is a slash command. Raises UsageError for any other."""
+    """Return True if the text is a slash command. Raises UsageError for any other text."""
     if text.startswith("/") and text[1:].strip():
         return True
     raise UsageError(f"{text[:80]!r} is no slash command", "for example: beam send claude --slash /compact")
 
 
 def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
-    """Return the status that an option's value counts as success."""
+    """Return the value of --tolerate, a status that counts as success; UNSET if the option was not given. Raises
+    UsageError for an unknown value."""
     if word is None:
         return UNSET
     if word == "denied":
@@ -190,7 +195,8 @@ def tolerate(word: str | None) -> Literal["denied"] | UnsetType:
 
 
 def schema(path: str | None, call: Context) -> str | None:
-    """Return the JSON Schema in a file (`-`: on stdin), checked to be a JSON object."""
+    """Return the JSON Schema in the file `path`, or on stdin if `path` is `-`; None without a path. Raises UsageError
+    if it is not a JSON object."""
     if path is None:
         return None
     import msgspec

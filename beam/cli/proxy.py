@@ -1,4 +1,5 @@
-"""`beam proxy`: stands between an agent CLI and its model: records, replays, explains, and finds what is not exact."""
+"""`beam proxy`: a proxy between an agent CLI and its model. It records model calls, replays them, explains differences,
+and finds what is not deterministic."""
 
 from __future__ import annotations
 
@@ -105,8 +106,8 @@ def proxy(
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Callable[[], object]]:
-    """Catch the first ^C, SIGTERM or SIGHUP. Yield a function that waits for it; it returns immediately if one has
-    come.
+    """Yield a function that waits for the first ^C, SIGTERM or SIGHUP. If such a signal has come already, the function
+    returns immediately.
 
     The second signal has its usual effect. A signal that was ignored before, as with nohup, stays ignored.
     """
@@ -193,8 +194,8 @@ def doctor(
 
 
 def _shown(difference: RequestDifference) -> list[str]:
-    """Return a difference in lines. Values are shown in quotes with all their spaces: they may differ in nothing
-    else."""
+    """Return a difference as lines of text. Values are quoted with all their spaces, because two values may differ only
+    in spaces."""
 
     def quoted(text: str | None) -> str:
         return "is not there" if text is None else truncate(repr(text), _WIDTH)

@@ -1,4 +1,4 @@
-"""`beam queue`: messages that wait, that run, and dead letters."""
+"""`beam queue`: waiting messages, running messages, and dead letters."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def edit(
 
 
 def _in_editor(text: str) -> str | None:
-    """Return the text as the user's editor left it; None if it was not saved."""
+    """Return the text after the user has edited it in an editor; None if the editor ended with an error."""
     import os
     import shlex
     import subprocess

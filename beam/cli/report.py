@@ -1,4 +1,4 @@
-"""`report`: what agents did, cost and waited for."""
+"""`beam report`: the work, cost and waiting times of agents."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The file that a person names for a report, written at the end of a command during which agents write in its folder.
+"""The report file that a person names. It is written at the end of a command, and agents may write in its folder while
+the command runs.
 
-The report is written where the name led when the command began. A plain file that is there is replaced and never
-opened, because it may be a second name (a hard link) of another file.
+The report is written to the place to which the given path led when the command began. An existing regular file is
+replaced and never opened, because it may be a second name (a hard link) of another file.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ReportFile:
-    """The file for one report. Raises DiskError if it can't be written; nothing is written before `write`."""
+    """The file for one report. Nothing is written before `write`. The constructor raises DiskError if the file can't be
+    written."""
 
     def __init__(self, path: Path, named: str) -> None:
         self._path, self._named = path, named
-        self._led_to = os.path.realpath(path)
-        folder = Path(self._led_to).parent
+        self._real_path = os.path.realpath(path)
+        folder = Path(self._real_path).parent
         nearest = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
         nearest = folder if path.is_file() and not os.access(folder, os.W_OK) else nearest
         wrong = "is a folder" if path.is_dir() else "can't be written" if not os.access(nearest, os.W_OK) else ""
@@ -31,9 +33,10 @@ class ReportFile:
             raise DiskError(f"--junit {named}: {nearest} {wrong}", "name another file", subject=named)
 
     def write(self, data: bytes) -> None:
-        """Write the report. Raises DiskError, also if the name leads elsewhere now."""
-        target = Path(self._led_to)
-        if os.path.realpath(self._path) != self._led_to:
+        """Write the report. Raises DiskError if this fails, or if the given path now leads to another place than
+        before."""
+        target = Path(self._real_path)
+        if os.path.realpath(self._path) != self._real_path:
             what = f"{self._named} led to {target} when the command began, and leads elsewhere now: nothing is written"
             raise DiskError(what, "an agent may have put a link there", subject=self._named)
         try:

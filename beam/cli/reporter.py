@@ -21,7 +21,8 @@ _STYLES = ("text", "github", "gitlab")
 
 
 class Reporter:
-    """Prints the progress of a run, and its result. If `style` is None, the environment decides."""
+    """Prints the progress of a run, and its result. If `style` is None, the environment variables of CI systems select
+    the style."""
 
     def __init__(self, call: Context, file: str, style: str | None, *, as_json: bool) -> None:
         self._call = call
@@ -30,7 +31,7 @@ class Reporter:
         self._json = as_json
 
     def on_progress(self, progress: RunProgress) -> None:
-        """Print what is to be said of a step that is over, or of a warning."""
+        """Print a finished step, or a warning."""
         from beam import Warned
 
         if isinstance(progress, Warned):
@@ -53,7 +54,7 @@ class Reporter:
         return list(step_lines(step))
 
     def result(self, result: RunResult) -> None:
-        """Print the result of the run; for GitHub, also into the step's summary."""
+        """Print the result of the run. On GitHub, also write it into the summary of the CI step."""
         if self._json:
             write_json(result)
         else:
@@ -67,7 +68,7 @@ class Reporter:
         sys.stdout.flush()
 
     def on_refused(self, refusal: Refusal) -> None:
-        """Tell GitHub why the scenario could not run; people read it on stderr."""
+        """Print for GitHub why the scenario could not run. People read the reason on stderr."""
         if self._style == "github":
             if not self._json:
                 write_line(github.refusal_line(refusal))

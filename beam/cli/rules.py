@@ -1,4 +1,4 @@
-"""`beam rules`: which calls of an agent's tools are denied, asked about and allowed."""
+"""`beam rules`: the rules that deny, ask about or allow the tool calls of an agent."""
 
 from __future__ import annotations
 

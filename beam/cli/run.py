@@ -1,4 +1,4 @@
-"""`beam run`: a scenario is checked, run and reported; its result becomes stdout, files for CI and an exit code."""
+"""`beam run`: checks a scenario, runs it and reports its result on stdout, in files for CI and as an exit code."""
 
 from __future__ import annotations
 
@@ -144,7 +144,8 @@ def run(
 
 
 def variables_of(given: list[str]) -> dict[str, str]:
-    """Return the variables of `--set NAME=VALUE`. Raises UsageError."""
+    """Return the variables that the --set options define, each given as NAME=VALUE. Raises UsageError for any other
+    text."""
     found = {}
     for each in given:
         name, equals, value = each.partition("=")
@@ -156,8 +157,8 @@ def variables_of(given: list[str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _refusals(reporter: Reporter, file: str, report: ReportFile | None) -> Iterator[None]:
-    """Report an error that keeps the scenario from running to CI, too: as an annotation, and as a case of the JUnit
-    XML."""
+    """Report an error to the CI system, too, if it prevents the scenario from running: as an annotation, and as a test
+    case in the JUnit XML. Raises the error again."""
     try:
         yield
     except SignalledError:
@@ -185,7 +186,8 @@ def _write_junit(report: ReportFile | None, result: object) -> None:
 
 
 def _trusting(call: Context, scenario: Scenario, act: Callable[[], T]) -> T:
-    """Call `act`; if the file must be trusted first and a terminal is there, ask once and call it again."""
+    """Call `act` and return its result. If the scenario file must be trusted first and there is a terminal, ask the
+    person once; after a yes, trust the file and call `act` again."""
     try:
         return act()
     except UntrustedError as error:

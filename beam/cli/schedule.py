@@ -32,7 +32,8 @@ _IN_A_FILE = "put the text into a file, and send it with -f FILE"
 
 
 def line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, now: datetime) -> str:
-    """Return the line for a crontab, or the command line for a shell, that runs these words of a command in `cwd`.
+    """Return a crontab line, or a shell command line with `systemd-run`, that runs the command `words` in the folder
+    `cwd` later.
 
     Raises UsageError for an invalid time, and for words that can't stand in such a line.
     """
@@ -57,7 +58,8 @@ def line(words: Sequence[str], cwd: Path, *, at: str | None, every: str | None, 
 
 
 def words_of(parameters: Sequence[Parameter], given: Mapping[str, object], *, without: frozenset[str]) -> list[str]:
-    """Return the words of a command line that gives these values."""
+    """Return the words of a command line that gives these values to these parameters. Parameters in `without` and
+    default values are left out."""
     options: list[str] = []
     arguments: list[str] = []
     for parameter in parameters:
@@ -75,7 +77,8 @@ def words_of(parameters: Sequence[Parameter], given: Mapping[str, object], *, wi
 
 
 def program(argv0: str) -> list[str]:
-    """Return the words that run this beam from anywhere, by the name that it was started with."""
+    """Return the words that run this installation of beam from any folder: the path `argv0` if it is the program
+    `beam`, else this Python interpreter with `-m beam`."""
     path = os.path.abspath(argv0)  # noqa: PTH100 - a link stays a link
     is_beam = os.path.basename(path) == "beam" and os.access(path, os.X_OK)  # noqa: PTH119
     return [path] if is_beam else [sys.executable, "-P", "-m", "beam"]  # -P: nothing of the folder is imported

@@ -1,4 +1,4 @@
-"""The JSON Schemas of what beam reads and writes, made from its types."""
+"""The JSON Schemas of the files and values that beam reads and writes. They are generated from beam's types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class BeamYaml(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """beam.yaml. `agents` are by name, `defaults` are for all of them; durations are seconds or text like 1h30m."""
+    """The file beam.yaml. `agents` maps names to the settings of agents, and `defaults` contains settings for all
+    agents. Durations are seconds or text like 1h30m."""
 
     defaults: AgentSettings = AgentSettings()
     agents: dict[str, AgentSettings] = {}
@@ -50,7 +51,8 @@ def names() -> list[str]:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of that name. Raises UsageError with the nearest name."""
+    """Return the JSON Schema with this name. Raises UsageError for an unknown name, with the most similar name as its
+    hint."""
     if name in _VALUES:
         return {"$schema": _DIALECT, **_VALUES[name]()}
     if name in events.types():
@@ -105,7 +107,7 @@ def _plain(type_: Any) -> Any:
     if type_ is Raw:
         return Any
     if isinstance(type_, type) and issubclass(type_, Struct):
-        return _twin(type_)
+        return _struct_without_raw(type_)
     origin, args = get_origin(type_), get_args(type_)
     if not args or origin is Literal:
         return type_
@@ -114,7 +116,7 @@ def _plain(type_: Any) -> Any:
 
 
 @functools.cache
-def _twin(kind: type[Struct]) -> type[Struct]:
+def _struct_without_raw(kind: type[Struct]) -> type[Struct]:
     fields: list[Any] = []
     for field in msgspec.structs.fields(kind):
         defaults: dict[str, Any] = {"default": field.default, "default_factory": field.default_factory}

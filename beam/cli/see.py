@@ -1,4 +1,4 @@
-"""`watch`, `status`: what agents do, and where they stand."""
+"""`beam watch` and `beam status`: what agents do, and the state of each agent."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 app = App()
 
-_STUCK_S = 60.0  # at the start, members that have waited for longer are listed,
-_TEAMS = 10  # of this many teams, the newest
+_STUCK_S = 60.0  # when `watch` begins, it lists team members that have waited for longer,
+_TEAMS = 10  # in at most this many teams, the newest ones
 _EVER = "1970-01-01T00:00:00Z"
 
 
@@ -55,10 +55,10 @@ def watch(
     from beam import since as since_time
     from beam.cli.render.stream import Stream
 
-    for problem in _unfit(types or ()):
+    for problem in _unmatched_patterns(types or ()):
         call.note(problem)
     if stuck is not None:
-        if not _stuck(call, durations.parse(stuck), team or (), claude_home or (), as_json=as_json):
+        if not _print_waits(call, durations.parse(stuck), team or (), claude_home or (), as_json=as_json):
             call.note(f"no member of your teams has waited for longer than {stuck}")
         return 0
     if every and agent:
@@ -88,9 +88,9 @@ def watch(
     if not now and not as_json:
         call.note(f"watching {'all roots' if every else call.beam.home.root} and your Claude teams; ^C ends it")
     if live is not None and not now and not as_json and not begin and not types:
-        _standing(stream, live, wanted)
+        _print_stuck_teams(stream, live, wanted)
     if not now and not as_json and not begin and not types and not every:
-        _running(call.beam, stream, names, wanted)
+        _print_running_turns(call.beam, stream, names, wanted)
     try:
         for batch in _batches(call.beam, names, live, foreign, follow=not now, history=history, every=every):
             fitting = [one for one in batch if wanted.fits(one.event) and not (one.event.seq and one.event.ts < begin)]
@@ -122,7 +122,8 @@ def watch(
 
 
 class ExitCodes:
-    """The exit codes of the messages that end in a stream of events. If a message is retried, its last code counts."""
+    """Collects the exit codes of messages from the outcomes in a stream of events. If a message is retried, its last
+    exit code counts."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -135,12 +136,13 @@ class ExitCodes:
 
     @property
     def first(self) -> int:
-        """Return the first code that is not 0, else 0."""
+        """Return the first exit code that is not 0; 0 if there is none."""
         return next((code for code in self._codes.values() if code), 0)
 
 
-def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
-    """Print the state of the teams in which someone is stuck."""
+def _print_stuck_teams(stream: Stream, live: Teams, wanted: Wanted) -> None:
+    """Print the state of the teams in which a member is stuck, which means that it has waited for more than a
+    minute."""
     import time
 
     from beam import clock, team_views
@@ -152,8 +154,8 @@ def _standing(stream: Stream, live: Teams, wanted: Wanted) -> None:
     stream.flush()
 
 
-def _running(beam: Beam, stream: Stream, names: Sequence[str], wanted: Wanted) -> None:
-    """Print the turns that run already, and their progress."""
+def _print_running_turns(beam: Beam, stream: Stream, names: Sequence[str], wanted: Wanted) -> None:
+    """Print the turns that were running when `watch` began, and their progress."""
     from beam import begun
     from beam import since as since_time
     from beam.cli.render.stream import Line
@@ -195,8 +197,8 @@ def _batches(
         yield [Line(one.event, lane=one.lane, agent_dir=one.agent_dir) for one in placed]
 
 
-def _unfit(patterns: Sequence[str]) -> Iterator[str]:
-    """Yield what is wrong with patterns that can't match any event."""
+def _unmatched_patterns(patterns: Sequence[str]) -> Iterator[str]:
+    """Yield a message for each pattern that matches no event type."""
     from fnmatch import fnmatchcase
 
     for pattern in patterns:
@@ -205,8 +207,10 @@ def _unfit(patterns: Sequence[str]) -> Iterator[str]:
             yield f"no event type matches {pattern!r}; there are {groups} (docs/events.md)"
 
 
-def _stuck(call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool) -> int:
-    """Print who waits for longer than so many seconds, and return how many there are."""
+def _print_waits(
+    call: Context, seconds: float, names: Sequence[str], claude_homes: Sequence[str], *, as_json: bool
+) -> int:
+    """Print the team members that have waited for longer than `seconds`, and return their number."""
     from beam import TeamsHere
     from beam.cli.render import team as render
 
@@ -284,7 +288,7 @@ def status(
 
 
 def _everything(call: Context, *, as_json: bool) -> None:
-    """Print the agents of all roots that did something, then the living sessions that beam did not start."""
+    """Print the agents of all roots that have agents, then the running sessions that beam did not start."""
     from beam.cli.render import foreign as render_foreign
     from beam.cli.render import status as render
 

@@ -1,4 +1,4 @@
-"""`beam send`: the arguments become one message; its outcome becomes stdout, stderr and an exit code."""
+"""`beam send`: makes a message of the arguments, sends it, and prints its outcome on stdout and stderr."""
 
 from __future__ import annotations
 
@@ -285,7 +285,8 @@ def _print_schedule(call: Context, given: Mapping[str, object]) -> int:
 
 
 def _receiver(agent: str, session: str | None, *, has_text: bool) -> str:
-    """Return the name to send to. Raises UsageError or UnsupportedError if that is no agent's name."""
+    """Return the name of the agent or session that gets the message. Raises UsageError or UnsupportedError if `agent`
+    can't get one."""
     if session is not None:
         if "@" in agent:
             raise UsageError(f"{agent} names a session already", "leave --session out", subject=agent)
@@ -333,7 +334,8 @@ def _check_alone(given: Mapping[str, object]) -> None:
 
 
 def trusting(call: Context, act: Callable[[], T]) -> T:
-    """Call `act`; if the folder must be trusted first and a terminal is there, ask once and call it again."""
+    """Call `act` and return its result. If the folder must be trusted first and there is a terminal, ask the person
+    once; after a yes, trust the folder and call `act` again."""
     try:
         return act()
     except UntrustedError as error:

@@ -13,8 +13,8 @@ from beam.cli.render.text import write_json, write_line
 
 
 def put(call: Context, message: Message, *, as_json: bool) -> None:
-    """Put the message into its queue and print its id; with `as_json`, print all that is known of it instead. Raises
-    what `put` raises."""
+    """Put the message into its queue and print its id; with `as_json`, print the state of the message as JSON instead.
+    Raises the errors of `Beam.put`, and DiskError if stdout can't be written."""
     sent = call.beam.put(message)
     try:
         if as_json:
@@ -27,7 +27,8 @@ def put(call: Context, message: Message, *, as_json: bool) -> None:
 
 
 def _say_sent(message_id: str, error: OSError) -> NoReturn:
-    """Report an error that came after the message was sent, with its id, so that nobody sends it again."""
+    """Report an error that occurred after the message was sent, while its id was printed. The report contains the id,
+    so that nobody sends the message again. Raises the error."""
     what, hint = f"{message_id} was sent; its id can't be written to stdout", f"beam wait {message_id}"
     if isinstance(error, BrokenPipeError):
         complain(f"{what}: nobody reads it; {hint}")

@@ -1,4 +1,4 @@
-"""`trust`, `root` and `doctor`."""
+"""The commands `beam trust`, `beam root` and `beam doctor`."""
 
 from __future__ import annotations
 
@@ -175,7 +175,8 @@ def doctor(
 
 
 def _adopt(call: Context, *, sure: bool) -> int:
-    """Show what other roots of this folder hold, ask, and adopt them."""
+    """Show the content of the other roots of this folder, ask the person unless `sure`, and adopt these roots. Return
+    the exit code."""
     from beam.cli.render.candidates import lines
     from beam.cli.render.text import write_line
 

@@ -1,5 +1,5 @@
-"""`beam send A,B,C`: one text to several agents side by side; their answers in the order of their names, and a judge's
-verdict."""
+"""`beam send A,B,C`: sends one text to several agents in parallel, prints their answers in the order in which the
+agents were named, and then the verdict of a judge."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def check(names: Sequence[str], *, as_events: bool, key_fd: int | None, no_wait:
 def send(
     call: Context, messages: Sequence[Message], *, judge: str | None, rubric: str | None, no_wait: bool, as_json: bool
 ) -> int:
-    """Send the messages, print the result of each, and return the exit code: that of the first without success, else
-    that of the judge."""
+    """Send the messages, print the result of each, and return the exit code of the first message without success. If
+    all succeed, return the exit code of the judge's verdict."""
     beam = call.beam
     for message in messages:
         for note in beam.notes(message, waits=not no_wait):
             call.note(note)
     if no_wait:
         return _put(call, messages, as_json=as_json)
-    side = _Side(call, messages, as_json=as_json)
+    results = _ResultPrinter(call, messages, as_json=as_json)
     try:
-        found = beam.deliver_several(messages, seen=side.printer.event, ended=side.on_ended)
+        found = beam.deliver_several(messages, seen=results.printer.event, ended=results.on_ended)
     finally:
-        side.close()
-    code = next((each for each in side.codes if each), 0)
+        results.close()
+    code = next((each for each in results.codes if each), 0)
     if judge is None:
         return code
     came = [each for each in found if isinstance(each, Outcome)]
@@ -59,7 +59,7 @@ def send(
     if len(answered) < 2:
         call.note(f"{judge} was not asked: there are fewer than two answers to compare")
         return code
-    verdict = beam.compare(judge, messages[0].text, came, rubric=rubric, seen=side.printer.event)
+    verdict = beam.compare(judge, messages[0].text, came, rubric=rubric, seen=results.printer.event)
     if as_json:
         write_json(verdict)
     else:
@@ -69,8 +69,9 @@ def send(
     return code or verdict.exit_code
 
 
-class _Side:
-    """Prints the answers in the order of the messages, with the progress of the one that is next."""
+class _ResultPrinter:
+    """Prints the results of the messages in the order of the messages, and shows the progress of the message whose
+    result is next."""
 
     def __init__(self, call: Context, messages: Sequence[Message], *, as_json: bool) -> None:
         self._call = call
@@ -87,7 +88,7 @@ class _Side:
             self._waiting.enter_context(self.printer.waiting(message.id, self._call.beam.progress(message)))
 
     def on_ended(self, message: Message, result: Outcome | BeamError) -> None:
-        """Print one result."""
+        """Print the result of the next message."""
         self._waiting.close()
         self._left = self._left[1:]
         if not self._json:
@@ -107,14 +108,15 @@ class _Side:
         body = body_of(error)
         if self._json and body is not None:
             write_json(ErrorObject(error=body))
-        _unsent(message, error, 0)
+        _report_failure(message, error, 0)
 
     def close(self) -> None:
         self._waiting.close()
 
 
 def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
-    """Put the messages into their queues, and print their ids in order."""
+    """Put the messages into their queues, and print their ids in order. Return the exit code of the first failure, else
+    0."""
     code = 0
     for message in messages:
         try:
@@ -122,15 +124,15 @@ def _put(call: Context, messages: Sequence[Message], *, as_json: bool) -> int:
         except DiskError as error:
             if error.subject == message.id:  # it was sent, and its id could not be written
                 raise
-            code = _unsent(message, error, code)
+            code = _report_failure(message, error, code)
         except BeamError as error:
-            code = _unsent(message, error, code)
+            code = _report_failure(message, error, code)
     return code
 
 
-def _unsent(message: Message, error: BeamError, code: int) -> int:
-    """Say why a message failed. Return `code`, the exit code of an earlier failure, or this message's if `code` is
-    0."""
+def _report_failure(message: Message, error: BeamError, code: int) -> int:
+    """Print why a message failed. Return the exit code of the first failure: `code` if an earlier message failed, else
+    the exit code of this error. `code` is 0 if no earlier message failed."""
     complain(f"{message.to}: {error.message}; {error.hint}" if error.hint else f"{message.to}: {error.message}")
     return code or int(error.exit_code)
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 
 
 def prepare() -> None:
-    """Open the streams that the parent closed, and set their encodings.
+    """Open the standard streams that the parent closed, and set the encodings of stdout and stderr. Change the umask if
+    it takes rights from the owner.
 
-    No file of beam's then gets a standard descriptor. A pipe's text is UTF-8, whatever the locale; a terminal's is
-    ASCII if the locale shows nothing else. A closed stdout becomes one that can't be written: the answer would be lost,
-    so that is reported. The umask is changed if it takes rights from the owner: beam and its agents could not read
-    their own files.
+    A file that beam opens later thus never gets a standard descriptor. Text for a pipe is UTF-8 in any locale; text for
+    a terminal is ASCII if the locale allows nothing else. A closed stdout is replaced by one that can't be written, so
+    that the loss of the answer is reported as an error. With a umask that takes rights from the owner, beam and its
+    agents could not read their own files.
     """
     umask = os.umask(0o077)
     os.umask(umask & 0o077)
@@ -40,25 +41,27 @@ def prepare() -> None:
 
 
 def is_ascii(environ: Mapping[str, str]) -> bool:
-    """Return whether the locale's text is ASCII. Python itself treats the C locale as UTF-8, and sets LC_CTYPE so."""
+    """Return whether the encoding of the locale is ASCII (the locale is C or POSIX). Python itself treats the C locale
+    as UTF-8 and sets LC_CTYPE to C.UTF-8; that value is ignored."""
     coerced = environ.get("LC_CTYPE") == "C.UTF-8" and not environ.get("LC_ALL")
     names = ("LC_ALL", "LANG") if coerced else ("LC_ALL", "LC_CTYPE", "LANG")
     return next((environ[name] for name in names if environ.get(name)), "") in ("C", "POSIX")
 
 
 def is_interactive(*streams: object) -> bool:
-    """Return whether a person uses all these streams: they are terminals, and this is no CI job."""
+    """Return whether a person uses all these streams: all are terminals, and this process is not part of a CI job."""
     return all(is_terminal(stream) for stream in streams) and os.environ.get("CI", "") in ("", "0", "false")
 
 
 def is_colourful(stream: object) -> bool:
-    """Return whether colour is welcome on the stream (not with NO_COLOR, TERM=dumb or in CI)."""
+    """Return whether colours may be written to the stream: it is a terminal, NO_COLOR is not set, TERM is not `dumb`,
+    and this process is not part of a CI job."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM", "dumb") == "dumb"
     return is_interactive(stream) and not plain
 
 
 def is_terminal(stream: object) -> bool:
-    """Return whether the stream is a terminal, which would obey escape sequences."""
+    """Return whether the stream is a terminal, which would interpret escape sequences."""
     try:
         return os.isatty(stream.fileno())  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):
@@ -66,12 +69,12 @@ def is_terminal(stream: object) -> bool:
 
 
 def drop_stdout() -> None:
-    """Discard what is buffered for stdout, so that its flush at the exit can't fail."""
+    """Discard what is buffered for stdout, by opening /dev/null in its place. Thus the flush at the exit can't fail."""
     _point(1, os.O_WRONLY)
 
 
 def _point(number: int, mode: int) -> None:
-    """Open /dev/null as that descriptor."""
+    """Open /dev/null with the descriptor `number`. `mode` contains the flags of `os.open`."""
     opened = os.open(os.devnull, mode)
     if opened != number:
         os.dup2(opened, number)

@@ -1,4 +1,4 @@
-"""Which lines of a journal are about subagents: what they were asked, what they did and said, and what came back."""
+"""Selects the lines of a journal that are about subagents: their prompts, actions, texts and results."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _SHOWN = 10
 
 
 def of_subagents(agent: str, found: Iterable[Line], wanted: str) -> list[Line]:
-    """Return the lines of all subagents, or of the one whose id is or begins with `wanted`, with its own subagents.
+    """Return the lines about all subagents if `wanted` is `all`. Otherwise return the lines about the one subagent
+    whose id is `wanted` or begins with `wanted`, and about the subagents that it started.
 
-    The id is that of the call that started it. Raises NotFoundError if there is none, UsageError if there are several.
+    The id of a subagent is the id of the tool call that started it. Raises NotFoundError if no subagent has such an id,
+    UsageError if several have.
     """
     lines = list(found)
     known = dict.fromkeys(parent for line in lines if (parent := _parent(line)))

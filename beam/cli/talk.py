@@ -1,4 +1,4 @@
-"""`show`, `recv`, `reply`: commands about messages that were sent already."""
+"""The commands `show`, `recv` and `reply`, which are about messages that were sent already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`beam team`: Claude Code's agent teams of this user. Only its own commands change any."""
+"""`beam team`: the agent teams of Claude Code that belong to this user. Only the commands of this module change a
+team."""
 
 from __future__ import annotations
 
@@ -276,7 +277,8 @@ def hook(
 
 
 def _actions(call: Context, team: str, claude_home: Sequence[str] | None) -> TeamActions:
-    """Return the team to act on. Raises UsageError if the caller is an agent: only a person may act on a team."""
+    """Return the object that acts on the team. Raises UsageError if the caller is an agent: only a person may act on a
+    team."""
     from beam import TeamActions
 
     call.beam.check_person("acts on a team")
@@ -284,8 +286,8 @@ def _actions(call: Context, team: str, claude_home: Sequence[str] | None) -> Tea
 
 
 def _bytes(call: Context) -> dict[bytes, bytes]:
-    """Return the environment as the hook needs it. An invalid configuration is ignored, because it is no reason for a
-    veto."""
+    """Return the environment as bytes, which the hook needs. An invalid configuration is ignored, because it is not a
+    reason for a veto."""
     try:
         environ = call.environ
     except BeamError:

@@ -1,4 +1,4 @@
-"""`beam wait`: for messages that were sent already, or until agents are in a state."""
+"""`beam wait`: waits for the outcomes of messages that were sent already, or until agents are in a state."""
 
 from __future__ import annotations
 

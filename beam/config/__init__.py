@@ -1,1 +1,1 @@
-"""Reads settings from files and variables, checks them, and resolves which one counts."""
+"""Reads settings from files and variables, checks them, and decides which setting takes precedence."""

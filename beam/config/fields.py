@@ -1,6 +1,7 @@
-"""Checks the fields of settings: their types, ranges and allowed values, and that they fit the agent's adapter.
+"""Checks the fields of settings: their types, their ranges, their allowed values, and whether they belong to the
+agent's adapter.
 
-Does not depend on the source of a field, or on the effect of a setting.
+Does not depend on where a field comes from, or on the effect of a setting.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ _LARGEST_SCREEN = 1000
 
 
 def settings_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
-    """Return the checked fields of one agent's settings, without null fields."""
+    """Return the checked fields of one agent's settings. Fields with the value null are left out. Raises
+    ConfigError."""
     return fields_of(given, AgentSettings, at, source)
 
 
 def settings_from_text(given: Mapping[str, str], source: Source) -> dict[str, object]:
-    """Return the checked fields of an agent's settings, each given as text; `env.NAME` is one variable of `env`.
+    """Return the checked fields of an agent's settings, each given as text. The key `env.NAME` gives one variable of
+    the field `env`.
 
-    Raises ConfigError with the nearest key.
+    Raises ConfigError; for an unknown key it suggests the most similar key.
     """
     types = _types(AgentSettings)
     fields: dict[str, object] = {}
@@ -92,7 +95,7 @@ _OWNERS = {
 
 
 def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
-    """Return the adapter that these fields name or imply; "" if they do neither."""
+    """Return the adapter that these fields name or imply; "" if they neither name nor imply one."""
     if fields.get("adapter"):
         return str(fields["adapter"])
     implied = next((_OWNERS[key] for key in ("protocol", "command", "script", "mailbox") if fields.get(key)), "")
@@ -101,7 +104,8 @@ def adapter_of(name: str, fields: Fields, adapters: Collection[str]) -> str:
 
 
 def check_adapter(name: str, fields: Fields, at: tuple[str, ...], *, source: Source, adapters: Collection[str]) -> None:
-    """Refuse an adapter that does not exist, and fields that belong to another adapter than the one implied here."""
+    """Raise ConfigError for an adapter that does not exist, and for fields that belong to another adapter than this
+    agent's."""
     check_adapter_exists(fields, at, source, adapters)
     adapter = adapter_of(name, fields, adapters)
     for key in fields:
@@ -124,7 +128,7 @@ _OF_THE_AGENT = (
 
 
 def check_session(name: str, fields: Fields, at: tuple[str, ...], source: Source) -> None:
-    """Refuse settings of a session (`claude@review`, say) that only its agent can have."""
+    """Raise ConfigError for settings of a session (`claude@review`, say) that only its agent can have."""
     for key in _OF_THE_AGENT if "@" in name else ():
         if fields.get(key):
             raise source.error(
@@ -157,8 +161,8 @@ def _types(kind: type[Struct]) -> dict[str, object]:
 def _checked(
     key: str, value: object, type_: Any, at: tuple[str, ...], source: Source, *, strict: bool = True
 ) -> object:
-    """Return the value, checked and converted to this type. Unless `strict`, a text may stand for a number or a
-    boolean."""
+    """Return the value of the field `key`, checked and converted to the type. Unless `strict`, a text may stand for a
+    number or a boolean. Raises ConfigError."""
     if key in DURATIONS and isinstance(value, str):
         try:
             value = durations.parse(value)
@@ -207,7 +211,7 @@ _GIVES_A_SHELL = ("ssh", "su", "sh", "bash", "dash", "zsh", "fish")  # of the wo
 
 
 def _check_runner(words: tuple[str, ...], at: tuple[str, ...], source: Source) -> None:
-    """Refuse a runner whose shell would read a prompt as code."""
+    """Raise ConfigError for a runner whose shell would read a prompt as code."""
     if words and not words[0]:
         raise source.error(at, "names no program", "write it like [docker, exec, -i, box]")
     program = words[0].rpartition("/")[2] if words else ""
@@ -276,7 +280,8 @@ def _refuse_nul(value: object, at: tuple[str, ...], source: Source) -> None:
 
 
 def screen_fields(given: object, at: tuple[str, ...], source: Source) -> dict[str, object]:
-    """Return the checked fields of a profile. Each pattern must compile, and must not take long to match."""
+    """Return the checked fields of a screen profile. Each pattern must compile and must not take long to match. Raises
+    ConfigError."""
     values = dict(mapping(given, at, source))
     given_dialogs = values.pop("dialogs", None)
     if "name" in values:

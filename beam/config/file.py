@@ -1,4 +1,5 @@
-"""Reads one file of settings: YAML or JSON in, checked fields out; every error names its place.
+"""Reads one file of settings. The input is YAML, the result is the checked fields, and every error names its place in
+the file.
 
 Does not depend on the precedence of files, or on the effect of a setting.
 """
@@ -38,7 +39,7 @@ _MOMENT_S, _TRIES = 0.05, 20
 
 
 class ConfigFile(Struct, frozen=True, kw_only=True):
-    """The content of one file: only the fields that are written in it, each with its checked value."""
+    """The settings in one file: only the fields that are written in it, each with its checked value."""
 
     path: Path
     defaults: Fields = {}
@@ -53,7 +54,8 @@ class ConfigFile(Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = None) -> ConfigFile | None:
-    """Return the settings in a YAML file, from the cache `parsed` if they are in it; None if there is no file.
+    """Return the settings in a YAML file; None if there is no file. If the cache `parsed` has the content of the file,
+    it is not parsed again.
 
     Raises ConfigError for an invalid setting or invalid YAML, DiskError if the file can't be read.
     """
@@ -62,9 +64,10 @@ def read(path: Path, *, adapters: Collection[str], parsed: ParsedFiles | None = 
 
 
 def _settled(path: Path) -> bytes | None:
-    """Return the file's bytes. If it was emptied a moment ago, wait: most programs empty a file before they write it.
+    """Return the bytes of the file; None if there is no file. If the file was emptied a moment ago, wait, because most
+    programs empty a file before they write it.
 
-    The wait is at most a moment, however often the file is emptied.
+    The wait ends after `_MOMENT_S`, however often the file is emptied.
     """
     data = read_bytes(path, follow=True)
     for _ in range(_TRIES):
@@ -83,8 +86,8 @@ def _is_new(path: Path) -> bool:
 
 
 def read_bytes(path: Path, *, follow: bool = False) -> bytes | None:
-    """Return a settings file's bytes; None if there is no such file. With `follow` it may be a link, as a file of the
-    person may be."""
+    """Return the bytes of a settings file; None if there is no such file. With `follow` the path may be a symbolic
+    link, which is allowed for the person's own files."""
     try:
         return files.read(path, _LARGEST_FILE, follow=follow)
     except FileNotFoundError:
@@ -146,7 +149,7 @@ def _notify(given: object, source: Source, adapters: Collection[str]) -> tuple[N
 
 
 def _env_profiles(given: object, source: Source, adapters: Collection[str]) -> dict[str, Mapping[str, str]]:
-    """Return the named environments, each checked as an agent's `env` is."""
+    """Return the variables of each environment profile, by its name. They are checked like `env` of an agent."""
     profiles: dict[str, Mapping[str, str]] = {}
     for name, variables in mapping(given, (ENV_PROFILES,), source).items():
         if not PLAIN.match(name):
@@ -158,7 +161,8 @@ def _env_profiles(given: object, source: Source, adapters: Collection[str]) -> d
 
 
 def state_dir_in(data: bytes, path: Path, *, home: Path) -> Path | None:
-    """Return the folder that a YAML file's bytes name in `state_dir:`, with `~` as `home`; None if they don't."""
+    """Return the folder that `state_dir:` names in the bytes of a YAML file, with `~` replaced by `home`; None if the
+    file has no `state_dir:`."""
     from beam.config.yaml_lines import parse_yaml
 
     values, lines = parse_yaml(data, path)
@@ -181,7 +185,8 @@ def _disabled(given: object, source: Source, adapters: Collection[str]) -> tuple
 
 
 def disabled(given: object, at: tuple[str, ...], source: Source, adapters: Collection[str]) -> tuple[str, ...]:
-    """Return the names of adapters that are switched off. Raises ConfigError if a name is not an adapter's."""
+    """Return the names of the adapters that are disabled. Raises ConfigError if a name is not the name of an
+    adapter."""
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise source.error(at, "expected a list of adapters", "write it like [gemini, codex]")
     for name in given:

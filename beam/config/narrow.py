@@ -1,4 +1,4 @@
-"""Limits a session's rights and budgets to those of its agent."""
+"""Limits the rights and budgets of a session to those of its agent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BOUNDS = ("budget_usd", "max_turns", "retries")
 
 
 def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
-    """Return a session's settings, limited to its agent's access, rules and cost limit.
+    """Return a session's settings, limited to the access, the allowing rules and the budgets of its agent.
 
-    An agent without a configured access counts as `read`; without a cost limit, the session's own applies.
+    An agent without a configured access counts as `read`. A budget that the agent does not have is not limited.
     """
     narrowed: dict[str, object] = {}
     if own.access is not None and RANK[own.access] > RANK[agent.access or "read"]:
@@ -29,5 +29,5 @@ def at_most(own: AgentSettings, agent: AgentSettings) -> AgentSettings:
 
 
 def narrowing(lists: RuleLists) -> RuleLists:
-    """Return the rules without those that allow."""
+    """Return the rules that deny or ask, without the rules that allow."""
     return msgspec.structs.replace(lists, allow=())

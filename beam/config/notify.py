@@ -1,4 +1,4 @@
-"""Checks `notify:`, the list of commands and webhooks that are told of what happens."""
+"""Checks `notify:`, the list of commands and webhooks that get notifications."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENTRY = "like {command: [notify-send, beam], on: [ask, failed]}"
 
 
 def targets(given: object, source: Source) -> tuple[NotifyTarget, ...]:
-    """Return the checked targets. Raises ConfigError."""
+    """Return the checked targets in the value of `notify:`. Raises ConfigError."""
     if given is None:
         return ()
     if not isinstance(given, list):
@@ -74,7 +74,7 @@ def _place(given: object, at: tuple[str, ...], source: Source) -> FromPlace:
 
 
 def url_problem(url: str) -> str:
-    """Return why this URL can't be a webhook's; "" if it can."""
+    """Return the reason why this URL can't be the URL of a webhook; "" if it can."""
     if any(not "!" <= character <= "~" for character in url):
         return "is no URL: it holds blanks, control characters or letters that a URL encodes"
     try:
@@ -92,7 +92,7 @@ def url_problem(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether this host, taken from a URL, is this machine."""
+    """Return whether the host of a URL is this machine (`localhost` or a loopback address)."""
     if host == "localhost":
         return True
     try:

@@ -1,8 +1,9 @@
-"""A cache of the parsed settings files, in the root: importing a YAML parser takes a fifth of the CPU time of a short
-command.
+"""A cache of the parsed settings files, in the root. Without it, importing a YAML parser would take a fifth of the CPU
+time of a short command.
 
-An entry is used only for exactly the same bytes; in doubt the file is parsed again. Does not depend on what a setting
-means, or on whether agents can write in the root: if they can, the caller must cache nothing.
+An entry is used only for exactly the same bytes; in any other case the file is parsed again. Does not depend on the
+meaning of a setting, or on whether agents can write in the root. If agents can write there, the caller must not use the
+cache.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Lines = dict[tuple[str, ...], int]
 
 
 class _Parsed(Struct, frozen=True):
-    """Plain values of one file, and the line of each key."""
+    """The content of one file as plain values, and the line of each key."""
 
     values: Any
     lines: list[tuple[tuple[str, ...], int]]
@@ -40,7 +41,8 @@ class _Remembered(Struct, frozen=True):
 
 
 class ParsedFiles:
-    """The settings files that one command reads. Their parsed content is cached in `root`; null: it is not cached."""
+    """The settings files that one command reads. Their parsed content is cached in `root`. If `root` is None, nothing
+    is cached."""
 
     def __init__(self, root: Path | None = None) -> None:
         self._path = None if root is None else root / PARSED_JSON
@@ -48,7 +50,7 @@ class ParsedFiles:
         self._now: dict[str, _Parsed] = {}
 
     def parse(self, data: bytes, path: Path) -> tuple[object, Lines]:
-        """Return the plain values in a YAML file's bytes, and the line of each key. Raises ConfigError."""
+        """Return the content of a YAML file as plain values, and the line of each key. Raises ConfigError."""
         key = sha256(data).hexdigest()
         found = self._before.get(key)
         if found is None:
@@ -60,8 +62,8 @@ class ParsedFiles:
         return found.values, dict(found.lines)
 
     def remember(self) -> None:
-        """Write the content parsed by this command to the cache, if it differs from what the cache has and there is a
-        root."""
+        """Write the content that this command parsed to the cache, if the cache does not have it yet and the root
+        exists."""
         if self._path is None or self._now.keys() == self._before.keys() or not self._path.parent.is_dir():
             return
         kept = {key: each for key, each in self._now.items() if key in self._before or _may_be_kept(each)}
@@ -90,8 +92,8 @@ class ParsedFiles:
 
 
 def _may_be_kept(parsed: _Parsed) -> bool:
-    """Return whether the values may be cached: JSON gives back the same ones (not for dates and infinities), and none
-    may be a secret key."""
+    """Return whether the values may be cached. JSON must reproduce them exactly (it does not for dates and infinities),
+    and none may be a secret or the value of an environment variable."""
     from beam.secrets.redact import redact
 
     if any("env" in at or "env_profiles" in at for at, _ in parsed.lines):

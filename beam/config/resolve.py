@@ -1,6 +1,8 @@
-"""The configuration of a root: its sources (agent.json, beam.yaml, the user, BEAM_* variables), and which one wins.
+"""The configuration of a root: its sources (agent.json, beam.yaml, the user's configuration, BEAM_* variables) and
+their precedence.
 
-Does not depend on adapters (their names are an argument), on whether a folder is trusted, or on what a setting does.
+Does not depend on adapters (their names are an argument), on whether a folder is trusted, or on the effect of a
+setting.
 """
 
 from __future__ import annotations
@@ -55,14 +57,15 @@ VARIABLES = {
 
 
 class AgentFile(Struct, frozen=True):
-    """An agent.json as it was read: its path, and the SHA-256 of its bytes (hex)."""
+    """An agent.json file that was read: its path, and the SHA-256 of its bytes (hex)."""
 
     path: Path
     digest: str
 
 
 class WrittenRules(Struct, frozen=True):
-    """The rules in one file, for one agent or (`is_general`) under `defaults` for all."""
+    """The rules that one source has for an agent. `whose` is that source. `is_general`: the rules are under `defaults`
+    and hold for all agents."""
 
     lists: RuleLists
     whose: str
@@ -70,13 +73,13 @@ class WrittenRules(Struct, frozen=True):
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """An agent with all its settings; `agent` is the agent that a session belongs to, else its own name.
+    """An agent with all its settings. `agent` is the agent that a session belongs to; for an agent, it is its own name.
 
-    `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config,
-    default. `declared_in` is the file that declares the agent, `built in` for an adapter's own name. `base` is the
-    folder that paths in the settings are relative to. A session has its agent's settings, and its own settings override
-    them: `own` names the fields (and `env.NAME`) that it sets itself, and `agent_files` are the agent.json of both.
-    `rules` are the rules in `settings`, with the source of each.
+    `origin` maps each field (and `env.NAME`) to its source: a BEAM_* variable, agent.json, beam.yaml, user config or
+    default. `declared_in` is the source that declares the agent, `built in` for an adapter's own name. `base` is the
+    folder that relative paths in the settings start from. A session has its agent's settings, and its own settings
+    override them. `own` names the fields (and `env.NAME`) that the session itself sets, and `agent_files` are the
+    agent.json files of the agent and the session. `rules` are the rules in `settings`, with the source of each.
     """
 
     name: str
@@ -91,7 +94,8 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
 
 class _Layers(Struct, frozen=True):
-    """The settings of one agent in all files: a layer for each file, the weakest first; `files` has its agent.json."""
+    """The settings of one agent in all files: one layer for each file, in the order of increasing precedence. `files`
+    has the agent's agent.json, if it exists."""
 
     layers: list[tuple[str, Fields]] = []
     files: tuple[AgentFile, ...] = ()
@@ -108,14 +112,14 @@ class _Known(Struct, frozen=True):
     files: tuple[tuple[Path, bytes | None], ...]
 
     def still_stands(self) -> bool:
-        """Return whether the files are still the same. Raises what reading them raises."""
+        """Return whether the files still have the same bytes. Raises ConfigError, DiskError if they can't be read."""
         return all(file.read_bytes(path) == data for path, data in self.files)
 
 
 class Config(Struct, frozen=True, kw_only=True, dict=True):
     """All settings of a root.
 
-    `path` is its beam.yaml, None if there is none; `limits_origin` has the source of each limit.
+    `path` is the root's beam.yaml, None if there is none; `limits_origin` has the source of each limit.
     """
 
     home: RootPaths
@@ -131,24 +135,27 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
     stamps: tuple[Stamp, ...]  # of the files, from before they were read; whoever lives long compares them
 
     def names(self) -> list[str]:
-        """Return the names of all agents that are declared here, by a file or a command, sorted. An adapter that nobody
-        declared is left out."""
+        """Return the names of all agents that a file or a command declared, sorted. An adapter whose name nobody
+        declared as an agent is left out."""
         declared = {name for _, file in self.files for name in file.agents}
         return sorted(declared.union(name for name in self.home.agents() if _agent_json(self.home, name).is_file()))
 
     def with_scenario(self, path: Path, agents: Mapping[str, Fields]) -> Config:
-        """Return this configuration with the settings of a scenario's agents, which win over every file."""
+        """Return this configuration with the settings of a scenario's agents added. They take precedence over every
+        file."""
         return structs.replace(self, files=(*self.files, (SCENARIO, ConfigFile(path=path, agents=agents))))
 
     @property
     def agents(self) -> dict[str, AgentSettings]:
-        """Return the settings of every declared agent. Raises ConfigError at the first that is wrong."""
+        """Return the settings of every declared agent, by name. Raises ConfigError for the first agent with invalid
+        settings."""
         return {name: self.resolve(name).settings for name in self.names()}
 
     def resolve(self, name: str) -> Resolved:
-        """Return the agent of that name; an adapter's name is an agent that needs no configuration.
+        """Return the agent of that name. The name of an adapter is an agent that needs no configuration.
 
-        Raises NotFoundError with the nearest name, ConfigError for a bad agent.json or an agent without an adapter.
+        Raises NotFoundError, which suggests the most similar name. Raises ConfigError for an invalid agent.json or an
+        agent without an adapter.
         """
         known = self._known.get(name)
         if known is not None and known.still_stands():
@@ -160,7 +167,8 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _known(self) -> dict[str, _Known]:
-        """Return the agents resolved so far, by name; an entry counts as long as its agent.json files are unchanged."""
+        """Return the cache of resolved agents, by name. An entry is valid as long as its agent.json files are
+        unchanged."""
         return {}
 
     def _agent_file(self, name: str) -> tuple[Path, bytes | None]:
@@ -174,7 +182,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
             raise self._not_found(name)
         general = [(origin, file.defaults) for origin, file in self.files if file.defaults]
         layers = [*general, *declared.layers]
-        layers.sort(key=self._strength)
+        layers.sort(key=self._precedence)
         own = self._layers_of(name, files) if name != base else _Layers()
         variables = [(variable, {VARIABLES[variable]: value}) for variable, value in self.variables.items()]
         fields, origin = _merged([*layers, *own.layers, *variables])
@@ -197,7 +205,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def _layers_of(self, name: str, files: Mapping[str, tuple[Path, bytes | None]]) -> _Layers:
-        """Return the layers of settings for exactly this agent, the weakest first."""
+        """Return the layers of settings for exactly this agent, in the order of increasing precedence."""
         layers = [(origin, file.agents[name]) for origin, file in self.files if name in file.agents]
         path, data = files.get(name, (None, None))
         if path is None or data is None:
@@ -206,7 +214,7 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         check_session(name, fields, (), Source(str(path)))
         return _Layers([*layers, (AGENT_JSON, fields)], (AgentFile(path, sha256(data).hexdigest()),))
 
-    def _strength(self, layer: tuple[str, Fields]) -> int:
+    def _precedence(self, layer: tuple[str, Fields]) -> int:
         origins = [origin for origin, _ in self.files]
         return [*(each for each in origins if each != SCENARIO), AGENT_JSON, SCENARIO].index(layer[0])
 
@@ -228,13 +236,14 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
         return {**fields, "adapter": adapter}
 
     def _place_of(self, name: str, origin: str) -> str:
-        """Return the path of this agent's file with that origin; the origin itself if it is no file."""
+        """Return the path of the file of this agent that has that origin. If the origin is not a file, return the
+        origin itself."""
         if origin == AGENT_JSON:
             return str(_agent_json(self.home, name))
         return next((str(file.path) for who, file in self.files if who == origin), origin)
 
     def _add_profile(self, fields: dict[str, object], origin: dict[str, str]) -> None:
-        """Add the variables of the agent's `env_profile` below those of its own `env`."""
+        """Add the variables of the agent's `env_profile` to its `env`. Variables that `env` has already are kept."""
         name = fields.get("env_profile")
         if not name:
             return
@@ -261,9 +270,10 @@ class Config(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def with_state_dir(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, with BEAM_STATE added if only the user's own configuration sets it (`state_dir:`).
+    """Return the environment. If it has no BEAM_STATE and the user's own configuration has `state_dir:`, set BEAM_STATE
+    to that folder.
 
-    Raises ConfigError, and UsageError for a BEAM_STATE that is no absolute path.
+    Raises ConfigError for an invalid configuration, UsageError if BEAM_STATE is not an absolute path.
     """
     named = environ.get("BEAM_STATE")
     if named:
@@ -281,10 +291,10 @@ def with_state_dir(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[str], remembers: bool = False) -> Config:
-    """Return the configuration of this root; `adapters` are the names of those that exist.
+    """Return the configuration of this root. `adapters` are the names of the existing adapters.
 
-    `remembers`: agents can't reach the root, so the parsed files may be cached there. Raises ConfigError for the first
-    thing in a file or variable that beam does not understand. Reads no agent.json.
+    `remembers`: agents can't write in the root, so the parsed files may be cached there. Raises ConfigError for the
+    first part of a file or variable that beam does not understand. Reads no agent.json.
     """
     paths = _paths(home, environ)
     stamps = _stamps(paths)
@@ -316,7 +326,7 @@ def load(home: RootPaths, *, environ: Mapping[str, str], adapters: Collection[st
 
 
 def stamps_of(home: RootPaths, environ: Mapping[str, str]) -> tuple[Stamp, ...]:
-    """Return the stamps that the files of this root's configuration have now."""
+    """Return the current stamps of the configuration files of this root, to detect later changes."""
     return _stamps(_paths(home, environ))
 
 
@@ -325,7 +335,7 @@ def _stamps(paths: tuple[tuple[str, Path], ...]) -> tuple[Stamp, ...]:
 
 
 def _paths(home: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[str, Path], ...]:
-    """Return the file of each origin, the weakest first."""
+    """Return each origin with the path of its file, in the order of increasing precedence."""
     return (USER_CONFIG, config_dir(environ) / USER_CONFIG_NAME), (BEAM_YAML, home.config_file)
 
 
@@ -336,7 +346,8 @@ def _disabled(files: tuple[tuple[str, ConfigFile], ...], variable: str, adapters
 
 
 def _merged(layers: list[tuple[str, Fields]]) -> tuple[dict[str, object], dict[str, str]]:
-    """Merge the layers: later ones win, field by field; for `env`, variable by variable. Rules add up."""
+    """Merge the layers: later layers override earlier ones field by field, and variable by variable within `env`. Rules
+    of all layers are combined. Return the fields and the origin of each."""
     fields: dict[str, object] = {}
     origin: dict[str, str] = {}
     for who, layer in layers:
@@ -359,12 +370,13 @@ def _rules_in(layers: list[tuple[str, Fields]], *, is_general: bool = False) -> 
 
 
 def _rules_of_session(layers: list[tuple[str, Fields]]) -> list[WrittenRules]:
-    """Return the session's own rules that deny or ask. What is allowed comes from its agent."""
+    """Return the session's own rules that deny or ask. Rules that allow are left out, because they come from its
+    agent."""
     return [structs.replace(each, lists=narrowing(each.lists)) for each in _rules_in(layers)]
 
 
 def _written_for(name: str) -> tuple[str, ...]:
-    """Return the names whose agent.json counts for this agent: for a session its agent's name and its own."""
+    """Return the names whose agent.json matters for this agent: its own and, for a session, also its agent's."""
     if not NAME.match(name):
         return ()
     return (base_of(name), name) if "@" in name else (name,)
@@ -392,7 +404,7 @@ def _json_fields(data: bytes, path: Path) -> dict[str, object]:
 
 
 def parse_agent_json(data: bytes, path: Path) -> AgentSettings:
-    """Return the settings in an agent.json. Raises ConfigError that names `path`."""
+    """Return the settings in the bytes of an agent.json. Raises ConfigError, whose text names `path`."""
     return AgentSettings(**_json_fields(data, path))  # type: ignore[arg-type]
 
 

@@ -1,5 +1,5 @@
-"""Checks the settings of an agent's screen (`screen:`): its patterns must compile, and must not take long on any
-screen."""
+"""Checks the patterns in the settings of an agent's screen (`screen:`): each must compile, and must not take long to
+match on any screen."""
 
 from __future__ import annotations
 

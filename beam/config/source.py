@@ -1,4 +1,4 @@
-"""Where a setting was written, so that an error can name the file, the line and the key."""
+"""The place where a setting was written, so that an error can name the file, the line and the key."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from beam.base.near import nearest as near_word
 
 
 class Source(Struct, frozen=True):
-    """Where values come from, for errors: a file's or a variable's name, and the lines of its keys (from 1).
+    """The place where values were written, for errors: the name of a file or variable, and the line of each key (from
+    1).
 
-    With `columns` (from 1) an error begins like a compiler's, `FILE:LINE:COLUMN:`, which editors and CI systems read.
+    With `columns` (from 1) an error begins like that of a compiler, `FILE:LINE:COLUMN:`, which editors and CI systems
+    understand.
     """
 
     name: str
@@ -21,7 +23,7 @@ class Source(Struct, frozen=True):
     columns: Mapping[tuple[str, ...], int] | None = None
 
     def error(self, keys: tuple[str, ...], what: str, hint: str = "") -> ConfigError:
-        """Return the error about the value at `keys`."""
+        """Return an error about the value at `keys`, the path of keys from the top."""
         known = next((keys[:n] for n in range(len(keys), 0, -1) if keys[:n] in self.lines), None)
         line = self.lines[known] if known is not None else None
         if self.columns is not None:
@@ -34,7 +36,7 @@ class Source(Struct, frozen=True):
         )
 
     def at(self, line: int, column: int, what: str, hint: str = "") -> ConfigError:
-        """Return the error about what begins at that line and column."""
+        """Return an error about the text at that line and column."""
         position = f"{self.name}, line {line}" if self.columns is None else f"{self.name}:{line}:{column}"
         return ConfigError(f"{position}: {what}", hint, subject=self.name)
 
@@ -54,11 +56,11 @@ def _kind(value: object) -> str:
 
 
 def nearest(word: str, words: Collection[str]) -> str:
-    """Return a hint: the nearest of the words, or all of them."""
+    """Return a hint that suggests the most similar of the words; if none is similar, the hint lists all words."""
     return nearest_alone(word, words) or f"there are: {', '.join(words)}"
 
 
 def nearest_alone(word: str, words: Collection[str]) -> str:
-    """Return a hint that names the nearest of the words; "" if none is near."""
+    """Return a hint that suggests the most similar of the words; "" if none is similar."""
     closest = near_word(word, words)
     return f"did you mean {closest}?" if closest else ""

@@ -1,6 +1,6 @@
 """Reads YAML into plain values, with the line of every key.
 
-The only YAML reader beside the scripted agent.
+Apart from the scripted agent, no other module of beam reads YAML.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ _SCALARS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "b
 
 
 def parse_yaml(data: bytes, path: Path) -> tuple[object, dict[tuple[str, ...], int]]:
-    """Return the value that the file holds, and the line of each of its keys. Raises ConfigError."""
+    """Return the value in a YAML file, and the line of each of its keys. Raises ConfigError."""
     walk, value = _walked(data, Source(str(path)))
     return value, walk.lines
 
 
 def parse_placed(data: bytes, name: str) -> tuple[object, Source]:
-    """Return the value that a file of that name holds, and the line and column of each of its keys. Raises
-    ConfigError.
-    """
+    """Return the value in a YAML file of that name, and a source with the line and column of each key. Raises
+    ConfigError."""
     walk, value = _walked(data, Source(name, columns={}))
     return value, Source(name, walk.lines, walk.columns)
 
@@ -78,8 +77,8 @@ def _bad_yaml(error: yaml.MarkedYAMLError, data: bytes, source: Source) -> Confi
 
 
 class _Walk:
-    """Turns nodes into plain values, with the line of each key and item; refuses ambiguous YAML that a plain reader
-    accepts."""
+    """Turns YAML nodes into plain values and records the line of each key and item. Raises ConfigError for ambiguous
+    YAML that other parsers accept."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -112,12 +111,13 @@ class _Walk:
             raise self.error(node, at, "not a value that beam reads") from error
 
     def mark(self, at: tuple[str, ...], node: yaml.Node) -> None:
-        """Remember where in the file this key or item begins."""
+        """Remember the line and column at which this key or item begins."""
         self.lines[at] = node.start_mark.line + 1
         self.columns[at] = node.start_mark.column + 1
 
     def count(self, node: yaml.Node, at: tuple[str, ...]) -> None:
-        """Count one more node, because a few lines of aliases can expand to any number of nodes."""
+        """Count one more node, and raise ConfigError beyond a limit: a few lines of aliases can expand to any number of
+        nodes."""
         self.nodes += 1
         if self.nodes > yaml_bounds.MOST_NODES or len(at) > yaml_bounds.DEEPEST:
             raise self.error(node, at, "nested too deeply, or made too large by its aliases")

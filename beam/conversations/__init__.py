@@ -1,5 +1,6 @@
-"""Scenarios: several agents in one file, with checks on what happened, and turns that are recorded and replayed.
+"""Scenarios: files that describe what several agents do, with checks on the results. The turns of a scenario can be
+recorded and replayed.
 
-It is between the public API and the broker: the layers below hold agents and run turns; the layers above decide who may
-run a scenario, and show results.
+This package is between the public API and the broker. The layers below it hold agents and run turns; the layers above
+it decide who may run a scenario, and show results.
 """

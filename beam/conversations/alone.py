@@ -1,4 +1,4 @@
-"""Delivers one message in this process, because only this process has its recorded answer."""
+"""Runs one message in this process instead of in a worker, because only this process has the recorded answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from beam.turns.signals import stopping
 async def deliver_here(
     context: RootContext, paths: AgentPaths, message: Message, seen: Callable[[Event], None]
 ) -> Outcome:
-    """Hold the agent, run the message here and return its outcome. Raises UnfinishedError if another process holds
-    it, SignalledError after a signal."""
+    """Hold the agent, run the message in this process and return its outcome. `seen` is called with each event of the
+    message. Raises UnfinishedError if another process holds the agent, SignalledError after a signal."""
     agents, stop = HeldAgents(context), StopAll()
     stop.reaches = agents.stop
     with stopping(stop, by="human (signal)") as came:

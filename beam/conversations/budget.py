@@ -11,9 +11,9 @@ _WARN_AT = 0.8
 
 
 class Meter:
-    """Counts what turns use, and compares it with limits. `warn` gets each warning as a sentence. `near` (None: `warn`)
-    gets a warning once for each limit of which 80 % are used. `over` is called once, with the reason, when a limit is
-    reached."""
+    """Adds up the cost and the tokens of a run's turns, and compares them with the limits. `warn` is called with each
+    warning that a figure is unknown. `near` (None: `warn`) is called with a warning, once for each limit of which 80 %
+    are used. `over` is called once, when a limit is reached, with the reason."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Meter:
         self._turns.append(turn)
 
     def look(self) -> None:
-        """Compare what was used so far with the limits."""
+        """Compare what the turns have used so far with the limits, and call `warn`, `near` or `over` if that is due."""
         if self._limits.cost_usd is None and self._limits.tokens is None:
             return
         cost = sum(turn.cost_usd or 0.0 for turn in self._turns)
@@ -53,15 +53,17 @@ class Meter:
             self.reached = f"the run used {said}, its budget"
             self._over(self.reached)
         elif used >= _WARN_AT * most and used > 0:
-            self._once(what, f"the run has used {said}", self._near)
+            self._warn_once(what, f"the run has used {said}", self._near)
 
     def _unknown(self, turn: TurnFacts) -> None:
         if self._limits.cost_usd is not None and turn.cost_usd is None:
-            self._once(f"{turn.agent} cost", f"the cost of {turn.agent} is unknown, so the budget does not count it")
+            text = f"the cost of {turn.agent} is unknown, so the budget does not count it"
+            self._warn_once(f"{turn.agent} cost", text)
         if self._limits.tokens is not None and turn.tokens is None:
-            self._once(f"{turn.agent} tokens", f"{turn.agent} reports no tokens, so the budget does not count them")
+            text = f"{turn.agent} reports no tokens, so the budget does not count them"
+            self._warn_once(f"{turn.agent} tokens", text)
 
-    def _once(self, key: str, text: str, tell: Callable[[str], None] | None = None) -> None:
+    def _warn_once(self, key: str, text: str, tell: Callable[[str], None] | None = None) -> None:
         if key not in self._warned:
             self._warned.add(key)
             (tell or self._warn)(text)

@@ -1,7 +1,7 @@
-"""What the steps of a run changed in the files, by git: for checks, prompts, and a replay.
+"""Finds with git how the steps of a run changed the files. Checks, prompts and replays use the result.
 
-The snapshots have a directory of their own for the run. What git ignores is read when they begin: what an agent adds to
-git's ignore files outside of the folder has no effect.
+Each run has its own directory for its snapshots. Git's ignore files outside of the folder are read when the snapshots
+begin, so that later changes by an agent to these files have no effect.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _BOUNDS = Bounds(within_s=120.0)
 
 
 class FolderChanges:
-    """Snapshots of a folder in a git work tree, and how they differ. They are kept below `store`, where no agent may
-    write."""
+    """Takes snapshots of a folder in a git work tree, and compares them. The snapshots are stored below `store`, where
+    no agent may write."""
 
     def __init__(
         self, folder: Path, environ: Mapping[str, str], *, store: Path, repository: Repository | None = None
@@ -43,10 +43,10 @@ class FolderChanges:
         self._directory: Path | None = None
         self._snapshots: Snapshots | None = None
         self._left_out: list[str] = []
-        self._one = threading.Lock()  # parallel steps take snapshots, and there is one index for them
+        self._index_lock = threading.Lock()  # parallel steps take snapshots, and there is one index for them
 
     def leave_out(self, paths: Sequence[Path]) -> None:
-        """Ignore these paths in what is compared: beam itself writes there."""
+        """Ignore these paths in all snapshots, because beam itself writes there."""
         top = self.folder.resolve()
         inside = [path.resolve().relative_to(top) for path in paths if path.resolve().is_relative_to(top)]
         self._left_out = [f":(exclude,literal){path}" for path in inside]
@@ -65,14 +65,14 @@ class FolderChanges:
             self._directory = self._snapshots = None
 
     def snapshot(self) -> str:
-        """Return the id of a git tree with the folder's current files, without ignored ones."""
-        with self._one:
-            snapshots = self._own()
+        """Take a snapshot: return the id of a git tree with the folder's current files, without ignored files."""
+        with self._index_lock:
+            snapshots = self._own_snapshots()
             return self.repository.run(snapshots.tree(snapshots.directory / "index", self._left_out))
 
     def changes(self, before: str, after: str) -> Changes:
-        """Return what is different between two snapshots. Paths are relative to the folder."""
-        found = self.repository.run(self._own().changed(before, after, "--relative"))
+        """Return which files changed between two snapshots, and by how many lines. Paths are relative to the folder."""
+        found = self.repository.run(self._own_snapshots().changed(before, after, "--relative"))
         return Changes(
             paths=tuple(file.path for file in found),
             added=sum(file.added or 0 for file in found),
@@ -81,16 +81,16 @@ class FolderChanges:
         )
 
     def diff(self, before: str, after: str) -> str:
-        """Return the differences as a patch, without secrets, at most a mebibyte."""
-        text = self.repository.run(self._own().patch(before, after)).decode("utf-8", "replace").rstrip("\n")
+        """Return the changes between two snapshots as a patch for display, without secrets and cut at 1 MiB."""
+        text = self.repository.run(self._own_snapshots().patch(before, after)).decode("utf-8", "replace").rstrip("\n")
         return redact(text[:MOST_DIFF])[0]
 
     def patch(self, before: str, after: str) -> bytes:
-        """Return the differences as a patch for `apply`."""
-        return self.repository.run(self._own().patch(before, after, "--binary"))
+        """Return the changes between two snapshots as a complete patch for `apply`."""
+        return self.repository.run(self._own_snapshots().patch(before, after, "--binary"))
 
     def apply(self, patch: bytes) -> str:
-        """Make these changes; return what went wrong, "" if nothing."""
+        """Apply a patch to the files. Return the error message, or "" if there was no error."""
         if not patch:
             return ""
         try:
@@ -99,7 +99,7 @@ class FolderChanges:
             return error.message
         return ""
 
-    def _own(self) -> Snapshots:
+    def _own_snapshots(self) -> Snapshots:
         if self._snapshots is not None:
             return self._snapshots
         self.close()
@@ -121,14 +121,14 @@ class FolderChanges:
         return made
 
     def _remove_dead(self) -> None:
-        """Remove what killed runs left of their snapshots."""
+        """Remove the directories in which killed runs left their snapshots."""
         for name in files.names(self._store):
             if name.startswith(_APART) and owned.is_alive(self._store / name) is False:
                 shutil.rmtree(self._store / name, ignore_errors=True)
 
     def _ignored(self, repository: Path) -> bytes:
-        """Return the lines of the two files that say what git ignores besides `.gitignore`: the person's and the
-        repository's."""
+        """Return the content of the two files that name ignored files for git besides `.gitignore`: the user's
+        (`core.excludesFile`) and the repository's (`info/exclude`)."""
         try:
             own = Path(self.repository.says("config", "--type=path", "--get", "core.excludesFile"))
         except UsageError:

@@ -1,7 +1,9 @@
-"""The rules of a chat: who speaks next, the prompt of that agent, and when the chat ends. Values in, values out.
+"""The rules of a chat: which agent speaks next, the prompt of that agent, and when the chat ends. Values in, values
+out.
 
-A prompt consists of the topic, a line by beam, and what was said. A line that names the speaker stands above each text,
-and the text is quoted. So a text that imitates a person or another agent still counts as its speaker's.
+An agent's first prompt has the topic, a sentence by beam about the chat, and the texts so far. Above each text stands a
+line that names its speaker, and the text itself is quoted. So a text that imitates a person or another agent can't pass
+for their text.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _HOW = f'What is said comes with "{MARK.strip()}" before each of its lines, belo
 
 
 class Line(Struct, frozen=True):
-    """One participant's text. `is_of_person`: a person wrote it, in that agent's name, or as `human`."""
+    """One text in a chat, and the name of its speaker. `is_of_person`: a person wrote the text, in that agent's name or
+    as `human`."""
 
     agent: str
     text: str
@@ -30,7 +33,7 @@ class Line(Struct, frozen=True):
 
 
 class Floor:
-    """A chat so far: the texts of all agents, and how many of them each agent has received."""
+    """The state of a chat: all texts so far, and how many of them each agent has received."""
 
     def __init__(self, chat: Chat, opening: str) -> None:
         self._chat = chat
@@ -39,21 +42,22 @@ class Floor:
         self._told: dict[str, int] = {}  # how many lines each agent has received
 
     def first(self) -> str:
-        """Return who speaks first, if there is no moderator."""
+        """Return the agent that speaks first, if there is no moderator."""
         return self._chat.agents[0]
 
     def add(self, agent: str, text: str) -> None:
-        """Add an agent's text; the agent has received all texts before it."""
+        """Add a text that the agent said. The agent then counts as having received all texts so far."""
         self.lines.append(Line(agent, text))
         self._told[agent] = len(self.lines)
 
     def step_in(self, text: str, name: str = HUMAN) -> None:
-        """Add a person's text, in the name of an agent or as `human`. Each agent, that one too, is told it with its
-        next prompt."""
+        """Add a person's text, in the name of an agent or as `human`. The next prompt of every agent has this text,
+        even that of the agent in whose name it was said."""
         self.lines.append(Line(name, text, is_of_person=True))
 
     def after(self, agent: str, text: str) -> str | None:
-        """Return who speaks after this agent said this text; None if it addressed nobody."""
+        """Return the agent that speaks next, after this agent has said this text. With the order `address`, return None
+        if the text addresses no other agent."""
         agents = self._chat.agents
         if self._chat.order != "address":
             return agents[(agents.index(agent) + 1) % len(agents)]
@@ -115,7 +119,7 @@ def budget_reached(until: Until, facts: Sequence[TurnFacts]) -> str:
 
 
 def chosen(answer: str, agents: Sequence[str]) -> str | None:
-    """Return whom a moderator named, or DONE; None if neither can be read."""
+    """Return the agent that a moderator's answer names, or DONE; None if the answer has neither."""
     words: list[str] = re.findall(r"[A-Za-z0-9_-]+", answer)
     for word in words:
         if word.lower() in agents:

@@ -18,7 +18,7 @@ _TIMEOUT_S = 600.0
 
 
 class Checking:
-    """The checks of a run. Commands run in `folder`, with the run's variables in their environment."""
+    """Carries out the checks of a run. Commands run in `folder`, with the scenario's variables in their environment."""
 
     def __init__(
         self, scenario: Scenario, speaking: Speaking, files: StepFiles, *, folder: Path, environ: dict[str, str]

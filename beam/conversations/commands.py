@@ -19,14 +19,15 @@ from beam.process.environment import environment
 from beam.secrets.redact import redact
 
 MOST_OUTPUT = 256 << 10
-_BEFORE = 16 << 10  # of what comes before that: a secret that begins there is known by its beginning
+_BEFORE = 16 << 10  # bytes kept before that output: a secret that begins there can be recognized
 NOT_FOUND, TIMED_OUT = 127, 124
 _GRACE_S = 2.0
 _LONGEST_PAUSE_S = 0.05
 
 
 class CommandEnd(Struct, frozen=True, kw_only=True):
-    """How a command ended. `output` is the end of what it wrote to stdout and stderr, without secrets."""
+    """How a command ended. `output` is the end of the command's output to stdout and stderr, without secrets. `why`
+    says why the command failed; it is "" if the command succeeded."""
 
     exit_code: int
     output: str
@@ -34,7 +35,7 @@ class CommandEnd(Struct, frozen=True, kw_only=True):
 
 
 async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], timeout: float) -> CommandEnd:
-    """Run the command in that folder; after `timeout` seconds it is ended."""
+    """Run the command in the folder `cwd`. If it still runs after `timeout` seconds, it is ended."""
     words = command_words(command)
     mark = f"BEAM_RUN_{secrets.token_hex(8)}"
     try:
@@ -81,8 +82,8 @@ async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
 
 
 async def _ended(child: asyncio.subprocess.Process) -> None:
-    """Wait until the command itself has ended. `child.wait()` would also wait for other processes that have its output
-    open."""
+    """Wait until the command's own process has ended. `child.wait()` would also wait for other processes that have the
+    command's output open."""
     pause = 0.001
     while child.returncode is None:
         await asyncio.sleep(pause)

@@ -1,7 +1,7 @@
-"""How an agent, the judge, compares several answers to one question: its prompt, the schema of its answer, and the
-verdict.
+"""Compares several answers to one question through an agent, the judge: the judge's prompt, the JSON Schema of its
+answer, and its verdict.
 
-The judge sees numbers in place of the agents' names. Values in, values out.
+The prompt has numbers in place of the agents' names. Values in, values out.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _MOST = 200_000  # characters of all that is judged
 
 
 class Answer(Struct, frozen=True):
-    """What one agent answered."""
+    """The answer of one agent."""
 
     agent: str
     text: str
 
 
 class AgentScore(Struct, frozen=True, kw_only=True):
-    """What a judge gave one agent's answer, from 0 (worst) to 10 (best)."""
+    """A judge's score for one agent's answer, from 0 (worst) to 10 (best)."""
 
     agent: str
     score: float
@@ -41,9 +41,9 @@ class AgentScore(Struct, frozen=True, kw_only=True):
 class Comparison(Struct, frozen=True, kw_only=True):
     """A judge's verdict on several answers to one message: the last line of `send a,b --judge JUDGE --json`.
 
-    `best` is the agent with the highest score; null if several have it, or if the judge gave no verdict, and `reason`
-    says why then. `scores` stand in the order of the answers. `message_id` and `exit_code` are those of the judge's own
-    turn; a completed turn without a verdict has exit code 13.
+    `best` is the agent with the highest score. It is null if several agents have that score, or if the judge gave no
+    verdict; then `reason` says why. `scores` are in the order of the answers. `message_id` and `exit_code` are those of
+    the judge's own turn; but a completed turn without a verdict has exit code 13.
     """
 
     v: int = 1
@@ -76,7 +76,7 @@ def _fenced(what: str, text: str, mark: str) -> str:
 
 
 def verdict_in(turn: TurnFacts, answers: Sequence[Answer]) -> Comparison:
-    """Return the verdict in a judge's answer, with the agents' names in place."""
+    """Return the verdict in a judge's answer, with the agents' names in place of the numbers."""
     try:
         found = json_in([turn], turn.reply)
     except ValueError as error:

@@ -1,6 +1,7 @@
-"""Checks of facts about turns and files: values in, results out. Checks that need a program or an agent are elsewhere.
+"""Checks of facts about turns and files: values in, results out. The checks that need a command or a judge are in
+`beam.conversations.checking`.
 
-A result gives the expectation and the actual value.
+A result has the expectation and the actual value.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ OF_FILES = frozenset({"file_exists", "file_absent", "file_contains", "diff", "co
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """The differences in the files: paths, and lines added and removed. `known`: git was able to compare."""
+    """The changes in the files: the paths, and the numbers of lines added and removed. `known`: git was able to compare
+    the files."""
 
     paths: tuple[str, ...] = ()
     added: int = 0
@@ -36,10 +38,10 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class Subject(Struct, frozen=True, kw_only=True):
-    """The subject of a check: the turns of a step, its answer, the end of its command, and the files.
+    """The subject of a check: the turns of a step, its answer, the exit code of its command, and the files.
 
-    `look` returns a file's text, None if there is none; `changed` returns how the files changed. `is_replayed`: no tool
-    ran, so the files lack the tools' changes.
+    `look` returns the text of a file, None if there is no such file. `changed` returns how the files changed.
+    `is_replayed`: no tool ran, so the files lack the tools' changes.
     """
 
     turns: Sequence[TurnFacts] = ()
@@ -55,7 +57,7 @@ class Subject(Struct, frozen=True, kw_only=True):
         return [tool for turn in self.turns for tool in turn.tools]
 
 
-Found = tuple[bool, str]  # whether it is so, and what was
+Found = tuple[bool, str]  # whether the expectation holds, and the actual value
 
 
 def check(asked: Check, subject: Subject, line: int | None) -> CheckResult:
@@ -126,9 +128,8 @@ def _not_regex(value: Any, subject: Subject) -> Found:
 
 
 def json_in(turns: Sequence[TurnFacts], reply: str) -> object:
-    """Return the JSON value of an answer: the structured output of the turn, else the answer itself, a fenced block or
-    an object in it. Raises ValueError if there is none.
-    """
+    """Return the JSON value of an answer: the structured output of the last turn, else the whole answer, else a fenced
+    block or an object in the answer. Raises ValueError if there is none."""
     outcome = turns[-1].outcome if turns else None
     if outcome is not None and isinstance(outcome.structured, msgspec.Raw):
         return msgspec.json.decode(outcome.structured)
@@ -193,7 +194,7 @@ def _time(value: Any, subject: Subject) -> Found:
 
 
 def is_tool(pattern: str, tool: ToolUse) -> bool:
-    """Return whether the pattern names this tool: by the CLI's own name for it, or by its name in rules."""
+    """Return whether the pattern matches this tool: the CLI's own name for it, or its name in rules."""
     return any(fnmatchcase(name.lower(), pattern.lower()) for name in (tool.name, tool.word) if name)
 
 
@@ -282,14 +283,14 @@ def _files_changed(value: Any, subject: Subject) -> Found:
         return False, f"{len(paths)} files; {said}"
     only, never = value.get("only"), value.get("never", ())
     for path in paths:
-        if only is not None and not _is_one(path, only):
+        if only is not None and not _matches_any(path, only):
             return False, f"{_cut(path)} was changed, too"
-        if _is_one(path, never):
+        if _matches_any(path, never):
             return False, f"{_cut(path)} was changed"
     return True, said
 
 
-def _is_one(path: str, patterns: Sequence[str]) -> bool:
+def _matches_any(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(path, pattern) or path.startswith(pattern.rstrip("/") + "/") for pattern in patterns)
 
 
@@ -336,7 +337,8 @@ _CHECKS: dict[str, Callable[[Any, Subject], Found]] = {
 
 
 def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[CheckResult]:
-    """Return what is wrong with these turns in CI, where a passed check must mean that something happened."""
+    """Return a failed check for each thing in these turns that CI counts as a failure, such as an empty answer. In CI,
+    a passed check must mean that something happened. `allow` has the words for what does not count as a failure."""
     found: list[CheckResult] = []
     for turn in turns:
         outcome = turn.outcome
@@ -359,5 +361,5 @@ def ci_failures(turns: Sequence[TurnFacts], allow: frozenset[str]) -> list[Check
 
 
 def command_words(value: object) -> list[str]:
-    """Return the command line of a command; a command that was given as a text is run by the shell."""
+    """Return the words of a command. A command that is given as one text is run by the shell."""
     return ["sh", "-c", value] if isinstance(value, str) else list(cast(Sequence[str], value))

@@ -32,7 +32,7 @@ class ToolUse(Struct, kw_only=True):
 
 
 class FileChange(Struct, frozen=True):
-    """A file that an agent says it changed. `kind`: add, update, delete."""
+    """A file that the agent reports as changed. `kind`: add, update, delete."""
 
     path: str
     kind: str
@@ -57,7 +57,7 @@ class TurnFacts:
         self.cut = ""  # which limit of its step ended it in the middle; "" for none
 
     def take(self, event: Event) -> None:
-        """Take one event of the turn."""
+        """Add one event of the turn to the facts."""
         match event:
             case events.TurnStarted():
                 self.adapter, self.turn = event.adapter, event.turn
@@ -90,7 +90,8 @@ class TurnFacts:
     def cost_usd(self) -> float | None:
         """Return the cost: the CLI's own figure, else an estimate from the table of prices; None if nobody knows.
 
-        While the turn runs, it is the higher one of two figures: from what the CLI reported, and from the turn's proxy.
+        While the turn runs, the cost is the higher one of two figures: the one that the CLI has reported, and the one
+        from the model calls that the turn's proxy saw.
         """
         if self.outcome is None:
             estimated = estimated_usd(self._model, self.so_far)
@@ -103,7 +104,7 @@ class TurnFacts:
 
     @property
     def tokens(self) -> int | None:
-        """Return the tokens in and out, those from a cache included; None if the CLI reports none."""
+        """Return the number of input and output tokens, including tokens from a cache; None if the CLI reports none."""
         if self.outcome is not None:
             return _tokens_of(self.outcome.usage)
         called = _sum_of([_tokens_of(each.usage or Usage()) for each in self._called])
@@ -126,7 +127,7 @@ def _tokens_of(usage: Usage) -> int | None:
 
 
 def _sum_of(figures: Sequence[float | None]) -> float | None:
-    """Return the sum of those that are known; None if none is."""
+    """Return the sum of the known figures; None if no figure is known."""
     known = [each for each in figures if each is not None]
     return sum(known) if known else None
 
@@ -139,7 +140,7 @@ def _decoded(raw: msgspec.Raw) -> object:
 
 
 def _word(adapter: str, name: str, given: object) -> str:
-    """Return the name that rules have for a tool of that CLI; "" if they have none."""
+    """Return the name by which rules call this tool of the CLI; "" if rules have no name for it."""
     if not adapter:
         return ""
     with contextlib.suppress(BeamError, ValueError, TypeError, AttributeError, KeyError):

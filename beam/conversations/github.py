@@ -1,6 +1,6 @@
 """Formats a run for GitHub Actions: groups, annotations and a step summary. Values in, text out.
 
-An agent's text can't become a workflow command: its lines are prefixed, and inside `stop-commands`.
+An agent's text can't become a workflow command: each of its lines is prefixed, and stands inside `stop-commands`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _SIGNS = {Verdict.PASSED: "✅", Verdict.FAILED: "❌", Verdict.SKIPPED: "⚪"}
 
 
 def escape_data(text: str) -> str:
-    """Return the text as the message of a workflow command."""
+    """Return the text with the escapes that it needs as the message of a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def escape_property(text: str) -> str:
-    """Return the text as the value of a property of a workflow command."""
+    """Return the text with the escapes that it needs as the value of a property of a workflow command."""
     return escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
@@ -34,7 +34,7 @@ def command(name: str, message: str, **properties: str | int | None) -> str:
 
 
 def step_lines(result_file: str, step: StepResult) -> list[str]:
-    """Return what the log shows of a step that is over: a group with its output, then its failures as annotations."""
+    """Return the lines of the log for a finished step: a group with its output, then its failures as annotations."""
     head = f"{step.verdict} {step.id} ({step.kind}) {durations.show(step.duration_s)}"
     lines = [command("group", plain(head)), *quoted(said(step)), "::endgroup::"]
     failed = [check for check in step.checks if check.verdict is Verdict.FAILED]
@@ -48,7 +48,7 @@ def step_lines(result_file: str, step: StepResult) -> list[str]:
 
 
 def said(step: StepResult) -> str:
-    """Return what a step's turns or command said, and how its checks ended, as text."""
+    """Return as text the answers of a step's turns or the output of its command, and how its checks ended."""
     lines = [step.why] if step.why else []
     for turn in step.turns:
         tools = f", called {', '.join(turn.tools)}" if turn.tools else ""
@@ -59,31 +59,31 @@ def said(step: StepResult) -> str:
 
 
 def quoted(text: str) -> list[str]:
-    """Return the lines of a text that anybody may have written, so that none of them is a command."""
+    """Return the lines of a text that anybody may have written, so that none of them is a workflow command."""
     token = f"beam-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
     lines = [f"| {line}" for line in unmarked(plain(text)).split("\n")]
     return [f"::stop-commands::{token}", *lines, f"::{token}::"] if text else []
 
 
 def unmarked(line: str) -> str:
-    """Return the line with each `##[` broken up. It is the mark of an old command, which counts anywhere in a line."""
+    """Return the line with each `##[` broken up. `##[` begins a command in GitHub's old syntax, anywhere in a line."""
     return line.replace("##[", "##\u200b[")
 
 
 def warning(text: str, file: str) -> str:
-    """Return a warning of the run as an annotation."""
+    """Return the text as a warning annotation of the run."""
     return _annotation("warning", "beam run", text, file, None)
 
 
 def failure(result: RunResult) -> str | None:
-    """Return the reason of a failed run as an annotation, if no step gives it."""
+    """Return the reason of a failed run as an annotation; None if the run passed, or a failed step gives the reason."""
     if result.passed or any(step.verdict is Verdict.FAILED for step in result.steps):
         return None
     return _annotation("error", "beam run", result.why, result.file, None)
 
 
 def refusal_line(refusal: Refusal) -> str:
-    """Return why the scenario could not run as an annotation, at its place in the file."""
+    """Return an annotation that says why the scenario could not run, at the place of the error in the file."""
     return _annotation("error", "beam run", refusal.text, refusal.file, refusal.line, refusal.column)
 
 
@@ -96,7 +96,7 @@ def _annotation(kind: str, title: str, text: str, file: str, line: int | None, c
 
 
 def summary(result: RunResult) -> str:
-    """Return the run as Markdown: its result, then its steps, its agents and its checks as tables."""
+    """Return the run as Markdown: its result, then tables of its steps, its agents and its failed checks."""
     spent = result.spent
     head = f"## {_SIGNS[result.verdict]} {_cell(result.name)}: {result.verdict}"
     figures = [
@@ -131,7 +131,7 @@ def summary(result: RunResult) -> str:
 
 
 def refusal_summary(refusal: Refusal) -> str:
-    """Return why the scenario could not run, as Markdown."""
+    """Return Markdown that says why the scenario could not run."""
     where = f", line {refusal.line}" if refusal.line is not None else ""
     head = f"## {_SIGNS[Verdict.FAILED]} {_cell(refusal.file)}: could not run"
     return f"{head}\n\n**{_cell(refusal.text)}**{where}; exit code {refusal.exit_code}\n"

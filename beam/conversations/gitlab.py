@@ -11,7 +11,8 @@ from beam.conversations.result import StepResult, Verdict
 
 
 def step_lines(step: StepResult, now: int) -> list[str]:
-    """Return what the log shows of a step that is over; one that passed is folded. `now` is seconds since the epoch."""
+    """Return the lines of the log for a finished step: a section, which is folded unless the step failed. `now` is in
+    seconds since the epoch."""
     name = re.sub(r"[^a-z0-9_]", "_", f"beam_{step.repeat}_{step.id}")
     start, folded = now - round(step.duration_s), "false" if step.verdict is Verdict.FAILED else "true"
     head = plain(f"{step.verdict} {step.id} ({step.kind}) {durations.show(step.duration_s)}")

@@ -1,7 +1,7 @@
-"""What one agent's session contains, as a quote for another agent that goes on with the work.
+"""Quotes the session of one agent for another agent, which goes on with the work.
 
-An agent's words must not pass for the person's: every line of the quote begins with `| `, whatever it says, so what
-stands outside those lines is the person's or beam's. Pure: events in, text out. Does not depend on files or clocks.
+An agent's words must not pass for the person's. So every line of the quote begins with `| `, whatever its text is, and
+a line without this mark is by the person or by beam. Pure: events in, text out. Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _LISTED = 40  # files and calls
 
 
 class Exchange(Struct, kw_only=True):
-    """One prompt, and what the agent did and said about it. `session_id` is that of its session; "" as long as it is
-    not known."""
+    """One prompt, and the agent's answer and actions in response. `session_id` is the id of the session in which this
+    happened; "" as long as it is not known."""
 
     sender: str
     prompt: str
@@ -48,15 +48,15 @@ class Exchange(Struct, kw_only=True):
 
 
 def mode_of(word: str | None) -> ContextMode:
-    """Return the mode of that name; `recent` for None. Raises UsageError."""
+    """Return the context mode with this name; `recent` for None. Raises UsageError for an unknown name."""
     if word is None or word in get_args(ContextMode):
         return cast("ContextMode", word or "recent")
     raise UsageError(f"--context {word[:40]!r} is not recent, full or summary", "beam send --help")
 
 
 def quote(agent: str, found: Iterable[Event], mode: ContextMode, *, has_times: bool = True) -> str:
-    """Return the quote of the session that the agent is in, or was in last; with `has_times` it says when each prompt
-    was sent. Raises NotFoundError if there is none."""
+    """Return a quote of the agent's current or last session; `found` are the events of its journal. With `has_times`,
+    the quote says when each prompt was sent. Raises NotFoundError if the agent has no history."""
     exchanges, plan = _read(found)
     if not exchanges:
         raise NotFoundError(f"{agent} has no history yet", f"beam log {agent}", subject=agent)
@@ -125,12 +125,12 @@ def _read(found: Iterable[Event]) -> tuple[list[Exchange], Sequence[events.PlanS
                 plan = event.steps
             case _:
                 if now is not None:
-                    _take(now, event)
+                    _add_event(now, event)
         del exchanges[:-_MOST]
     return [one for one in exchanges if one.session_id == current], plan
 
 
-def _take(now: Exchange, event: Event) -> None:
+def _add_event(now: Exchange, event: Event) -> None:
     match event:
         case events.Text(parent=None):
             now.texts.append(event.text)
@@ -184,7 +184,7 @@ def _files(who: str, changed: Sequence[str]) -> list[str]:
 
 
 def _text(text: str, most: int, *, is_short: bool) -> list[str]:
-    """Return the text's lines, indented; as one line if it is to be short."""
+    """Return the text's lines, indented and cut at `most` characters; with `is_short`, as one line."""
     if is_short:
         return [f"    {_line(text, most)}"]
     cut = text if len(text) <= most else f"{text[:most]}… [{len(text) - most} more characters]"

@@ -1,7 +1,7 @@
 """The agents of a run.
 
-Each has its own session, and this process holds it until the run is over. Its process is kept between turns if
-possible. Other processes see an ordinary held agent.
+Each agent of a run has its own session, and this process holds the agent until the run is over. The agent's process is
+kept between turns if possible. To other processes, it is an ordinary held agent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Seen = Callable[[Event], None]
 
 
 class HeldAgent:
-    """One agent of a run."""
+    """One agent of a run, with the lease of its session. `is_new`: no message was sent to the agent in this run yet."""
 
     def __init__(self, lease: AgentLease) -> None:
         self.lease = lease
@@ -54,7 +54,8 @@ class HeldAgent:
 
 
 class StopAll(Stop):
-    """A request to stop a run, which stops all its turns."""
+    """A request to stop a run. `reaches` is a callback that stops all turns of the run; its argument says who asked for
+    that."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,9 +67,9 @@ class StopAll(Stop):
 
 
 class HeldAgents:
-    """The agents of one run, by their own names; each speaks in the session AGENT@NAME. The agents in `multi_turn` take
-    several turns: their process is kept for the next turn in dialogue mode, if that mode reports as much as the
-    headless one."""
+    """The agents of one run. If the run has a `name`, each agent speaks in the session AGENT@NAME. The agents in
+    `multi_turn` take several turns. The process of such an agent is kept for the next turn in dialogue mode, if that
+    mode reports as much as the headless mode."""
 
     def __init__(self, context: RootContext, name: str = "", *, multi_turn: frozenset[str] = frozenset()) -> None:
         self.context = context
@@ -81,7 +82,7 @@ class HeldAgents:
         self._wake: Wake | None = None  # one for all turns of all agents: the system takes 20 ms to end one
 
     def session(self, agent: str) -> str:
-        """Return the name that this agent has in queues and journals."""
+        """Return the name that this agent has in queues and journals during the run."""
         return f"{agent}@{self._name}" if self._name else agent
 
     def stop(self, by: str) -> None:
@@ -96,8 +97,8 @@ class HeldAgents:
         return self._why_stopped[0] if self._why_stopped is not None else ""
 
     async def say(self, agent: str, text: str, options: Options, seen: Seen, stop: Stop | None = None) -> Outcome:
-        """Send a text to the agent, run its turn here and return the outcome; its events go to `seen`. `stop` ends the
-        turn.
+        """Send a text to the agent, run its turn in this process and return the outcome. `seen` is called with each
+        event of the message. A request to `stop` ends the turn.
 
         Raises NotFoundError, UntrustedError, LimitError or UsageError if the message is refused, and DiskError.
         """
@@ -119,7 +120,8 @@ class HeldAgents:
             return await self._run(held, message, seen, stop)
 
     async def deliver(self, message: Message, paths: AgentPaths, seen: Seen) -> Outcome:
-        """Send a message that is made already, run its turn here and return the outcome."""
+        """Put this message into the agent's queue, run its turn in this process and return the outcome. `seen` is
+        called with each event of the message."""
         held = await self._hold(paths)
         async with held.turns:
             return await self._run(held, message, seen)
@@ -243,11 +245,11 @@ class HeldAgents:
 
     @property
     def _is_answered(self) -> bool:
-        """Return whether recordings answer every message, so that no agent acts."""
+        """Return whether recordings answer every message, so that no agent runs."""
         return self.context.recordings is not None and not self.context.recordings.needs_agents
 
     def _keeps(self, agent: str, via: str | None) -> bool:
-        """Return whether the agent's process can stay for the next turn."""
+        """Return whether the agent's process is kept after a turn in the mode `via`, for the next turn."""
         if self._is_answered:
             return False
         adapter = registry.adapter(self.context.config.resolve(agent).settings.adapter)
@@ -261,8 +263,8 @@ class HeldAgents:
 
 
 def tells_as_much(adapter: Adapter) -> bool:
-    """Return whether the adapter's protocol reports as much as its headless mode of what a run's checks and limits
-    need."""
+    """Return whether the adapter's dialogue mode reports everything that its headless mode reports for the checks and
+    limits of a run: tokens, cost, calls, tools, denials."""
     faces = adapter.card.faces
     protocol, headless = faces.get("dialogue"), faces.get("exec")
     if protocol is None or headless is None:
@@ -271,4 +273,4 @@ def tells_as_much(adapter: Adapter) -> bool:
 
 
 def _ignore(event: Event) -> None:
-    """Do nothing with an event that belongs to no message of the run."""
+    """Ignore an event that belongs to no message of the run."""

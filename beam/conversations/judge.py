@@ -1,4 +1,5 @@
-"""Scoring a text by an agent: the judge's prompt, the schema of its answer, and the score in it."""
+"""Scores a text through an agent, the judge: the judge's prompt, the JSON Schema of its answer, and the score in the
+answer."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _MOST = 200_000  # characters of what is judged
 
 
 class Score(Struct, frozen=True):
-    """What a judge said. `score` is None if its answer holds none."""
+    """A judge's score for a text, and the reason. `score` is None if the judge's answer has no valid score; `reason`
+    then says why."""
 
     score: float | None
     reason: str

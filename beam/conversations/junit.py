@@ -1,4 +1,5 @@
-"""A run as JUnit XML: one case for each step and each check, or one case that says why it could not run.
+"""Writes a run as JUnit XML: one test case for each step and each check, or one test case that says why the scenario
+could not run.
 
 Values in, bytes out.
 """
@@ -29,7 +30,7 @@ def junit(result: RunResult) -> bytes:
 
 
 def refusal_report(refusal: Refusal) -> bytes:
-    """Return JUnit XML with one case, an error: why the scenario could not run."""
+    """Return JUnit XML with one test case: an error that says why the scenario could not run."""
     name = plain(refusal.file)
     suite = ET.Element("testsuite", name=name)
     case = ET.SubElement(suite, "testcase", classname=name, name="the scenario can run", time="0.000")
@@ -40,7 +41,8 @@ def refusal_report(refusal: Refusal) -> bytes:
 
 
 def _document(suite: ET.Element, seconds: str) -> bytes:
-    """Return the suite, counted, as a document of its own."""
+    """Return the suite as a document of its own, with the numbers of its test cases, failures, errors and skipped
+    cases."""
     cases = suite.findall("testcase")
     figures = {
         "tests": str(len(cases)),

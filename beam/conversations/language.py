@@ -1,4 +1,4 @@
-"""The language of scenario files: every key, what its value must look like, and the JSON Schema of it all."""
+"""The language of scenario files: every key, the shape of its value, and the JSON Schema of the whole file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VARIABLE = r"[a-z][a-z0-9_]{0,39}"
 ALLOWED = ("denied", "empty", "truncated", "no_calls", "unfinished")  # what CI would call a failure
 MOST_STEPS = 2000
 
-_SEVERAL = Many(Text())
+_TEXTS = Many(Text())
 _COMMAND = Either("a command", {"str": Text(), "list": Many(Text(), alone=False)})
 _SCHEMA = Either("a schema", {"str": Text(), "dict": JsonSchema()})
 _COUNT = Number(0, 10**9, whole=True)
@@ -48,27 +48,27 @@ _TURN: dict[str, Shape] = {
 _JUDGE: dict[str, Shape] = {"rubric": Text(), "score": Number(0, 10), **_TURN}
 _CHECK = Table(
     {
-        "contains": _SEVERAL,
-        "not_contains": _SEVERAL,
+        "contains": _TEXTS,
+        "not_contains": _TEXTS,
         "equals": Text(),
         "regex": Many(Regex()),
         "not_regex": Many(Regex()),
         "schema": _SCHEMA,
         "status": Word(tuple(Status)),
         "exit_code": Number(0, 255, whole=True),
-        "file_exists": _SEVERAL,
-        "file_absent": _SEVERAL,
-        "file_contains": Named(_SEVERAL, r"[^\0]{1,400}", "the path of a file"),
+        "file_exists": _TEXTS,
+        "file_absent": _TEXTS,
+        "file_contains": Named(_TEXTS, r"[^\0]{1,400}", "the path of a file"),
         "files_changed": Either(
             "true, a number, or keys and values",
             {
                 "bool": Flag(),
                 "number": _COUNT,
-                "dict": Table({"least": _COUNT, "most": _COUNT, "only": _SEVERAL, "never": _SEVERAL}),
+                "dict": Table({"least": _COUNT, "most": _COUNT, "only": _TEXTS, "never": _TEXTS}),
             },
         ),
         "diff": Table({"files": _COUNT, "lines": _COUNT, "added": _COUNT, "removed": _COUNT}),
-        "tool_used": _SEVERAL,
+        "tool_used": _TEXTS,
         "tool_sequence": Many(Text(), alone=False),
         "tool_args": Many(
             Table(

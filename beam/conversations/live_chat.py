@@ -1,7 +1,7 @@
-"""A conversation of agents that a person watches and may join: whose turn is next, its prompt, what all turns used, and
-when and why it is over.
+"""A conversation of agents that a person watches and may join: which agent speaks next and with which prompt, what all
+turns have used, and when and why the conversation ends.
 
-Pure: the caller runs the turns, and tells the conversation how each ended. Time is an argument.
+Pure: the caller runs the turns, and tells the conversation how each turn ended. Time is an argument.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from beam.model.outcome import Outcome, Status
 
 
 class NextTurn(Struct, frozen=True):
-    """The turn that is to be run: the agent, its prompt, and whether it is the agent's first one. `is_choice`: in this
-    turn the moderator names the next speaker."""
+    """The turn to run next: its agent and its prompt. `is_first`: it is the agent's first turn. `is_choice`: in this
+    turn, the moderator names the next speaker."""
 
     agent: str
     prompt: str
@@ -31,7 +31,8 @@ class NextTurn(Struct, frozen=True):
 
 
 class LiveChat:
-    """A conversation about a topic. `why` says why it is over, and is "" until then; `code` is its exit code."""
+    """A conversation about a topic. `why` says why the conversation is over; it is "" until then. `code` is the exit
+    code of the conversation."""
 
     def __init__(
         self, agents: Sequence[str], topic: str, *, order: str = "round_robin", moderator: str | None = None,
@@ -71,7 +72,7 @@ class LiveChat:
         return turn
 
     def event(self, event: Event) -> None:
-        """Take an event of the turn that runs."""
+        """Add an event of the running turn."""
         if self._now is not None:
             self._now[1].take(event)
             self._spent = self._spent or budget_reached(self.until, self._all())
@@ -79,9 +80,9 @@ class LiveChat:
                 self._began.add(self._now[0].agent)
 
     def on_ended(self, outcome: Outcome, seconds: float) -> None:
-        """Take the outcome of the turn that ran, `seconds` after the conversation began.
+        """Take the outcome of the turn that has just ended. `seconds` is the time since the conversation began.
 
-        What a cancelled turn used is counted, and the same agent speaks again. When a budget is used up, the
+        The usage of a cancelled turn is counted, and the same agent speaks again. When a budget is used up, the
         conversation ends with exit code 7, unless the agent has just said the phrase that ends it.
         """
         assert self._now is not None
@@ -112,7 +113,8 @@ class LiveChat:
         self._pass_on(turn.agent, facts.reply)
 
     def _pass_on(self, agent: str, text: str) -> None:
-        """Choose who speaks after this agent; end the conversation if nobody was addressed."""
+        """Set who speaks after this agent. End the conversation if its rules need an addressed agent and `text`
+        addresses none."""
         if self._given is not None:
             self._speaker, self._given = self._given, None
             return
@@ -138,7 +140,7 @@ class LiveChat:
             self.why, self.code = why, int(code)
 
     def _spoken_facts(self) -> list[TurnFacts]:
-        """Return the facts of all turns, without those that a person cancelled."""
+        """Return the facts of all turns but those that a person cancelled."""
         return [each for each in self._facts if each.outcome and each.outcome.status is not Status.CANCELLED]
 
     @property
@@ -163,7 +165,7 @@ class LiveChat:
             self._pass_on(name, text)
 
     def give_floor(self, agent: str) -> None:
-        """Have this agent speak next, after the turn that runs."""
+        """Have this agent speak next: after the running turn, if there is one."""
         self._speaker = self._given = agent
 
     def stop(self, why: str) -> None:
@@ -172,25 +174,25 @@ class LiveChat:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """Return what was said, in order."""
+        """Return all texts of the conversation, in order."""
         return tuple(self._floor.lines)
 
     # -- figures -------------------------------------------------------------------------------------------------------
 
     @property
     def hops(self) -> int:
-        """Return how many turns of speakers are over, without those that a person cancelled."""
+        """Return how many turns have ended, not counting the moderator's turns and cancelled turns."""
         return sum(each.agent != self.moderator for each in self._spoken_facts())
 
     @property
     def cost_usd(self) -> float | None:
-        """Return the cost so far, the running turn's included; None if nobody knows any."""
+        """Return the cost so far, including the running turn; None if the cost of no turn is known."""
         known = [each.cost_usd for each in self._all() if each.cost_usd is not None]
         return sum(known) if known else None
 
     @property
     def tokens(self) -> int | None:
-        """Return the tokens so far, the running turn's included; None if nobody knows any."""
+        """Return the number of tokens so far, including the running turn; None if the tokens of no turn are known."""
         known = [each.tokens for each in self._all() if each.tokens is not None]
         return sum(known) if known else None
 

@@ -1,5 +1,5 @@
-"""Checks a scenario on this machine before anything runs (agents, CLIs, their capabilities, git), and makes the
-plan."""
+"""Checks before a run whether this machine can run the scenario (its agents, their CLIs and capabilities, git), and
+makes the plan of the run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from beam.turns.installed import find_executable
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):
-    """A step as `beam run --dry-run` shows it. `agents` have their adapter and mode; `does` says what it does."""
+    """A step as `beam run --dry-run` shows it. `agents` are the names of the agents, each with its adapter and mode.
+    `does` says in words what the step does."""
 
     id: str
     kind: str
@@ -45,7 +46,7 @@ class PlanStep(Struct, frozen=True, kw_only=True):
 
 
 def placed(scenario: Scenario, at: At, error: BeamError) -> BeamError:
-    """Return the error with the place in the file before its message; its kind and exit code stay."""
+    """Return the error with the place in the file before its message. The kind and the exit code of the error stay."""
     made = scenario.source.error(at, error.message, error.hint)
     return type(error)(
         made.message, made.hint or "beam agent list", subject=error.subject, kind=error.kind, exit_code=error.exit_code
@@ -63,11 +64,11 @@ def with_scenario(context: RootContext, scenario: Scenario) -> RootContext:
 def check_machine(
     scenario: Scenario, context: RootContext, *, needs_agents: bool = True, needs_proxies: bool = False
 ) -> None:
-    """Raise an error for the first thing on this machine that would keep a step from running, with its place in the
-    file.
+    """Raise an error, with the place in the file, for the first thing on this machine that would keep a step from
+    running.
 
-    Without `needs_agents` the turns are replayed, and the agents' CLIs need not be there. With `needs_proxies` each
-    agent's model calls must go through a proxy.
+    Without `needs_agents`, the turns are replayed, and the agents' CLIs need not be installed. With `needs_proxies`,
+    each agent's model calls must go through a proxy.
     """
     context = with_scenario(context, scenario)
     for name, fields in scenario.agents.items():

@@ -1,7 +1,8 @@
-"""The folders in which the model calls of a run's turns are recorded or replayed, and the counts of all of them.
+"""The folders in which the model calls of a run's turns are recorded or replayed, and the total counts of these calls.
 
-Each turn has a folder of its own, `STEP/AGENT-N`: turns that run at the same time never share one, and a step finds its
-calls again wherever it stands in the file. Checks which folders exist, and changes none.
+Each turn has a folder of its own, `STEP/AGENT-N`. So turns that run at the same time never share a folder, and a step
+finds its calls again after it was moved in the scenario file. This module only checks which folders exist; it changes
+none.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ FIGURES = ("calls", "live", "exact", "minor", "major", "unmatched", "filled")
 
 
 class RunModelCalls(Struct, frozen=True, kw_only=True):
-    """What happens with the model calls of all turns of a run. `record` and `replay` are folders; `fill`: a call that
-    has no recording goes to the model. `exact_at_least`: the run fails with fewer exact calls in all its turns.
-    """
+    """How the model calls of all turns of a run are recorded or replayed. `record` and `replay` are folders. `fill`: a
+    call that has no recording goes to the model. `exact_at_least`: the run fails if fewer calls than this were replayed
+    exactly, in all its turns together."""
 
     record: Path | None = None
     replay: Path | None = None
@@ -49,14 +50,14 @@ class ModelFolders:
         if folder is not None and (times > 1 if asked.record is not None else (folder / str(number)).is_dir()):
             folder = folder / str(number)
         self._folder = folder
-        self._said: dict[tuple[str, str], int] = {}
+        self._turn_numbers: dict[tuple[str, str], int] = {}
 
     def next(self, step: str, agent: str) -> ModelCalls | UnsetType:
-        """Return what happens with the model calls of this agent's next turn in this step; unset if they are neither
-        recorded nor replayed."""
+        """Return how, and in which folder, the model calls of this agent's next turn in this step are recorded or
+        replayed; UNSET if they are neither recorded nor replayed."""
         if self._folder is None:
             return UNSET
-        number = self._said[step, agent] = self._said.get((step, agent), 0) + 1
+        number = self._turn_numbers[step, agent] = self._turn_numbers.get((step, agent), 0) + 1
         folder = str(self._folder.absolute() / step / f"{agent}-{number}")
         if self._asked.record is not None:
             return ModelCalls(record=folder)
@@ -66,7 +67,7 @@ class ModelFolders:
 
 
 def check_replay(asked: RunModelCalls) -> None:
-    """Raise NotFoundError if nothing was recorded in the folder to replay."""
+    """Raise NotFoundError if the folder to replay does not exist, unless missing recordings are to be filled in."""
     if asked.replay is not None and not asked.fill and not asked.replay.is_dir():
         raise NotFoundError(
             f"{asked.replay} has no recorded model calls",
@@ -76,7 +77,7 @@ def check_replay(asked: RunModelCalls) -> None:
 
 
 def counted(turns: list[TurnResult], asked: RunModelCalls) -> ModelCallCounts:
-    """Return the counts of all these turns together."""
+    """Return the sums of the model call counts of all these turns."""
     known = [each for turn in turns if isinstance(each := turn.outcome.model_calls, ModelCallCounts)]
     sums = {name: sum(getattr(each, name) for each in known) for name in FIGURES}
     return ModelCallCounts(**sums, recording=str(asked.folder or ""))

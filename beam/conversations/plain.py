@@ -1,4 +1,5 @@
-"""Escapes agents' texts for a report, so that no character ends its container or is obeyed by a reader."""
+"""Escapes agents' texts for a report, so that no character can end the format around the text or control the reader's
+terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ _UNSAFE = re.compile(
 
 
 def plain(text: str) -> str:
-    """Return the text with a picture of each control character (`␛`), but for line breaks and tabs."""
+    """Return the text with a visible sign (such as `␛`) in place of each control character and each character that
+    changes the direction of text. Line breaks and tabs stay."""
     return _UNSAFE.sub(_picture, text.replace("\r\n", "\n"))
 
 
@@ -21,7 +23,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    """Return the text shortened to that many characters: its beginning and its end."""
+    """Return the text shortened to about `most` characters: its beginning and its end, with a note between them."""
     if len(text) <= most:
         return text
     return f"{text[: most // 2]}\n… {len(text) - most} characters are left out …\n{text[-(most // 2) :]}"

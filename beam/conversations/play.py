@@ -37,10 +37,10 @@ _NEEDS_SNAPSHOTS = frozenset({"files_changed", "diff"})
 
 
 async def play(scenario: Scenario, context: RootContext, options: RunOptions, watch: Watch) -> RunResult:
-    """Run the scenario and return its result. Each step goes to `watch` when it begins and when it is over; parallel
-    steps do so in the order of the file.
+    """Run the scenario and return its result. `watch` is called when a step begins and when it is over; for parallel
+    steps, the calls are in the order of the file.
 
-    Raises SignalledError after a signal, once all turns are over; its outcome is the result so far.
+    Raises SignalledError after a signal, once all turns are over; the `outcome` of the error is the result so far.
     """
     run = _Run(scenario, context, options, watch)
     stop = StopAll()
@@ -96,7 +96,7 @@ class _Run:
             self.agents.stop(why)
 
     async def all(self, stop: StopAll) -> RunResult:
-        """Run all repeats."""
+        """Run all repeats, and return the result of the run."""
         stop.reaches = self._stop
         began = self.context.clock.monotonic()
         times = self.options.repeat or self.scenario.times
@@ -111,7 +111,7 @@ class _Run:
             for number in range(1, times + 1):
                 if self.stopped and number > 1:
                     break
-                steps = await self._once(number, times, worktrees)
+                steps = await self._run_repeat(number, times, worktrees)
                 done += 1
                 is_good = not any(step.verdict is Verdict.FAILED for step in steps) and not self.stopped
                 passes += is_good
@@ -168,7 +168,7 @@ class _Run:
 
     # -- one repeat ----------------------------------------------------------------------------------------------------
 
-    async def _once(self, number: int, times: int, worktrees: RepeatWorktrees) -> list[StepResult]:
+    async def _run_repeat(self, number: int, times: int, worktrees: RepeatWorktrees) -> list[StepResult]:
         replay = self._replay(number)
         record = self.options.record
         if record is None and replay is not None and replay.mode == "fill":
@@ -231,7 +231,7 @@ class _Run:
     async def _steps(self, runner: StepRunner, steps: tuple[Step, ...], number: int, found: list[StepResult]) -> None:
         for step in steps:
             if isinstance(step, Parallel):
-                results = await self._at_once(runner, step, number)
+                results = await self._run_parallel(runner, step, number)
             else:
                 self.watch(_began(step, number))
                 results = [await self._step(runner, step, number)]
@@ -241,9 +241,9 @@ class _Run:
             if self.options.fail_fast and any(result.verdict is Verdict.FAILED for result in results):
                 runner.skip_rest("an earlier step failed, and --fail-fast ends the run there")
 
-    async def _at_once(self, runner: StepRunner, step: Parallel, number: int) -> list[StepResult]:
-        """Run these steps at the same time. The result of each is shown as soon as it and all steps before it are
-        over."""
+    async def _run_parallel(self, runner: StepRunner, step: Parallel, number: int) -> list[StepResult]:
+        """Run the steps of a parallel step at the same time. `watch` is called with the result of each as soon as that
+        step and all steps before it are over."""
         before = await runner.files.snapshot_to_keep()
         if runner.is_answered:
             await runner.files.keep(step.id, before)
@@ -281,7 +281,7 @@ def _began(step: Step, number: int) -> StepBegan:
 
 
 def _with_scenario_settings(context: RootContext, scenario: Scenario, folder: Path | None) -> RootContext:
-    """Return the context with the settings that the scenario gives its agents; with a `folder`, they work in it."""
+    """Return the context with the scenario's settings for its agents. With a `folder`, the agents work in it."""
     agents = {name: dict(fields) for name, fields in scenario.agents.items()}
     if folder is not None:
         plain = context.config.with_scenario(scenario.path, agents)

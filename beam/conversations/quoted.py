@@ -1,6 +1,8 @@
-"""What agents said, as a part of another agent's prompt: every line of it begins with `| `, whatever it says.
+"""Quotes the texts of agents in the prompt of another agent: every line of a quote begins with `| `, whatever its text
+is.
 
-So a line without that mark is beam's own or the person's, and no text can pass for one. Pure: text in, lines out.
+So a line without that mark is by beam or by the person, and no quoted text can pass for such a line. Pure: text in,
+lines out.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ MARK = "| "
 
 
 def marked(line: str) -> str:
-    """Return the line as one of a quote."""
+    """Return the line with the mark of a quote before it."""
     return f"{MARK}{line}".rstrip()
 
 
 def quoted(text: str) -> str:
-    """Return the text as lines of a quote."""
+    """Return the text with the mark of a quote before each line."""
     return "\n".join(marked(clean(line)) for line in text.splitlines()) or marked("")
 
 

@@ -1,4 +1,4 @@
-"""Reads a scenario file: YAML in, a checked scenario out; every error has its line, its column and a hint."""
+"""Reads a scenario file: YAML in, a checked scenario out. Every error has its line, its column and a hint."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read(path: Path, variables: Mapping[str, str], *, shown: str | None = None) 
     """Return the scenario in a file, with these values for its variables. `shown` is the file's name in errors.
 
     Raises NotFoundError if there is no such file, ConfigError with line and column, UsageError for a variable that the
-    file does not have.
+    file does not declare.
     """
     name = shown or str(path)
     try:
@@ -77,7 +77,7 @@ def parse(data: bytes, path: Path, variables: Mapping[str, str], *, name: str) -
 
 
 def _check_version(value: object, source: Source) -> None:
-    """Refuse a file of another version before any other error in it is reported."""
+    """Raise ConfigError if the file has another version or none, before any other error in the file is reported."""
     if not isinstance(value, dict):
         raise source.error((), "this is no scenario", f"begin with `beam: {VERSION}`, then `steps:`")
     if "beam" not in value:
@@ -92,7 +92,7 @@ def _check_version(value: object, source: Source) -> None:
 
 
 class _Reading:
-    """Turns tables into steps. A step can refer to the ids of steps that were read before it."""
+    """Makes a `Scenario` from the tables of one file. A step can refer only to steps that were read before it."""
 
     def __init__(self, source: Source, top: Given, path: Path, given: Mapping[str, str]) -> None:
         self._source = source
@@ -219,13 +219,13 @@ class _Reading:
                 judging = Judging(
                     agent=given["judge"], rubric=given["rubric"], score=given.get("score", 7.0), options=options
                 )
-                return Judge(judging=judging, of=self._of(given, at), **any_step)
+                return Judge(judging=judging, of=self._referenced_step(given, at), **any_step)
             case "run":
                 command = self._command(given["run"], (*at, "run"))
                 return Run(command=command, timeout=given.get("timeout", 600.0), **any_step)
             case "check":
                 any_step["expect"] = self._checks(given["check"], (*at, "check"))
-                return CheckStep(of=self._of(given, at, needed=False), **any_step)
+                return CheckStep(of=self._referenced_step(given, at, needed=False), **any_step)
         inner = self._steps(given["parallel"], (*at, "parallel"), f"{name}.")
         if any(isinstance(step, Parallel) for step in inner):
             raise self._source.error(
@@ -263,8 +263,8 @@ class _Reading:
                 raise self._source.error((*at, str(number)), f"{name} is named twice", "name each agent once")
 
     def _handed_over(self, given: Given, at: At) -> str | None:
-        """Return the agent whose turns so far are quoted in the prompt; it must take part in an earlier step. Return
-        None if nothing is quoted."""
+        """Return the agent whose turns so far are quoted in the prompt; None if nothing is quoted. That agent must take
+        part in an earlier step."""
         agent: str | None = given.get("context_from")
         if agent is None:
             return None
@@ -277,7 +277,7 @@ class _Reading:
             raise self._source.error(at, f"{agent} takes part in no step before this one", hint)
         return agent
 
-    def _of(self, given: Given, at: At, *, needed: bool = True) -> str:
+    def _referenced_step(self, given: Given, at: At, *, needed: bool = True) -> str:
         if "of" in given:
             return self._earlier(given["of"], (*at, "of"))
         if needed and not self._last:

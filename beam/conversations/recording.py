@@ -1,9 +1,9 @@
-"""Recordings of turns: a file of journal lines for each agent. Each turn is written as it ends. A replay reads the
-files, and answers instead of the agents.
+"""Recordings of turns: a folder with a file of journal lines for each agent. Each turn is written when it ends. A
+replay reads the files, and answers instead of the agents.
 
-`strict`: a turn is answered only by a recorded one with the same prompt. `lenient`: if there is none, the agent's next
-recorded turn answers. `fill`: if there is none, the agent runs, and its turn is added. Prompts are compared as journals
-have them: without secrets.
+A replay has one of three modes. `strict`: a turn is answered only by a recorded turn with the same prompt. `lenient`:
+if there is no such turn, the agent's next recorded turn answers. `fill`: if there is no such turn, the agent runs, and
+its turn is added to the recording. Prompts are compared in the form that journals have: without secrets.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def file_of(folder: Path, agent: str) -> Path:
 
 
 class Recorder:
-    """Writes the turns that it is shown into a folder. The first turn of an agent replaces the agent's file, unless
-    `adds` is true: then it is appended, as all later turns are. Raises DiskError if the folder can't be made or
-    written.
+    """Records turns in a folder; `take` is called with their events. The first turn of an agent replaces the agent's
+    file, and later turns are appended to it. With `adds`, the first turn is appended, too. Raises DiskError if the
+    folder can't be made or written.
 
-    A turn whose recording can't be written goes on; `check` raises the error once the turn is over.
+    A turn goes on even if it can't be recorded; `check` raises the error once the turn is over.
     """
 
     def __init__(self, folder: Path, *, adds: bool = False) -> None:
@@ -66,7 +66,7 @@ class Recorder:
         self._begun: set[str] = set()
 
     def take(self, event: Event) -> None:
-        """Take an event of a message. At the end of a turn, write the turn."""
+        """Take an event of a message. If the event ends a turn, write the turn."""
         if event.message_id is None or self._failure is not None:
             return
         if isinstance(event, MessageQueued):
@@ -91,7 +91,7 @@ class Recorder:
             raise self._failure
 
     def beside(self, seen: Callable[[Event], None]) -> Callable[[Event], None]:
-        """Return a function that shows an event to the recorder, and then to `seen`."""
+        """Return a function that gives an event to the recorder, and then to `seen`."""
 
         def both(event: Event) -> None:
             self.take(event)
@@ -100,7 +100,7 @@ class Recorder:
         return both
 
     def _held(self, place: Place) -> Place:
-        """Return the same folder; it is closed when this recorder is not used any more."""
+        """Return the same folder, which will be closed when this recorder is garbage-collected."""
         weakref.finalize(self, place.close)
         return place
 
@@ -131,8 +131,8 @@ class Recorder:
 
 
 def _check_folder(folder: Path) -> Path:
-    """Return the folder or, if it does not exist, the nearest one above it that does. Nothing is made. Raises DiskError
-    if a folder of this path can't be made or written."""
+    """Return the folder or, if it does not exist, its nearest parent folder that does. Makes nothing. Raises DiskError
+    if the folder could not be made or written."""
     nearest = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
     if not nearest.is_dir():
         raise DiskError(f"can't record into {folder}: {nearest} is no folder", "name a folder", subject=str(folder))
@@ -142,7 +142,7 @@ def _check_folder(folder: Path) -> Path:
 
 
 class Replay:
-    """Recorded turns of a folder, which answer in place of agents. `counts` says how well they fit."""
+    """Recorded turns of a folder, which answer in place of agents. `counts` says how well the recorded turns fit."""
 
     def __init__(self, folder: Path, mode: ReplayMode) -> None:
         self.folder = folder
@@ -216,7 +216,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _read(path: Path, agent: str) -> list[_Recorded]:
-    """Return the turns in a file of journal lines; those that did not end are left out. Raises ConfigError."""
+    """Return the turns in a file of journal lines. Turns that did not end are left out. Raises ConfigError."""
     try:
         data = files.read(path, _LARGEST)
     except FileNotFoundError:
@@ -248,7 +248,7 @@ def _read(path: Path, agent: str) -> list[_Recorded]:
 
 
 def mode_of(word: str | None) -> ReplayMode:
-    """Return the mode of that name (None: strict). Raises UsageError."""
+    """Return the replay mode with this name; `strict` for None. Raises UsageError for an unknown name."""
     if word in (None, "strict"):
         return "strict"
     if word == "lenient":
@@ -259,6 +259,6 @@ def mode_of(word: str | None) -> ReplayMode:
 
 
 def with_recorder(recorder: Recorder | None, event: Event) -> None:
-    """Show the event to the recorder, if there is one."""
+    """Give the event to the recorder, if there is one."""
     if recorder is not None:
         recorder.take(event)

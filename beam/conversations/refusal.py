@@ -1,4 +1,4 @@
-"""What kept a scenario from running: a bad file, a missing agent, no trust. Values for the reports of CI."""
+"""The reason why a scenario could not run (a bad file, a missing agent, no trust), as a value for reports of CI."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _PLACE = re.compile(r"(\d+):(\d+): ")
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """Why a scenario could not run. `line` and `column` are the place in the file, null if the reason is not in it."""
+    """Why a scenario could not run. `line` and `column` are the place of the error in the file; null if the error has
+    no place in it."""
 
     file: str
     kind: str
@@ -23,8 +24,8 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 def refusal_of(file: str, error: BeamError) -> Refusal:
-    """Return the error as a report shows it. Its place is read from the beginning of its message, `FILE:LINE:COLUMN: `,
-    which compilers write, too."""
+    """Return the refusal for an error. The place is read from the beginning of the error's message, if that has the
+    form `FILE:LINE:COLUMN: `."""
     text = str(error)
     place = _PLACE.match(text, len(file) + 1) if text.startswith(f"{file}:") else None
     return Refusal(

@@ -1,4 +1,4 @@
-"""The work trees of a run's repeats: each has one of its own, and its changes go into a branch.
+"""The git work trees of a run's repeats. Each repeat has its own work tree, and its changes are committed to a branch.
 
 Does not depend on what happens in a work tree (`beam.conversations.run_worktree` makes and removes one).
 """
@@ -20,7 +20,7 @@ from beam.root.user_dirs import data_dir
 
 
 class RepeatWorktrees:
-    """The work trees of a run that repeats the scenario so many `times`; none if the scenario asks for none."""
+    """The work trees of a run that repeats the scenario `times` times. There are none if the scenario asks for none."""
 
     def __init__(self, scenario: Scenario, context: RootContext, times: int) -> None:
         self._scenario = scenario
@@ -32,7 +32,8 @@ class RepeatWorktrees:
         return data_dir(self._context.environ) / "worktrees"
 
     async def check_branches(self, warn: Callable[[str], None]) -> None:
-        """Raise ConfigError if a branch of a repeat is there already; remove the work trees of killed runs before."""
+        """Remove the work trees of killed runs, and call `warn` for each. Then raise ConfigError if a branch that a
+        repeat needs exists already."""
         wanted = self._scenario.worktree
         if wanted is None:
             return
@@ -46,7 +47,7 @@ class RepeatWorktrees:
                 raise self._scenario.source.error(("worktree", "branch"), what, "give it another name")
 
     async def add(self, number: int) -> RepeatWorktree | None:
-        """Return the work tree of that repeat, made now; None if the scenario asks for none."""
+        """Make the work tree for the repeat with this number and return it; None if the scenario asks for none."""
         wanted = self._scenario.worktree
         if wanted is None:
             return None
@@ -58,12 +59,12 @@ class RepeatWorktrees:
         return RepeatWorktree(worktrees, changes, path, branch, wanted)
 
     def _of_now(self) -> RunWorktrees:
-        """Return a new maker of work trees; when it is made, it checks what git would run in the folder."""
+        """Return a new `RunWorktrees`. Its creation notes which programs git is configured to run in the folder."""
         home = self._context.home
         return RunWorktrees(home.project, self._context.environ, store=home.root)
 
     def _branch_of(self, wanted: Worktree, number: int) -> str:
-        """Return the branch that the file names for that repeat, "" if it names none."""
+        """Return the branch that the scenario names for the repeat with this number; "" if it names none."""
         return f"{wanted.branch}-{number}" if wanted.branch and self._times > 1 else wanted.branch
 
 
@@ -81,8 +82,8 @@ class RepeatWorktree:
         self.lost = ""  # why the changes could not be committed
 
     def end(self, before: str) -> WorktreeResult:
-        """Commit the changes to the branch and remove the folder, unless it has to be kept. Without a snapshot
-        `before`, only remove it."""
+        """Commit the changes to the branch, and remove the work tree unless it has to be kept. If the snapshot `before`
+        is "", only remove the work tree."""
         if not before:
             self._worktrees.abandon(self._path)
             return WorktreeResult(branch=self._branch)

@@ -1,4 +1,5 @@
-"""The result of a run: typed values for Python, `--json`, JUnit and CI systems. Does not depend on how it was run."""
+"""The result of a run: typed values for Python, `--json`, JUnit and CI systems. Does not depend on how the scenario was
+run."""
 
 from __future__ import annotations
 
@@ -19,9 +20,8 @@ class Verdict(StrEnum):
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
-    """One check. `name` says what was expected, `detail` what was found. `line` is that of the check in the file; null
-    for a check that CI makes of every turn.
-    """
+    """The result of one check. `name` says what was expected, `detail` what was found. `line` is the line of the check
+    in the file; null for a check that CI makes of every turn."""
 
     name: str
     verdict: Verdict
@@ -31,10 +31,9 @@ class CheckResult(Struct, frozen=True, kw_only=True):
 
 
 class TurnResult(Struct, frozen=True, kw_only=True):
-    """One turn of a step. `tools` are the names of the tools that it called, in order. `replayed` says how well the
-    recorded turn fits that answered in its place (exact, minor, major); null for a turn of a live agent. `cost_usd` may
-    be an estimate.
-    """
+    """The result of one turn of a step. `tools` are the names of the tools that the turn called, in order. `replayed`
+    says how well the recorded turn fits that answered in place of the agent (exact, minor, major); null if the agent
+    itself ran. `cost_usd` may be an estimate."""
 
     agent: str
     outcome: Outcome
@@ -46,9 +45,9 @@ class TurnResult(Struct, frozen=True, kw_only=True):
 
 
 class StepResult(Struct, frozen=True, kw_only=True):
-    """One step. `why` says why it failed, was skipped, or (a chat) ended. `exit_code` is that of its turn or command;
-    `output` what a command printed; `score` what a judge gave. `judged` are the turns of judges in its checks.
-    """
+    """The result of one step. `why` says why the step failed or was skipped, or why a chat ended. `exit_code` is that
+    of its turn or command. `output` is the output of a command. `score` is a judge's score. `judged` are the turns of
+    judges in the step's checks."""
 
     id: str
     kind: str
@@ -66,16 +65,17 @@ class StepResult(Struct, frozen=True, kw_only=True):
 
     @property
     def reply(self) -> str:
-        """Return what the step said: its last answer, each agent's where several were asked, or a command's output."""
+        """Return the text of the step: its last answer, the answers of all agents if the step was sent to several, or
+        the output of its command."""
         if self.kind == "send" and len(self.turns) > 1:
             return "\n\n".join(f"{turn.agent}:\n{turn.outcome.reply}" for turn in self.turns if turn.outcome.reply)
         return (self.turns[-1].outcome.reply or "") if self.turns else self.output
 
 
 class WorktreeResult(Struct, frozen=True, kw_only=True):
-    """The run's own work tree: its branch ("" if nothing was changed, so that it was removed), its folder if that was
-    kept, and all changes as a diff (cut at 1 MiB).
-    """
+    """The run's own work tree. `branch` is its branch; "" if nothing was changed, because the branch was then removed.
+    `path` is its folder, null if the folder was removed. `diff` has all changes, cut at 1 MiB. `files` are the changed
+    files."""
 
     branch: str = ""
     path: str | None = None
@@ -97,7 +97,7 @@ class ReplayCounts(Struct, frozen=True, kw_only=True):
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What all turns used together. `unpriced` counts turns whose cost nobody knows."""
+    """What all turns used together. `unpriced` is the number of turns whose cost nobody knows."""
 
     turns: int = 0
     cost_usd: float = 0.0
@@ -108,9 +108,9 @@ class Spent(Struct, frozen=True, kw_only=True):
 class RunResult(Struct, frozen=True, kw_only=True):
     """The result of a run: `Beam().run(...)`, and `beam run --json`. `exit_code` is that of `beam run`.
 
-    `file` is the scenario's path as it was given. `passes` of `repeats` runs passed. `replay` is null without --replay;
-    in a replay tools are not run again, and `note` says so. `model_calls` counts the model calls of all turns, null
-    without --record-model or --replay-model.
+    `file` is the scenario's path as it was given. `repeats` is how often the scenario was to run, and `passes` how many
+    of these runs passed. `replay` is null without --replay; in a replay, tools are not run again, and `note` says so.
+    `model_calls` counts the model calls of all turns; null without --record-model or --replay-model.
     """
 
     v: int = 1
@@ -135,7 +135,7 @@ class RunResult(Struct, frozen=True, kw_only=True):
         return self.verdict is Verdict.PASSED
 
     def step(self, id: str) -> StepResult:
-        """Return the last result of the step of that name. Raises KeyError."""
+        """Return the last result of the step with this id. Raises KeyError if there is no such step."""
         for step in reversed(self.steps):
             if step.id == id:
                 return step
@@ -153,7 +153,8 @@ def total(turns: list[TurnResult]) -> Spent:
 
 
 def code_of(steps: tuple[StepResult, ...]) -> int:
-    """Return the exit code of a run: that of the first step that failed; 13 if it was a check."""
+    """Return the exit code of a run: that of the first failed step, or 13 if only a check of that step failed; 0 if no
+    step failed."""
     for step in steps:
         if step.verdict is Verdict.FAILED:
             return step.exit_code or int(ExitCode.CHECK_FAILED)

@@ -14,10 +14,9 @@ from beam.conversations.scenario import Spending
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """How a scenario is run. With `ci`, what CI demands of each turn is checked, too. `limits` replace those of the
-    file; if `repeat` or `pass_rate` is None, the file's counts. `record` and `replay` are folders of recorded turns,
-    `model_calls` says what happens with the model calls of all turns.
-    """
+    """How a scenario is run. With `ci`, the checks that CI makes of each turn are made, too. `limits` replace those of
+    the file. If `repeat` or `pass_rate` is None, the value in the file applies. `record` and `replay` are folders of
+    recorded turns. `model_calls` says how model calls are recorded or replayed."""
 
     ci: bool = False
     fail_fast: bool = False
@@ -40,7 +39,7 @@ class StepBegan(Struct, frozen=True, kw_only=True):
 
 
 class Warned(Struct, frozen=True):
-    """Something a person should know while the run goes on."""
+    """A warning for a person while the run goes on."""
 
     text: str
 

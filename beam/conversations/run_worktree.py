@@ -1,5 +1,5 @@
-"""The git work tree that a run has for itself. It is made on a branch, and is committed and removed at the end of the
-run; if the run is killed, a later run does that."""
+"""The git work tree that a run has for itself. It is made with a new branch. At the end of the run, its changes are
+committed and the work tree is removed. If the run was killed, a later run does that."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class RunWorktrees:
         self._store = store
 
     def has(self, commit: str) -> bool:
-        """Return whether there is a commit of that name."""
+        """Return whether there is a commit with this name."""
         if commit.startswith("-"):
             return False
         return self._repository.does("rev-parse", "--verify", "-q", f"{commit}^{{commit}}")
 
     def add(self, path: Path, branch: str, start: str) -> FolderChanges:
-        """Make a work tree with a new branch at that commit. Raises UsageError."""
+        """Make a work tree with a new branch that begins at the commit `start`, and return its `FolderChanges`. Raises
+        UsageError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         if start.startswith("-"):
             raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
@@ -58,9 +59,9 @@ class RunWorktrees:
             yield call("worktree", "lock", "--reason", reason, str(path))
 
     def end(self, made: FolderChanges, path: Path, branch: str, wanted: Worktree, before: str) -> WorktreeResult:
-        """Commit the changes to the branch and remove the work tree, unless it has to be kept.
+        """Commit the changes to the branch, and remove the work tree unless it has to be kept.
 
-        An unchanged branch is removed, too.
+        If nothing was changed, the branch is removed together with the work tree.
         """
         after = made.snapshot()
         found = made.changes(before, after)
@@ -142,7 +143,7 @@ def _committed(repository: Repository) -> calls.Calls[None]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of one of git's short files; "" if it is no plain file."""
+    """Return the text of one of git's short files; "" if the file can't be read."""
     try:
         return files.read(path, _LARGEST_LINK).decode(errors="surrogateescape").strip()
     except (OSError, BeamError):

@@ -1,4 +1,4 @@
-"""A scenario as values: the content of a scenario file. The values have no state."""
+"""A scenario as values: the content of a scenario file. The values are immutable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
-    """What is asked of a turn; None leaves it to the agent's settings. Times are seconds."""
+    """The options of a turn. None means that the agent's settings decide. Times are in seconds."""
 
     model: str | None = None
     access: Access | None = None
@@ -35,7 +35,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     budget_usd: float | None = None
 
     def over(self, general: TurnOptions) -> TurnOptions:
-        """Return these options, with the general ones in place of unset ones."""
+        """Return these options, with the values of `general` in place of unset ones."""
         names = self.__struct_fields__
         own = {name: getattr(self, name) for name in names}
         return TurnOptions(**{name: getattr(general, name) if own[name] is None else own[name] for name in names})
@@ -59,7 +59,8 @@ class Judging(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What all steps have. `id` is its name in the results; `allow` is what does not count as a failure in CI."""
+    """The common fields of all steps. `id` is the name of the step in the results. `allow` are the words for what does
+    not count as a failure in CI."""
 
     id: str
     at: At = ()
@@ -83,7 +84,7 @@ class Send(Step, frozen=True, kw_only=True):
 
 
 class Until(Struct, frozen=True, kw_only=True):
-    """What ends a chat. `turns` counts the turns of all speakers, not those of the moderator."""
+    """The conditions that end a chat. `turns` counts the turns of all speakers, not those of the moderator."""
 
     phrase: str | None = None
     check: tuple[Check, ...] = ()
@@ -105,7 +106,7 @@ class Chat(Step, frozen=True, kw_only=True):
 
 
 class Judge(Step, frozen=True, kw_only=True):
-    """Has an agent score what an earlier step said."""
+    """Has an agent score the text of an earlier step."""
 
     judging: Judging
     of: str
@@ -119,7 +120,7 @@ class Run(Step, frozen=True, kw_only=True):
 
 
 class CheckStep(Step, frozen=True, kw_only=True):
-    """Checks an earlier step (`of`; "" for the files alone)."""
+    """Checks an earlier step. `of` is the id of that step; "" to check only the files."""
 
     of: str = ""
 
@@ -131,8 +132,8 @@ class Parallel(Step, frozen=True, kw_only=True):
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
-    """The git work tree that a run has for itself. `start` is the commit that it begins with; `branch` is "" for a name
-    that beam makes."""
+    """The settings of the git work tree that a run has for itself. `start` is the commit that the work tree begins
+    with. `branch` is the name of its branch; "" if beam is to make a name."""
 
     keep: bool = False
     start: str = "HEAD"
@@ -140,7 +141,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 
 class Spending(Struct, frozen=True, kw_only=True):
-    """What the whole run may use; None means no limit."""
+    """The limits of the whole run. None means no limit."""
 
     cost_usd: float | None = None
     tokens: int | None = None
@@ -148,10 +149,9 @@ class Spending(Struct, frozen=True, kw_only=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """What a file says, checked as far as it can be without looking at this machine. `folder` is the folder of the
-    file: paths in the file start there. `agents` are settings of agents for this run alone; `schemas` are the paths of
-    files with a JSON Schema.
-    """
+    """The content of a scenario file, after all checks that need no agent, no CLI and no git on this machine. `folder`
+    is the folder of the file: paths in the file start there. `agents` are settings of agents for this run alone.
+    `schemas` are the paths of files with a JSON Schema."""
 
     name: str
     path: Path
@@ -170,7 +170,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     schemas: tuple[str, ...] = ()
 
     def all_steps(self) -> Iterator[Step]:
-        """Yield each step in the order of the file. The steps inside of a parallel step follow after it."""
+        """Yield each step in the order of the file. The steps inside of a parallel step come after it."""
         return _each(self.steps)
 
     def handed_over(self) -> frozenset[str]:
@@ -220,5 +220,5 @@ def agents_of(step: Step) -> Iterator[tuple[str, At]]:
 
 
 def checks_of(step: Step) -> tuple[Check, ...]:
-    """Return the checks of a step, those that end a chat included."""
+    """Return the checks of a step. For a chat, these include the checks that end it."""
     return (*step.expect, *step.until.check) if isinstance(step, Chat) else step.expect

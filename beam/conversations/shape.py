@@ -1,6 +1,8 @@
-"""The shapes of values in a scenario file: each reads a value or says what is wrong with it, and has a JSON Schema.
+"""The shapes of values in a scenario file. A shape reads a value or says what is wrong with it, and it has a JSON
+Schema.
 
-One declaration serves both, so that an editor refuses what `beam run` refuses. Does not depend on what a value is for.
+Both come from one declaration, so that an editor refuses the same values as `beam run`. Does not depend on what a value
+is for.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ _LARGEST = 10**12
 
 
 class Shape(Protocol):
-    """What a value must look like."""
+    """A description of what a value must look like."""
 
     def read(self, value: object, at: At, source: Source) -> object:
-        """Return the value, checked and in its usual form. Raises ConfigError."""
+        """Check the value and return it in its usual form. Raises ConfigError if it is wrong."""
 
     def schema(self) -> Schema:
-        """Return the JSON Schema of what `read` takes."""
+        """Return the JSON Schema of the values that `read` accepts."""
 
 
 def kind_of(value: object) -> str:
-    """Return in words what a value is."""
+    """Return the kind of a value in words, for error messages."""
     match value:
         case None:
             return "nothing"
@@ -120,7 +122,7 @@ class Number(Struct, frozen=True):
 
 
 class Flag(Struct, frozen=True):
-    """true or false."""
+    """A value that is true or false."""
 
     def read(self, value: object, at: At, source: Source) -> bool:
         if not isinstance(value, bool):
@@ -158,7 +160,7 @@ class Seconds(Struct, frozen=True):
 
 
 class Word(Struct, frozen=True):
-    """One of these words."""
+    """A text that is one of `words`."""
 
     words: tuple[str, ...]
 
@@ -175,7 +177,7 @@ class Word(Struct, frozen=True):
 
 
 class Many(Struct, frozen=True):
-    """One value of the shape `each`, or a list of them; read as a tuple."""
+    """One value of the shape `each`, or a list of such values. `read` returns a tuple."""
 
     each: Shape
     alone: bool = True  # whether a single value may be written without a list
@@ -198,8 +200,8 @@ class Many(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """Keys and values, each key at most once. `required` keys must be there; of the `one_of` keys, exactly one. `needs`
-    maps a key to the other key without which it means nothing."""
+    """Keys and values, each key at most once. All `required` keys must be there, and exactly one of the `one_of` keys.
+    `needs` maps a key to another key that must be there with it."""
 
     fields: Mapping[str, Shape]
     required: tuple[str, ...] = ()
@@ -241,7 +243,8 @@ class Table(Struct, frozen=True):
 
 
 class Named(Struct, frozen=True):
-    """Values of the shape `each`, by names that match `pattern`; `rule` says in words what the pattern means."""
+    """A table whose keys are names that match `pattern`, and whose values have the shape `each`. `rule` says in words
+    what the pattern means."""
 
     each: Shape
     pattern: str
@@ -264,7 +267,8 @@ class Named(Struct, frozen=True):
 
 
 class Either(Struct, frozen=True):
-    """A shape for each kind of value. The keys of `shapes` are kinds: str, bool, number, list, dict and none."""
+    """A value of one of several kinds, with a shape for each. The keys of `shapes` are the kinds: str, bool, number,
+    list, dict and none. `what` names the value in errors."""
 
     what: str
     shapes: Mapping[str, Shape]
@@ -285,7 +289,7 @@ _KINDS: dict[type, str] = {
 
 
 class Nothing(Struct, frozen=True):
-    """A key without a value."""
+    """An empty value: the key is written without a value."""
 
     def read(self, value: object, at: At, source: Source) -> None:
         if value is not None:
@@ -296,7 +300,8 @@ class Nothing(Struct, frozen=True):
 
 
 class Cases(Struct, frozen=True):
-    """One of several tables, told apart by the key that only one of them has; read as (that key, the table)."""
+    """One of several tables. Each of the tables has a key that no other has: its key in `cases`. `read` returns this
+    key and the table. `what` names the value in errors."""
 
     what: str
     cases: Mapping[str, Table]
@@ -324,7 +329,8 @@ class Cases(Struct, frozen=True):
 
 
 class Later(Struct, frozen=True):
-    """A shape that is defined somewhere else in the schema, under `name`, so that a shape can contain itself."""
+    """A reference to the shape `name` in `shapes`. The shape is looked up only when a value is read, so that a shape
+    can contain itself."""
 
     name: str
     shapes: Mapping[str, Shape]
@@ -351,7 +357,7 @@ class Settings(Struct, frozen=True):
 
 
 class JsonSchema(Struct, frozen=True):
-    """A JSON Schema, written out."""
+    """A JSON Schema, given as keys and values."""
 
     def read(self, value: object, at: At, source: Source) -> object:
         import jsonschema

@@ -1,4 +1,4 @@
-"""How a step of a run has its agents speak: one turn of an agent, and the score of a judge."""
+"""Runs the turns of agents in the steps of a run, and has judges score texts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from beam.turns.stop import Stop
 
 
 class Speaking:
-    """Runs the turns of a run's agents. It counts and records them, and keeps them for steps that quote what an agent
-    did."""
+    """Runs the turns of a run's agents. It adds up their usage, records them, and keeps the events of agents whose
+    turns a later step quotes."""
 
     def __init__(
         self, scenario: Scenario, agents: HeldAgents, meter: Meter, *, recorder: Recorder | None, models: ModelFolders
@@ -40,9 +40,9 @@ class Speaking:
     async def say(
         self, step: str, turn: TurnFacts, options: Options, *, limit: Callable[[], str] = lambda: ""
     ) -> Outcome:
-        """Run a turn of a step; what it does goes into `turn`. Return its outcome.
+        """Run a turn of a step and return its outcome. The facts of the turn are collected in `turn`.
 
-        The turn is ended once `limit` returns a reason, which is then `turn.cut`.
+        The turn is ended once `limit` returns a reason; `turn.cut` is then that reason.
         """
         if self._recorder is not None:
             self._recorder.check()  # no turn is begun that could not be recorded
@@ -70,8 +70,8 @@ class Speaking:
         return turn.outcome
 
     def handed_over(self, agent: str, mode: ContextMode) -> str:
-        """Return the quote of that agent's turns in this run, without times, so that it is the same in a replay. Raises
-        NotFoundError if it had none."""
+        """Return the quote of that agent's turns in this run. The quote has no times, so that it is the same in a
+        replay. Raises NotFoundError if the agent had no turn."""
         return quote(agent, self._told[agent], mode, has_times=False)
 
     async def score(self, step: str, judging: Judging, subject: str, facts: list[TurnFacts]) -> tuple[Score, TurnFacts]:
@@ -84,7 +84,7 @@ class Speaking:
         return score_in(turn), turn
 
     def _fitting(self, agent: str, options: Options) -> Options:
-        """Return the options, without an access if the agent's mode has none that could be set."""
+        """Return the options. If the agent's mode has no access levels, the access is left out."""
         can = self._can(agent, options.via)
         return options if can is None or can.access else msgspec.structs.replace(options, access=None)
 
@@ -93,7 +93,7 @@ class Speaking:
         return SCHEMA if can is not None and can.schema else None
 
     def _can(self, agent: str, via: str | None) -> Capabilities | None:
-        """Return what the agent can do in that mode; None if it has no such mode."""
+        """Return the capabilities of the agent in the mode `via`; None if the agent does not have that mode."""
         adapter = registry.adapter(self._agents.context.config.resolve(agent).settings.adapter)
         try:
             return adapter.card.faces[face_of(adapter, via)]
@@ -102,7 +102,7 @@ class Speaking:
 
 
 def options_of(options: TurnOptions, schema: str | None) -> Options:
-    """Return the options of a step as those of a message."""
+    """Return message options with the values of a step's options. `schema` is a JSON Schema as text, or None."""
     return Options(
         model=options.model,
         access=options.access,

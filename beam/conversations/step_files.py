@@ -19,8 +19,8 @@ _MOST_FILE = 1 << 20
 class StepFiles:
     """The files in the folder where the agents work.
 
-    `restores`: their changes are recorded, and applied again in a replay. `before` is the snapshot from when the run
-    began; "" outside of a git repository.
+    `restores`: the changes of the files are recorded, and applied again in a replay. `before` is the snapshot from when
+    the run began; "" outside of a git repository.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class StepFiles:
         self.restores = restores
         self.before = ""
         parts = (part for step in scenario.all_steps() for part in getattr(step, "prompt", ()))
-        self._leads = {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
+        self._real_paths = {part.value: os.path.realpath(part.value) for part in parts if part.kind == "file"}
 
     async def begin(self) -> None:
         """Take a snapshot of the files before the first step."""
@@ -49,7 +49,7 @@ class StepFiles:
 
     @property
     def is_kept(self) -> bool:
-        """Return whether changes of the files are recorded, or applied again."""
+        """Return whether the steps' changes of the files are recorded, or applied again."""
         return self.restores and (self._recorder or self._replay) is not None
 
     async def snapshot(self) -> str:
@@ -57,7 +57,7 @@ class StepFiles:
         return await asyncio.to_thread(self._changes.snapshot) if self.before else ""
 
     async def changes(self, before: str) -> Changes:
-        """Return what changed since that snapshot."""
+        """Return the changes of the files since the snapshot `before`."""
         now = await asyncio.to_thread(self._changes.snapshot)
         return await asyncio.to_thread(self._changes.changes, before, now)
 
@@ -70,11 +70,11 @@ class StepFiles:
         return text or "(no file was changed)"
 
     async def snapshot_to_keep(self) -> str:
-        """Return a snapshot for `keep`; "" if nothing is kept."""
+        """Return a snapshot for `keep`; "" if changes are neither recorded nor applied again."""
         return await self.snapshot() if self.is_kept else ""
 
     async def keep(self, step: str, before: str) -> None:
-        """Record how the files changed since that snapshot; in a replay apply the recorded changes."""
+        """Record how the files changed since the snapshot `before`; in a replay, apply the recorded changes instead."""
         if not self.restores or not before:
             return
         if self._replay is not None and not self._replay.needs_agents:
@@ -95,8 +95,8 @@ class StepFiles:
                 files.replace(path, patch)
 
     def look(self, path: str) -> str | None:
-        """Return the text of a file in the folder; None if there is none, or if its path or a link leads out of the
-        folder."""
+        """Return the text of a file in the folder ("" for a directory). Return None if it does not exist, or if its
+        path or a link leads out of the folder."""
         target = self._folder / path
         try:
             if not target.resolve().is_relative_to(self._folder.resolve()):
@@ -108,11 +108,12 @@ class StepFiles:
             return None
 
     def text_of(self, path: str) -> str:
-        """Return the text of a file for a prompt. Raises UsageError if a link leads elsewhere since the run began."""
-        if os.path.realpath(path) != self._leads[path]:
-            what = f"{path} led to {self._leads[path]} when the run began, and leads elsewhere now"
+        """Return the text of a file for a prompt. Raises UsageError if the file is gone, or if a link on its path was
+        changed since the run began."""
+        if os.path.realpath(path) != self._real_paths[path]:
+            what = f"{path} led to {self._real_paths[path]} when the run began, and leads elsewhere now"
             raise UsageError(what, "an agent may have put a link there", subject=path)
         try:
-            return files.read(Path(self._leads[path]), _MOST_FILE).decode("utf-8", "replace")
+            return files.read(Path(self._real_paths[path]), _MOST_FILE).decode("utf-8", "replace")
         except FileNotFoundError as error:
             raise UsageError(f"{path} is gone", "it was there when the run began", subject=path) from error

@@ -13,8 +13,8 @@ _ALLOWED_STATUS: Mapping[str, Status] = {"denied": Status.DENIED, "truncated": S
 
 
 def is_failure(turn: TurnFacts, step: Step) -> bool:
-    """Return whether the turn makes its step fail: it ended without success, no limit cut it, and the step neither
-    allows nor checks how it ends."""
+    """Return whether the turn makes its step fail. It does if it ended without success, no limit of the step cut it,
+    and the step neither allows nor checks how it ends."""
     outcome = turn.outcome
     if outcome is None or not outcome.exit_code or turn.cut:
         return False
@@ -24,13 +24,13 @@ def is_failure(turn: TurnFacts, step: Step) -> bool:
 
 
 def first_code(facts: list[TurnFacts], about: StepResult) -> int:
-    """Return the exit code of the first turn without success, else the step's."""
+    """Return the exit code of the first turn without success; if there is no such turn, that of the step `about`."""
     codes = [turn.outcome.exit_code for turn in facts if turn.outcome is not None]
     return next((code for code in codes if code), about.exit_code)
 
 
 def kind_of(step: Step) -> str:
-    """Return the step's key in the file."""
+    """Return the kind of the step, which is its key in the file (`send`, `chat` …)."""
     return "check" if isinstance(step, CheckStep) else type(step).__name__.lower()
 
 

@@ -38,7 +38,7 @@ from beam.conversations.step_result import first_code, is_failure, kind_of, turn
 
 
 class _SkipError(Exception):
-    """The step can't begin: it needs something of an earlier step, and that is missing."""
+    """The step can't begin, because something that it needs of an earlier step is missing."""
 
 
 class StepRunner:
@@ -75,7 +75,7 @@ class StepRunner:
         self._clock = agents.context.clock
 
     def skip_rest(self, why: str) -> None:
-        """Skip all further steps. The first reason given is kept."""
+        """Let `run` skip all further steps. If this is called again, the first reason stays."""
         self._why_skipped = self._why_skipped or why
 
     @property
@@ -184,7 +184,7 @@ class StepRunner:
         return named, "" if named is not None else f"{step.moderator} named nobody: {value_text(turn.reply)!r}"
 
     async def _judge(self, step: Judge, facts: list[TurnFacts]) -> StepResult:
-        score, turn = await self._speaking.score(step.id, step.judging, self._said(step.of), facts)
+        score, turn = await self._speaking.score(step.id, step.judging, self._reply_of(step.of), facts)
         result = self._made(step, facts)
         if result.verdict is Verdict.FAILED:
             return result
@@ -216,14 +216,14 @@ class StepRunner:
                 case "file":
                     texts.append(self.files.text_of(part.value))
                 case "reply":
-                    texts.append(self._said(part.value))
+                    texts.append(self._reply_of(part.value))
                 case "diff":
                     texts.append(await self.files.diff())
                 case _:
                     texts.append(part.value)
         return replace_surrogates("\n\n".join(texts))
 
-    def _said(self, step: str) -> str:
+    def _reply_of(self, step: str) -> str:
         result = self._results.get(step)
         if result is None or result.verdict is Verdict.SKIPPED:
             raise _SkipError(f"step {step} was not run")
@@ -299,8 +299,8 @@ class StepRunner:
     def _made(
         self, step: Step, facts: list[TurnFacts], *, why: str = "", exit_code: int = 0, output: str = ""
     ) -> StepResult:
-        """Return the result of a step before its checks. It is failed if a turn failed, unless the step expects
-        that."""
+        """Return the result of a step before its checks. The result is failed if a turn failed, unless the step expects
+        the failure."""
         failed = next((turn for turn in facts if is_failure(turn, step)), None)
         if failed is not None and failed.outcome is not None and not why:
             outcome = failed.outcome

@@ -37,13 +37,13 @@ _NAMED = 3
 
 
 def wants(scenario: Scenario, context: RootContext) -> list[Finding]:
-    """Return everything in the scenario that needs trust; nothing if it needs none."""
+    """Return everything in the scenario that needs trust; an empty list if nothing does."""
     found = [*_of_agents(scenario, context), *_of_steps(scenario, context), *_of_schemas(scenario, context)]
     return list({each.name: each for each in found}.values())
 
 
 def check_trusted(scenario: Scenario, context: RootContext) -> None:
-    """Raise UntrustedError where the scenario needs trust and nobody trusts the file as it is."""
+    """Raise UntrustedError if the scenario needs trust and nobody trusts the file as it is."""
     found = wants(scenario, context)
     if not found or context.environ.get(ledger.VARIABLE) == "1":
         return
@@ -59,7 +59,7 @@ def check_trusted(scenario: Scenario, context: RootContext) -> None:
 
 
 def trust(scenario: Scenario, context: RootContext) -> None:
-    """Trust the file as it is now."""
+    """Trust the file, and the programs that it names, as they are now."""
     found = wants(scenario, context)
     ledger.remember(_real(scenario), digest_of(scenario, found), context.environ)
 

@@ -1,6 +1,7 @@
-"""Reads rows of another program's SQLite database; never writes to it.
+"""Reads rows of another program's SQLite database; never writes to the database.
 
-A query runs for a limited number of steps. While it runs, SQLite holds a shared lock, which does not block writers.
+A query runs for a limited number of steps. While it runs, SQLite holds a shared lock, which does not block the writers
+of a database in WAL mode.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ _MS = 200
 
 
 def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tuple[int, bytes]]:
-    """Return the rows (time in ms, JSON) that the query selects, by time or by session; [] if the file is no database
-    of this user."""
+    """Return the rows (time in ms, JSON) that the query selects. `since_ms` and `session` are the query's parameters.
+    Return [] if the file is not an SQLite database, belongs to another user, or the query takes too many steps."""
     import sqlite3
 
     try:
@@ -28,7 +29,7 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
         return []
     looks = 0
 
-    def enough() -> bool:
+    def is_over_limit() -> bool:
         nonlocal looks
         looks += 1
         return looks > _MOST
@@ -36,7 +37,7 @@ def rows(path: str, query: str, *, since_ms: int, session: str = "") -> list[tup
     try:
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_MS / 1000)) as open_:
             open_.execute("PRAGMA query_only=ON")
-            open_.set_progress_handler(enough, _STEPS)
+            open_.set_progress_handler(is_over_limit, _STEPS)
             open_.text_factory = bytes
             return [
                 (at, row)

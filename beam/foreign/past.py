@@ -1,7 +1,7 @@
-"""What one session of an agent CLI contains so far, from the CLI's own files: for an agent that adopts the session.
+"""Reads the past events of one session of an agent CLI from the CLI's own files, for an agent that adopts the session.
 
-Of a long session only the last part is returned, within the limits below. Only plain files of this user below the CLI's
-own folder are read; nothing is written.
+Only the last events of a long session are returned, within the limits below. Only regular files of this user below the
+CLI's own folder are read; nothing is written.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ _KINDS = (
 
 
 class Past(Struct, frozen=True, kw_only=True):
-    """The last events of a session, marked as imported and without secrets. `left_out`: how many came before them."""
+    """The last events of a session, marked as imported and without secrets. `left_out` is the number of earlier events
+    that are not included."""
 
     events: tuple[Event, ...] = ()
     left_out: int = 0
 
 
-class _Kept:
-    """The last events, within the limits."""
+class _LastEvents:
+    """Collects the events of a session, and keeps only the last ones, within the limits."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[int, Event]] = deque()
@@ -55,7 +56,7 @@ class _Kept:
         self._left_out = 0
 
     def add(self, event: Event) -> None:
-        """Add an event; leave out the first ones if there are too many."""
+        """Add an event, and drop the oldest events if there are too many."""
         event, size = _shortened(event)
         self._events.append((size, event))
         self._characters += size
@@ -65,18 +66,19 @@ class _Kept:
 
     @property
     def past(self) -> Past:
-        """Return what is kept."""
+        """Return the events that are kept, and how many were dropped."""
         return Past(events=tuple(event for _, event in self._events), left_out=self._left_out)
 
 
 def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, str]) -> Past | None:
-    """Return what the session contains; None if the CLI keeps no files, or nothing of that session was found.
+    """Return the last events of the session. Return None if the CLI does not keep its sessions in files, or if no event
+    of that session was found.
 
     If several sessions have that id, the one that ran in `folder` is preferred.
     """
     if adapter not in registry.WITH_SESSIONS:
         return None
-    kept, is_found = _Kept(), False
+    kept, is_found = _LastEvents(), False
     for place in places(environ, [adapter]):
         found = _rows(place, session_id) if place.shape == "database" else _files(place, session_id, folder)
         for event in found:
@@ -88,8 +90,8 @@ def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, st
 
 
 def _files(place: Place, session_id: str, folder: str) -> Iterator[Event]:
-    """Yield the events of the session's files. All its files in one folder are read; those in another folder are
-    another session."""
+    """Yield the events of the session's files. A session may have several files in one folder. Files in another folder
+    belong to another session with the same id; the session that ran in `folder` is preferred."""
     found: dict[str, list[tuple[str, Session]]] = {}
     for path, _ in place.paths():
         if session_id[:_NAMED] not in place.below(path):
@@ -114,7 +116,7 @@ def _rows(place: Place, session_id: str) -> Iterator[Event]:
 
 
 def _shortened(event: Event) -> tuple[Event, int]:
-    """Return the event, with its texts cut, and how many characters they have."""
+    """Return the event with its long texts cut, and the number of characters of these texts after the cut."""
     size = 0
     for name in ("text", "output", "reason"):
         text = getattr(event, name, None)
@@ -131,5 +133,5 @@ def _shortened(event: Event) -> tuple[Event, int]:
 
 
 def cut(text: str, most: int) -> str:
-    """Return the text, cut to that many characters; its end says how many are missing."""
+    """Return the text, cut to `most` characters. A note at its end says how many characters are missing."""
     return text if len(text) <= most else f"{text[:most]}… [{len(text) - most} more characters]"

@@ -1,4 +1,4 @@
-"""Where the agent CLIs keep their sessions: one place per CLI.
+"""Finds the files in which the agent CLIs keep their sessions. Each CLI has one place.
 
 Does not depend on the content of a session.
 """
@@ -21,7 +21,8 @@ _DATABASE_TAILS = ("-wal", "-journal")
 
 
 class Place(Struct, frozen=True):
-    """The files of one CLI below one folder. `depth` is the maximum number of folders between them."""
+    """The session files of one CLI below `folder`. `pattern` matches their paths relative to the folder; `depth` is the
+    maximum number of subfolders in such a path."""
 
     adapter: str
     sessions: Sessions
@@ -31,11 +32,11 @@ class Place(Struct, frozen=True):
 
     @property
     def shape(self) -> str:
-        """Return the format of the CLI's files."""
+        """Return the format of the CLI's session files: lines, document or database."""
         return self.sessions.files.shape
 
     def fits(self, path: str) -> bool:
-        """Return whether the path is a session's file."""
+        """Return whether the path is that of a session file of this place."""
         return path.startswith(self.folder + "/") and self.pattern.fullmatch(self.below(path)) is not None
 
     def below(self, path: str) -> str:
@@ -43,12 +44,12 @@ class Place(Struct, frozen=True):
         return path[len(self.folder) + 1 :]
 
     def reader(self, path: str) -> SessionReader:
-        """Return a new reader for that file. For a CLI that keeps sessions in its working folder, the reader gets
-        the whole path."""
+        """Return a new reader for that file. The reader gets the path relative to the folder or, for a CLI that keeps
+        its sessions in its working folder, the whole path."""
         return self.sessions.reader(path if self.sessions.files.folder == RUNNING else self.below(path))
 
     def paths(self) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield this user's plain files that are sessions. Symbolic links are never followed."""
+        """Yield (path, status) for each session file: a regular file of this user. Does not follow symbolic links."""
         yield from self._walk(self.folder, self.depth)
 
     def _walk(self, folder: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
@@ -71,14 +72,15 @@ class Place(Struct, frozen=True):
 
 
 def place(adapter: str, sessions: Sessions, folder: str) -> Place:
-    """Return the place of that CLI in that folder."""
+    """Return the place of the CLI's session files below this folder."""
     pattern = sessions.files.name
     depth = re.sub(r"\[[^\]]*\]", "", pattern).count("/")
     return Place(adapter, sessions, folder, re.compile(pattern, re.DOTALL), depth)
 
 
 def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
-    """Return the places of all CLIs (or of the named ones) that keep their sessions in one of the user's folders."""
+    """Return the places of the CLIs in `only` (default: all CLIs). A CLI that keeps its sessions in its working folder
+    has no fixed place and is left out."""
     found = []
     for name in only or registry.WITH_SESSIONS:
         sessions = registry.sessions_of(name)
@@ -88,8 +90,8 @@ def places(environ: Mapping[str, str], only: Sequence[str] = ()) -> list[Place]:
 
 
 def session_path(path: str) -> str:
-    """Return the path of the database if the path is that of an extra file of SQLite's beside it; any other path
-    unchanged."""
+    """Return the path of the database if the path is that of a file that SQLite keeps beside it (-wal, -journal).
+    Return any other path unchanged."""
     for tail in _DATABASE_TAILS:
         path = path.removesuffix(tail)
     return path

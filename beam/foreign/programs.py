@@ -1,6 +1,7 @@
-"""The processes of agent CLIs on this machine that beam did not start.
+"""Finds the running processes of agent CLIs that beam did not start.
 
-A process is recognised by its program. Processes that carry the marker of a beam turn are beam's own.
+A process is recognised by the name of its program. A process whose environment has the marker of a beam turn was
+started by beam.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ _WORDS = 8  # of a command line, in which the program's name stands
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """A living process of an agent CLI. `since_ns` is when it began, `start_ticks` the same in the kernel's count;
-    `argv` is its command line. `is_spare`: it has a session only if the CLI's register names one."""
+    """A running process of an agent CLI. `since_ns` is when the process began, and `start_ticks` is the same time in
+    clock ticks since boot; `argv` is its command line. `is_spare`: the process has a session only if the CLI's register
+    names one."""
 
     adapter: str
     pid: int
@@ -35,7 +37,8 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 def programs() -> list[Program]:
-    """Return this user's agent CLI processes that beam did not start; of nested ones only the outermost."""
+    """Return this user's agent CLI processes that beam did not start. A process whose parent is a process of the same
+    CLI is left out."""
     names = known_names()
     found: dict[int, Program] = {}
     uid = os.geteuid()
@@ -59,13 +62,13 @@ def programs() -> list[Program]:
 
 
 def known_names() -> dict[str, str]:
-    """Return the adapter of each program, by the program's name."""
+    """Return a mapping from the names of programs to the adapters of their CLIs."""
     names = {_executable(name): name for name in registry.WITH_SESSIONS}
     return names | {other: name for name in names.values() for other in registry.sessions_of(name).files.programs}
 
 
 def folders() -> dict[str, set[str]]:
-    """Return the working folders of each CLI's processes."""
+    """Return the working folders of the processes that `programs` finds, by adapter."""
     found = defaultdict(set)
     for one in programs():
         if one.folder:
@@ -94,7 +97,8 @@ def _adapter(words: list[bytes], names: dict[str, str]) -> str:
 
 
 def _arguments(words: list[bytes]) -> tuple[str, list[str]]:
-    """Return the program's name and its first arguments: Claude Code writes some of them into the name."""
+    """Return the program's name and its first arguments. Arguments that the program wrote into its name, as Claude Code
+    does, are split off."""
     first, *rest = [word.decode("utf-8", "replace") for word in words[:_WORDS]] or [""]
     name, *said = os.path.basename(first).split(" ")  # noqa: PTH119 - a text
     return name.removesuffix(".exe"), [*said, *rest]

@@ -1,6 +1,6 @@
-"""The running processes of agent CLIs, and their sessions.
+"""Finds the running agent CLI processes that beam did not start, and the sessions of these processes.
 
-A session is alive while its process is, whatever the age of its file.
+A session counts as alive while its process runs, even if its file is old.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _WORDS = 200  # characters
 
 
 class Standing(Struct, kw_only=True):
-    """One living process and its session. `state`: working, idle, asking, unknown. `is_asking` is None if its CLI's
-    files do not say when it asks."""
+    """One running process and its session. `state`: working, idle, asking or unknown. `is_asking` says whether the
+    session waits for a permission; it is None if the CLI's files do not tell."""
 
     adapter: str
     pid: int
@@ -50,29 +50,29 @@ class Standing(Struct, kw_only=True):
     team: str = ""
 
     def take(self, event: Event) -> None:
-        """Apply one event of its session."""
+        """Apply one event of the session."""
         match event:
             case events.SessionPrompted():
-                self._now("working", event.ts)
+                self._set_state("working", event.ts)
                 self.prompt, self.doing = _short(event.text), ""
             case events.ToolCalled():
-                self._now("working", event.ts)
+                self._set_state("working", event.ts)
                 self.doing = _short(f"{event.name} {bytes(event.input).decode('utf-8', 'replace')}")
             case events.ToolReturned() | events.Thinking():
-                self._now("working", event.ts)
+                self._set_state("working", event.ts)
             case events.Text():
-                self._now("working", event.ts)
+                self._set_state("working", event.ts)
                 self.doing = _short(event.text)
             case events.PermissionAsked():
-                self._now("asking", event.ts)
+                self._set_state("asking", event.ts)
                 self.doing = _short(f"{event.tool} {bytes(event.input).decode('utf-8', 'replace')}")
             case events.PermissionDecided() | events.PermissionCancelled() if self.state == "asking":
-                self._now("working", event.ts)
+                self._set_state("working", event.ts)
             case events.SessionIdle():
-                self._now("idle", event.ts)
+                self._set_state("idle", event.ts)
                 self._used(event)
 
-    def _now(self, state: str, at: str) -> None:
+    def _set_state(self, state: str, at: str) -> None:
         if state != self.state:
             self.state, self.state_since = state, at
 
@@ -114,7 +114,8 @@ def _running_place(program: Program) -> Place | None:
 
 
 def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> None:
-    """Find the process's session: by the CLI's own register, else by folder and time."""
+    """Find the session of the process in the CLI's own register or, without an entry, by folder and time. Set the
+    fields of `line` from the session."""
     registered = _from_register(where, program)
     if registered is not None:
         line.session_id = registered.session_id
@@ -157,8 +158,8 @@ def _take_rows(line: Standing, program: Program, tail: Tail) -> None:
 
 
 def _candidates(program: Program, where: Place) -> Iterator[Tail]:
-    """Yield tails of the files that the process may have written, the newest first. Each starts near the end of its
-    file."""
+    """Yield a Tail for each file that the process may have written, the newest first. Of a file of lines, only the last
+    part is read."""
     since_ns = program.since_ns - _SLACK_NS
     since_ms = max(0, since_ns // 1_000_000)
     found = [(status.st_mtime_ns, status.st_size, path) for path, status in where.paths()]
@@ -170,7 +171,7 @@ def _candidates(program: Program, where: Place) -> Iterator[Tail]:
 
 
 def _from_register(where: Place, program: Program) -> Registered | None:
-    """Return the session that the CLI's own register gives for the process."""
+    """Return the session that the CLI's own register names for the process; None if there is none."""
     sessions, below = where.sessions, where.sessions.files.below
     if not isinstance(sessions, HasRegister):
         return None

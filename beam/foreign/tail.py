@@ -1,7 +1,7 @@
 """Reads the new content of one session's file as events.
 
-Reading is limited and leaves no trace: no links are followed, only plain files of this user are opened, and a line or
-document over its limit is skipped and reported.
+Reading has limits and no side effects. Links are not followed, and only regular files are opened. A line over its limit
+is skipped and reported; a document over its limit is skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Found = tuple[Session, Event]
 
 
 class Tail:
-    """One file of a place. `offset`: the number of bytes already read."""
+    """One session file of a place. `offset` is the number of bytes that were already read."""
 
     def __init__(self, place: Place, path: str, offset: int = 0, *, since_ms: int = 0, is_cut: bool = False) -> None:
         self.place = place
@@ -43,12 +43,13 @@ class Tail:
 
     @property
     def session(self) -> Session:
-        """Return what is known of the session."""
+        """Return the known data of the file's session."""
         return self.reader.session
 
     @property
     def reader(self) -> SessionReader:
-        """Return the reader of this file; the first call gives it the head of the file."""
+        """Return the reader of this file. If reading starts in the middle of a file of lines, the first call passes the
+        head of the file to the reader, because the head names the session."""
         if self._reader is None:
             self._reader = self.place.reader(self.path)
             if self.offset and self.place.shape == "lines":
@@ -59,7 +60,8 @@ class Tail:
         return self._reader
 
     def who(self) -> Session:
-        """Return the session that the head of the file names, without reading further."""
+        """Return the session that the file belongs to, without changing the reading position. Of a file of lines, only
+        the head is read."""
         reader = self.place.reader(self.path)
         self._read_beside(reader)
         self._is_beside_read = False
@@ -71,7 +73,7 @@ class Tail:
         return reader.session
 
     def read(self) -> Iterator[Found]:
-        """Yield the new events, in order."""
+        """Yield (session, event) for each new event, in order."""
         match self.place.shape:
             case "lines":
                 yield from self._lines()
@@ -82,14 +84,15 @@ class Tail:
 
     @property
     def written(self) -> str:
-        """Return when the file was last written. Events without a time get this one."""
+        """Return the time when the file was last written, in RFC 3339. Events without a time of their own get this
+        time."""
         try:
             return rfc3339(os.lstat(self.path).st_mtime_ns)
         except OSError:
             return rfc3339(0)
 
     def know(self) -> None:
-        """Mark everything that is in the file now as read."""
+        """Mark the present content of the file as read."""
         if self.place.shape == "document":
             for _ in self._document():
                 pass

@@ -1,6 +1,6 @@
-"""`Foreign` returns the events of sessions that beam did not start, in lists.
+"""Watches the session files of agent CLIs and returns the events in them (`Foreign`).
 
-Everything is only read. It also returns beam's own sessions; its callers filter them out.
+The files are only read. Sessions that beam started are included; the callers filter them out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _MARGIN_MS = 2_000
 
 
 class ForeignEvent(Struct, frozen=True):
-    """An event of a session that beam may not know. `adapter` is that of its CLI, `path` that of its file."""
+    """An event of a session that beam may not have started. `adapter` is the adapter of the session's CLI, `path` the
+    path of the session's file."""
 
     event: Event
     adapter: str
@@ -35,11 +36,12 @@ class ForeignEvent(Struct, frozen=True):
 
 
 class Foreign:
-    """The sessions of this machine's agent CLIs that keep files.
+    """All sessions that agent CLIs on this machine keep in files.
 
-    `poll` returns what happened since the last call, and never waits; `wake` is set when it is worth calling. Events
-    from before the millisecond of `since_ns` (default: now) are left out; the CLIs write their times in milliseconds.
-    `running` returns the folders of running processes by adapter, for CLIs that keep their sessions there.
+    `poll` returns the events since the last call, and never waits; `wake` is set when there may be new events. Events
+    from before `since_ns` (default: now) are left out; that time is rounded down to a millisecond, because the CLIs
+    write their times in milliseconds. `only` names the adapters to watch (default: all). `running` returns the working
+    folders of running processes by adapter, for CLIs that keep their sessions in their working folder.
     """
 
     def __init__(
@@ -80,11 +82,11 @@ class Foreign:
 
     @property
     def known(self) -> dict[str, Tail]:
-        """Return the tail of each known file, by path."""
+        """Return the Tail of each known file, by path."""
         return self._tails
 
     def poll(self) -> list[ForeignEvent]:
-        """Return what happened since the last call, by file."""
+        """Return the events since the last call, grouped by file."""
         _, paths = self._changes.take()
         self._look_for_folders(is_first=False)
         changed = dict.fromkeys(session_path(path) for path in paths if path != "*")
@@ -123,7 +125,8 @@ class Foreign:
         return next((one for one in self.places if one.fits(path)), None)
 
     def _begin(self, one: Place) -> None:
-        """Follow the existing files: from their end, or from their beginning if they contain wanted events."""
+        """Follow the existing files of a place. A file that may contain requested earlier events is read from its
+        beginning, any other file from its end."""
         since_ms = self._since_ns // 1_000_000 - _MARGIN_MS
         for path, status in one.paths():
             is_wanted = self._has_history and status.st_mtime_ns >= self._since_ns
@@ -135,7 +138,8 @@ class Foreign:
                 tail.know()
 
     def _grown(self) -> list[str]:
-        """Return the files that are new, or whose size differs from what was read."""
+        """Return the files that may have new events: unknown files, files whose size differs from the number of bytes
+        already read, and all databases."""
         found = []
         for one in self.places:
             for path, status in one.paths():
@@ -145,7 +149,7 @@ class Foreign:
         return found
 
     def _look_for_folders(self, *, is_first: bool) -> None:
-        """Add the folders of running processes, for CLIs that keep their sessions there."""
+        """Add the working folders of running processes as places, for CLIs that keep their sessions there."""
         now = time.monotonic()
         if self._running is None or (now - self._running_s < _RUNNING_S and not is_first):
             return

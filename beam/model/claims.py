@@ -1,7 +1,7 @@
-"""Drops figures that an agent claims to have used and that no turn can have.
+"""Removes impossible figures from the usage that an agent reports.
 
-The cost and the tokens that a CLI reports go into sums, budgets and tables, and an agent may write any number. Does not
-depend on any CLI.
+The cost and the tokens that a CLI reports are added to sums, budgets and tables, and an agent may write any number.
+Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -23,36 +23,37 @@ CLAIMS = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.Sess
 
 
 def taken(body: Event) -> tuple[Event, tuple[str, ...]]:
-    """Return the event, one of CLAIMS, with null in place of each figure out of range, and the names of these
-    figures."""
+    """Return the event with None in place of each figure that is out of range, and the names of these figures. The type
+    of the event is one of CLAIMS."""
     refused: dict[str, None] = {}
     changes = _changes(body, refused)
     return (structs.replace(body, **changes), tuple(refused)) if refused else (body, ())
 
 
 def _changes(value: object, refused: dict[str, None]) -> dict[str, object]:
-    """Return the new values of the fields that change, and add the names of the refused figures to `refused`."""
+    """Return the fields of `value` that change, each with its new value. Add the names of the figures that are out of
+    range to `refused`."""
     changes: dict[str, object] = {}
     for name in _COUNTS:
-        if _is_out(getattr(value, name, None), MOST_COUNT):
+        if _is_out_of_range(getattr(value, name, None), MOST_COUNT):
             changes[name] = refused[name] = None
-    if _is_out(getattr(value, "cost_usd", None), MOST_USD):
+    if _is_out_of_range(getattr(value, "cost_usd", None), MOST_USD):
         changes["cost_usd"] = refused["cost_usd"] = None
     for name in ("usage", "total"):
         part = getattr(value, name, None)
         if isinstance(part, Usage):
-            changes[name] = _without(part, refused)
+            changes[name] = _without_refused(part, refused)
     models: tuple[ModelUsage, ...] | None = getattr(value, "models", None)
     if models:
         changes["models"] = tuple(structs.replace(one, **_changes(one, refused)) for one in models)
     return changes
 
 
-def _without(part: U, refused: dict[str, None]) -> U:
+def _without_refused(part: U, refused: dict[str, None]) -> U:
     changes = _changes(part, refused)
     return structs.replace(part, **changes) if changes else part
 
 
-def _is_out(figure: float | None, most: float) -> bool:
-    """Return whether a figure is out of range; NaN is."""
+def _is_out_of_range(figure: float | None, most: float) -> bool:
+    """Return whether the figure is below 0, above `most`, or NaN. A figure of None is in range."""
     return figure is not None and not 0 <= figure <= most

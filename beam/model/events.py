@@ -1,8 +1,8 @@
 """The events of a journal, one class per type, and their JSON lines.
 
-Adapters make events without a header (its fields are at their defaults); the journal stamps the header. A reader
-ignores unknown fields and turns an unknown type into `Unknown`; a bad field of a known type is an error with its path.
-Does not depend on files, clocks, processes or vendors.
+Adapters create events whose header fields have their default values; the journal fills in the header. A reader ignores
+unknown fields and turns an event of an unknown type into `Unknown`. An invalid field of a known type is an error that
+names the field. Does not depend on files, clocks, processes or vendors.
 """
 
 # No `from __future__ import annotations` where structs are decoded at start: each annotation would be read as text, and
@@ -38,10 +38,10 @@ VERSION = 1
 class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
     """The header that every event has.
 
-    `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never goes backwards
-    in one journal; `turn` is null outside a turn; `message_id` is null for an event that no message caused. `imported`
-    marks an event of a time before the agent: it was read from the files of the session that the agent adopted, and
-    says when it happened (RFC 3339; "": the files don't say).
+    `seq` counts from 1 without gaps in one journal; `ts` is UTC, RFC 3339 with microseconds, and never decreases in one
+    journal; `turn` is null outside a turn; `message_id` is null for an event that no message caused. `imported` marks
+    an event that happened before the agent existed: it was read from the files of the session that the agent adopted.
+    Its value is the time of the event (RFC 3339; "": the files don't contain the time).
     """
 
     v: int = VERSION
@@ -54,16 +54,17 @@ class Event(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 
 class _Native(Event, frozen=True, kw_only=True):
-    """An event that an adapter read from its CLI: `raw` is the CLI's own line, once, on the event it became."""
+    """An event that an adapter made from output of its CLI. `raw` is the line of the CLI. If several events come from
+    one line, only one of them has it."""
 
     raw: str | UnsetType = UNSET
 
 
 class Owner(Struct, frozen=True, kw_only=True):
-    """A process, identified so that no other can be mistaken for it.
+    """A process, identified so that no other process can be mistaken for it.
 
-    `start_ticks` is /proc/<pid>/stat field 22 (clock ticks since boot; on macOS the start time in microseconds);
-    `boot_id` and `pid_namespace` are "" if the system has none.
+    `start_ticks` is field 22 of /proc/<pid>/stat (clock ticks since boot; on macOS the start time in microseconds);
+    `boot_id` and `pid_namespace` are "" if the operating system has none.
     """
 
     pid: int
@@ -77,10 +78,11 @@ class Owner(Struct, frozen=True, kw_only=True):
 
 
 class MessageQueued(Event, frozen=True, kw_only=True, tag="message.queued"):
-    """The holder saw the message for the first time.
+    """The holder saw the message for the first time, or for the first time after an edit.
 
-    `text` is what was sent, without secrets; `digest` is the SHA-256 of what makes it this message (hex), `revision`
-    counts edits (an edited message is queued again); `position` is the `n` that orders it in its queue.
+    `text` is the text of the message, without secrets; `digest` is the SHA-256 of the message's sender, receiver, text,
+    attachments and options (hex); `revision` counts edits; `position` is the number that orders the message in its
+    queue.
     """
 
     sender: str = field(name="from")
@@ -99,16 +101,17 @@ class MessageQueued(Event, frozen=True, kw_only=True, tag="message.queued"):
 
 
 class MessageClaimed(Event, frozen=True, kw_only=True, tag="message.claimed"):
-    """The message moved from `new/` to `cur/`. A retry is claimed with `attempt` one higher."""
+    """The holder claimed the message: its file moved from `new/` to `cur/`. `attempt` is the number of the attempt that
+    begins, one higher for a retry."""
 
     attempt: int = 1
 
 
 class MessageRequeued(Event, frozen=True, kw_only=True, tag="message.requeued"):
-    """The message went back to `new/`: its holder died before its agent was started (`holder_died`), the system had no
-    room to start it (`shortage`), its lease ran out (`lease_over`), or it is tried again (`retry`). `attempt` is the
-    next one, `not_before` its earliest time (RFC 3339; null: immediately).
-    """
+    """The message went back to `new/`. `reason`: its holder died before its agent was started (`holder_died`), the
+    operating system had no resources to start the agent (`shortage`), its lease ran out (`lease_over`), or it is tried
+    again (`retry`). `attempt` is the number of the next attempt, `not_before` the earliest time of that attempt (RFC
+    3339; null: immediately)."""
 
     attempt: int
     reason: str
@@ -120,8 +123,8 @@ class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
     """The message is a dead letter in `dead/`.
 
     `reason` is a keyword (dropped, expired, failed, unknown, id_reused, corrupt, no_such_session, holder_died, hops,
-    budget, gone); `detail` explains it in a sentence. `status` and `class` are its outcome if no turn gave one; `tell`:
-    an agent that waits for a reply is told next.
+    budget, gone); `detail` explains it in a sentence. `status` and `class` are the outcome of the message if no turn
+    gave one; `tell`: an agent that waits for a reply is informed next.
     """
 
     attempt: int = 1
@@ -134,36 +137,37 @@ class MessageDead(Event, frozen=True, kw_only=True, tag="message.dead"):
 
 
 class QueuePaused(Event, frozen=True, kw_only=True, tag="queue.paused"):
-    """Nothing is claimed from the agent's queue until it is resumed; it still accepts messages."""
+    """The agent's queue is paused: it accepts messages, but none of them is claimed until it is resumed."""
 
     by: str | None = None
 
 
 class QueueResumed(Event, frozen=True, kw_only=True, tag="queue.resumed"):
-    """The agent's queue is served again."""
+    """The agent's queue is no longer paused."""
 
     by: str | None = None
 
 
 class CircuitOpened(Event, frozen=True, kw_only=True, tag="circuit.opened"):
-    """Too many failures: nothing is claimed until that time (RFC 3339); then one message is tried."""
+    """The agent failed too often, and its circuit breaker opened: no message is claimed before the time `until` (RFC
+    3339). After it, one message is tried. `failures` is the number of failures."""
 
     until: str
     failures: int = 0
 
 
 class CircuitClosed(Event, frozen=True, kw_only=True, tag="circuit.closed"):
-    """The agent answered again."""
+    """The agent answered again, and its circuit breaker closed."""
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------
 
 
 class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
-    """The agent CLI opened a new session; `session_id` is its own resume id.
+    """The agent CLI opened a new session; `session_id` is the id by which the CLI resumes it.
 
-    `forked_from` is set if it is a copy of that session. `system` is the digest of the system prompt that this turn's
-    message begins with, for a CLI that has no other place for it.
+    `forked_from` is set if the session is a copy of another one: it is the id of that session. `system` is the digest
+    of the system prompt; it is set if the CLI takes no system prompt, so that this turn's message begins with it.
     """
 
     session_id: str
@@ -177,8 +181,8 @@ class SessionStarted(_Native, frozen=True, kw_only=True, tag="session.started"):
 
 
 class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
-    """The agent CLI continued a session. `session_id` may differ from the requested one: some CLIs renumber. `system`
-    is as in `session.started`."""
+    """The agent CLI continued a session. `session_id` may differ from the requested id, because some CLIs give the
+    session a new id. `system` is as in `session.started`."""
 
     session_id: str
     model: str | None = None
@@ -190,14 +194,15 @@ class SessionResumed(_Native, frozen=True, kw_only=True, tag="session.resumed"):
 
 
 class SessionLost(_Native, frozen=True, kw_only=True, tag="session.lost"):
-    """The agent CLI proved that it has no such session."""
+    """The output of the agent CLI proves that the session no longer exists."""
 
     session_id: str
     reason: str = ""
 
 
 class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
-    """The agent's current session was archived; the next turn starts a new one. Nothing is deleted at the vendor's."""
+    """The agent's current session was archived; the next turn starts a new session. The vendor's copy of the session is
+    not deleted."""
 
     session_id: str
     reason: str = ""
@@ -205,10 +210,9 @@ class SessionArchived(Event, frozen=True, kw_only=True, tag="session.archived"):
 
 
 class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
-    """The agent was created as a fork of the agent `of`: its first turn continues in a copy of that agent's session
-    `session_id`, as it is at that moment, and leaves the session itself unchanged. `upto`: the
-    copy ends with that message of the session, by the CLI's own id; absent: it is whole.
-    """
+    """The agent was created as a fork of the agent `of`. Its first turn continues in a copy of that agent's session
+    `session_id`; the copy is made when that turn starts, and the original is unchanged. `upto` is the CLI's own id of
+    the last message to copy; absent: the whole session is copied."""
 
     session_id: str
     of: str
@@ -218,9 +222,8 @@ class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):
 
 
 class SessionRewound(Event, frozen=True, kw_only=True, tag="session.rewound"):
-    """A person took back the last turns of the agent's session: the next turn continues after the turn `to`. `upto` is
-    the CLI's own id of the last message that stays.
-    """
+    """A person took back the last turns of the agent's session. The next turn continues after the turn `to`. `upto` is
+    the CLI's own id of the last message that remains."""
 
     session_id: str
     upto: str
@@ -229,9 +232,8 @@ class SessionRewound(Event, frozen=True, kw_only=True, tag="session.rewound"):
 
 
 class SessionSelected(Event, frozen=True, kw_only=True, tag="session.selected"):
-    """A person chose the session that the agent's next turn continues in: an earlier one, or one that the agent's CLI
-    had before beam knew it.
-    """
+    """A person chose the session in which the agent's next turn continues. It is an earlier session of the agent, or a
+    session that the agent's CLI had before beam knew it."""
 
     session_id: str
     adapter: str
@@ -239,9 +241,9 @@ class SessionSelected(Event, frozen=True, kw_only=True, tag="session.selected"):
 
 
 class SessionImported(Event, frozen=True, kw_only=True, tag="session.imported"):
-    """The events before this one, as far as they are marked `imported`, are what the session contained when the agent
-    adopted it: `events` of them, without the `left_out` first ones (null: the files were not found).
-    """
+    """The import of an adopted session is complete: the events before this one that are marked `imported` are the
+    content of the session. `events` is the number of these events; `left_out` is how many events at the beginning of
+    the session were not imported (null: the session's files were not found)."""
 
     session_id: str
     adapter: str
@@ -250,16 +252,17 @@ class SessionImported(Event, frozen=True, kw_only=True, tag="session.imported"):
 
 
 class SessionPrompted(Event, frozen=True, kw_only=True, tag="session.prompted"):
-    """Somebody gave a prompt to a session that beam did not start. Its agent works on it now, or did (`imported`)."""
+    """Somebody gave a prompt to a session that beam did not start. The session's agent works on the prompt now or, if
+    the event is `imported`, worked on it earlier."""
 
     text: str
 
 
 class SessionIdle(Event, frozen=True, kw_only=True, tag="session.idle"):
-    """The agent of a session that beam did not start waits for its next prompt.
+    """The agent of a session that beam did not start is waiting for its next prompt.
 
-    `usage` is what it used since its last prompt, `cost_usd` what its CLI says that this cost; `reason` is why its turn
-    failed or was cut short, "" if it did neither.
+    `usage` is the agent's usage since its last prompt, and `cost_usd` the cost of that usage as its CLI reports it.
+    `reason` says why the agent's turn failed or was cut short; "" if neither happened.
     """
 
     usage: Usage = Usage()
@@ -273,11 +276,12 @@ class SessionIdle(Event, frozen=True, kw_only=True, tag="session.idle"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
-    """A turn began; nothing was started yet.
+    """A turn began; no process of it was started yet.
 
-    `turn_key` is random and marks every process of the turn. `why`: why it has this mode, if nobody named one.
-    `lease_until` is set if no process runs the turn (a mailbox): until then it belongs to its taker. `at_most` limits
-    the access of its agent's messages (null: as the receiver's settings say), and so do `rules`.
+    `turn_key` is random and marks every process of the turn. `why` is the reason for the mode `via`, null if the sender
+    or the settings named the mode. `lease_until` is set for a turn that no process of beam runs (a mailbox): until then
+    the message belongs to the program that took it. `at_most` limits the access of messages that the turn's agent sends
+    (null: no limit but the receiver's settings), and `rules` limit them in the same way.
     """
 
     attempt: int = 1
@@ -292,9 +296,9 @@ class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
 
 
 class WorkTreeRecorded(Event, frozen=True, kw_only=True, tag="worktree.recorded"):
-    """What the git work tree `folder` contained before the turn's agent could change it: the git tree `tree` in
-    `snapshots/` of the root, for `beam diff`. If it could not be recorded, `tree` is null and `reason` says why.
-    """
+    """The content of the git work tree `folder` was recorded before the turn's agent could change it, for `beam diff`.
+    `tree` is the object id of the git tree in `snapshots/` of the root. If the content could not be recorded, `tree` is
+    null and `reason` says why."""
 
     folder: str
     tree: str | None = None
@@ -302,20 +306,20 @@ class WorkTreeRecorded(Event, frozen=True, kw_only=True, tag="worktree.recorded"
 
 
 class PromptSent(Event, frozen=True, kw_only=True, tag="prompt.sent"):
-    """From here on the agent may act on the message.
+    """The agent may act on the message from now on.
 
-    It is never run again automatically after this, unless the agent's guard left proof that the agent was never
-    executed.
+    After this event the message is never run again automatically, unless the agent's guard left proof that the agent
+    was never executed.
     """
 
     bytes: int = 0
 
 
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
-    """The outcome (docs/exit-codes.md), on disk before anyone is told. `why`: as in `turn.started`, unless its protocol
-    failed and it ran headless. `login_url`: where a person can log in, if nobody is and its CLI named a link.
-    `images`: the files of the turn's images, as in `image`. `at_most`, `rules`: as in `turn.started`.
-    """
+    """A turn ended with this outcome (docs/exit-codes.md). The event is on disk before anyone is told of the outcome.
+    `why` is as in `turn.started`, except for a turn whose protocol failed so that it ran headless. `login_url` is the
+    link by which a person can log in; it is set if nobody is logged in and the CLI named a link. `images` are the files
+    of the turn's images, as in `image`. `at_most` and `rules` are as in `turn.started`."""
 
     attempt: int = 1
     status: Status
@@ -350,10 +354,11 @@ class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
 
 
 class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
-    """Nothing more will happen to the message.
+    """The message is done: nothing more will happen to it.
 
-    `reply` says what became of the answer: `waited` for, `queued` to `to` as `reply_id`, `dead` (it could not be
-    delivered), or `none` (nobody asked for it, or it ends an exchange; `detail`).
+    `reply` says what happened to the answer: `waited` (its sender waited for it), `queued` (it was sent to the agent
+    `to` as the message `reply_id`), `dead` (it could not be delivered), or `none` (nobody asked for it, or it ends an
+    exchange; `detail` gives the reason).
     """
 
     attempt: int = 1
@@ -367,10 +372,10 @@ class TurnClosed(Event, frozen=True, kw_only=True, tag="turn.closed"):
 
 
 class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
-    """The agent's process exists; in exec mode it is executed after `prompt.sent`.
+    """The agent's process exists. In exec mode, the agent's program is executed only after `prompt.sent`.
 
-    `pid` is the agent's, `guard_pid` its guard's; `argv` has no secrets and no prompt. `since` is the turn that started
-    it, if it was kept since then; null if it began with this turn.
+    `pid` is the process id of the agent, `guard_pid` that of its guard; `argv` has no secrets and no prompt. `since` is
+    the number of the turn that started the process, if it was kept since that turn; null if this turn started it.
     """
 
     pid: int
@@ -383,10 +388,11 @@ class AgentStarted(Event, frozen=True, kw_only=True, tag="agent.started"):
 
 
 class AgentKept(Event, frozen=True, kw_only=True, tag="agent.kept"):
-    """The turn is over and the agent's process stays alive for the next one.
+    """The turn is over, and the agent's process stays alive for the next turn.
 
-    It stays until `until` (RFC 3339) if no turn comes, longer where somebody looks at its terminal; null: as long as
-    its holder. Its `agent.exited` comes later, and belongs to no turn if it ends between two.
+    Without a next turn, the process stays until `until` (RFC 3339), or longer while somebody looks at its terminal;
+    null: as long as its holder lives. The `agent.exited` of the process comes later. If the process ends between two
+    turns, that event belongs to no turn.
     """
 
     pid: int
@@ -394,11 +400,11 @@ class AgentKept(Event, frozen=True, kw_only=True, tag="agent.kept"):
 
 
 class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
-    """The agent's process and everything it started are gone.
+    """The agent's process and every process that it started have ended.
 
-    Exactly one of `code` and `signal` is set, or none if the guard was killed. `stopped_by`: beam's reason to end it,
-    null if it ended on its own. `swept` counts processes that the agent left behind and the guard ended. `pid` is the
-    agent's; null if the CLI runs one process per turn.
+    Either `code` or `signal` is set; both are null if the guard was killed. `stopped_by` is beam's reason for ending
+    the process, null if it ended by itself. `swept` is the number of processes that the agent left behind and the guard
+    ended. `pid` is the process id of the agent, null if the CLI runs one process per turn.
     """
 
     code: int | None = None
@@ -413,10 +419,10 @@ class AgentExited(Event, frozen=True, kw_only=True, tag="agent.exited"):
 
 
 class TextDelta(Event, frozen=True, kw_only=True, tag="text.delta"):
-    """A piece of the answer as it is written; at most 20 a second.
+    """A piece of the agent's text while it is being written; at most 20 a second.
 
-    `text` follows with the complete one. `parent` is the tool call of the subagent that writes, null for the agent
-    itself.
+    The complete text follows in an event `text`. `parent` is the tool call of the subagent that writes the text, null
+    for the agent itself.
     """
 
     text: str
@@ -431,14 +437,14 @@ class Text(_Native, frozen=True, kw_only=True, tag="text"):
 
 
 class Thinking(_Native, frozen=True, kw_only=True, tag="thinking"):
-    """A finished piece of the agent's thinking, if its CLI shows it."""
+    """A finished piece of the agent's reasoning, if its CLI reports it."""
 
     text: str
     parent: str | None = None
 
 
 class ToolCalled(_Native, frozen=True, kw_only=True, tag="tool.called"):
-    """The agent calls a tool. `input` is the JSON value that the CLI gave."""
+    """The agent calls a tool. `input` is the JSON value of the arguments, as the CLI reports it."""
 
     call_id: str
     name: str
@@ -456,7 +462,7 @@ class ToolProgress(_Native, frozen=True, kw_only=True, tag="tool.progress"):
 
 
 class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
-    """A tool ended. `unfinished`: the turn ended first, and what the tool did is unknown."""
+    """A tool call ended. `unfinished`: the turn ended before the tool did, and it is unknown what the tool did."""
 
     call_id: str
     output: str = ""
@@ -466,19 +472,19 @@ class ToolReturned(_Native, frozen=True, kw_only=True, tag="tool.returned"):
 
 
 class FileChanged(_Native, frozen=True, kw_only=True, tag="file.changed"):
-    """The agent reports that it changed a file. `kind`: add, update, delete."""
+    """The agent reports that it changed a file. `kind` is add, update or delete."""
 
     path: str
     kind: str = "update"
 
 
 class ImageSeen(_Native, frozen=True, kw_only=True, tag="image"):
-    """An image that the agent made, looks at or was given by a tool.
+    """An image that the agent made, looked at, or got from a tool.
 
-    `media_type` and `bytes` are its type and size ("" and null: unknown). If the CLI sent its content, beam wrote that
-    to the file `path` below the agent's directory in the root, named by its SHA-256; `unkept` says why if it did not.
-    `at` is the file or link that the CLI itself names, "" if it names none. `call_id` is the call that returned it, if
-    one did.
+    `media_type` and `bytes` are the type and the size of the image ("" and null: unknown). If the CLI sent the image's
+    content, beam wrote the content to the file `path` below the agent's directory in the root, named by its SHA-256. If
+    beam did not write it, `unkept` says why. `at` is the file or link that the CLI itself names, "" if it names none.
+    `call_id` is the tool call that returned the image, null if no tool did.
     """
 
     media_type: str = ""
@@ -491,20 +497,21 @@ class ImageSeen(_Native, frozen=True, kw_only=True, tag="image"):
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):
-    """One step of an agent's plan. `status`: pending, in_progress, completed."""
+    """One step of an agent's plan. `status` is pending, in_progress or completed."""
 
     text: str
     status: str = "pending"
 
 
 class PlanUpdated(_Native, frozen=True, kw_only=True, tag="plan.updated"):
-    """The agent's complete plan."""
+    """The agent has a new plan; `steps` is the complete plan."""
 
     steps: tuple[PlanStep, ...] = ()
 
 
 class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
-    """Tokens of the turn so far. `total`: what the CLI has counted over the whole session, if it counts that way."""
+    """The usage of the turn so far. `total` is the count over the whole session, for a CLI that counts over the
+    session."""
 
     usage: Usage
     cost_usd: float | None = None
@@ -512,17 +519,17 @@ class UsageSeen(_Native, frozen=True, kw_only=True, tag="usage"):
 
 
 class ContextUsed(_Native, frozen=True, kw_only=True, tag="context"):
-    """How full the agent's context is: `used` tokens of `size`; null if its CLI does not report it."""
+    """How full the agent's context is: `used` tokens of `size` tokens. A value is null if the agent's CLI does not
+    report it."""
 
     used: int | None = None
     size: int | None = None
 
 
 class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
-    """What the agent is busy with: `retrying` (with `attempt` of `of`, `delay_s`, and the failure's class and HTTP
-    status), `compacting`, `compacted`, `requesting`, `mode` (`detail` is the one that it is in now, by the CLI's own
-    name), or the CLI's own word.
-    """
+    """The agent's activity changed. `state` is `retrying` (attempt number `attempt` of `of`, after `delay_s`, because
+    of a failure with this class and HTTP status), `compacting`, `compacted`, `requesting`, `mode` (`detail` is the
+    CLI's own name of the mode that it is in now), or the CLI's own word for another state."""
 
     state: str
     detail: str = ""
@@ -534,10 +541,10 @@ class StatusChanged(_Native, frozen=True, kw_only=True, tag="status"):
 
 
 class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
-    """Something a person should know.
+    """Something that a person should know, as the sentence `text`.
 
-    `code` is a stable identifier for programs; `covers` are byte offsets [start, end) in this segment that readers skip
-    (a torn line).
+    `code` is a stable identifier for programs; `covers` is a range of byte offsets [start, end) in this segment that
+    readers skip, because a crash damaged it.
     """
 
     text: str
@@ -546,8 +553,9 @@ class Notice(_Native, frozen=True, kw_only=True, tag="notice"):
 
 
 class RequestDifference(Struct, frozen=True, kw_only=True):
-    """One field in which a request to the model differs from the recorded one. `recorded` and `got` begin shortly
-    before the difference; null where the field is not there. `characters`: how many differ."""
+    """One field in which a request to the model differs from the recorded request. `path` is the field. `recorded` and
+    `got` are extracts of both values, from shortly before the difference; null if that request does not have the field.
+    `characters` is the number of characters that differ."""
 
     path: str
     recorded: str | None = None
@@ -556,9 +564,11 @@ class RequestDifference(Struct, frozen=True, kw_only=True):
 
 
 class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
-    """The agent asked its model through the turn's proxy (docs/proxy.md). `n` counts the turn's requests. `step`:
-    `live`; or exact, minor, major, unmatched, filled for a replay; `over`: refused for the budget; `refused`: for its
-    key. `recorded` is the number of the recorded call, `nearest` of that which it was compared with."""
+    """The agent called its model through the turn's proxy (docs/proxy.md). `n` is the number of the request in the
+    turn. `step` is `live` (the request went to the model); `exact`, `minor`, `major`, `unmatched` or `filled` (in a
+    replay: how well a recording matched); `over` (refused, because the budget is used up) or `refused` (refused because
+    of its key). `recorded` is the number of the recorded call that was the answer, `nearest` that of the recorded call
+    with which the request was compared."""
 
     n: int
     step: str
@@ -574,9 +584,8 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
 
 
 class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"):
-    """The agent waits for a decision. `expires`: when it is denied if nobody decides; None: beam decides immediately,
-    or, of a session that beam did not start, its own person decides.
-    """
+    """The agent waits for a decision. `expires` is the time at which the request is denied if nobody decides; null:
+    beam decides immediately or, in a session that beam did not start, the session's own user decides."""
 
     ask_id: str
     tool: str
@@ -588,10 +597,9 @@ class PermissionAsked(_Native, frozen=True, kw_only=True, tag="permission.asked"
 
 
 class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.decided"):
-    """An ask was answered. `by`: default, rule, or a person's name. `rule` is the rule that decided as it is written,
-    and `whose` who wrote it: a file, a flag, or the agent that sent the message. `input` is what was allowed in the
-    place of what was asked for.
-    """
+    """A permission request was decided. `by` is default, rule, or a person's name. `rule` is the text of the rule that
+    decided, and `whose` its source: a file, a flag, or the agent that sent the message. `input` is the input that was
+    allowed instead of the requested one; absent: the requested one was allowed."""
 
     ask_id: str
     decision: Literal["allow", "deny"]
@@ -603,7 +611,7 @@ class PermissionDecided(_Native, frozen=True, kw_only=True, tag="permission.deci
 
 
 class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.cancelled"):
-    """The decision is no longer needed."""
+    """A permission request no longer needs a decision."""
 
     ask_id: str
     why: str = ""
@@ -612,8 +620,8 @@ class PermissionCancelled(_Native, frozen=True, kw_only=True, tag="permission.ca
 class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings.changed"):
     """A command changed settings of the agent (in agent.json).
 
-    `changes` has the new value of each as JSON text, null for one that was taken back; a variable is `env.NAME`, and
-    its value is left out.
+    `changes` maps each changed setting to its new value as JSON text, or to null if the setting was removed. An
+    environment variable is named `env.NAME`; its value is left out.
     """
 
     changes: dict[str, str | None] = {}
@@ -621,7 +629,7 @@ class SettingsChanged(Event, frozen=True, kw_only=True, tag="settings.changed"):
 
 
 class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
-    """A request to the holder, or the agent CLI's answer to one of beam's, was carried out or refused.
+    """A request was carried out or refused. It is a request to the holder, or a request of beam to the agent CLI.
 
     `result` is a JSON value.
     """
@@ -635,9 +643,9 @@ class ControlDone(_Native, frozen=True, kw_only=True, tag="control.done"):
 
 
 class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
-    """Something that beam does not understand, kept: a native record (`raw`) or, read from a journal, an event of a
-    type that this version of beam does not know (`raw` is then the journal's line).
-    """
+    """Something that beam does not understand and keeps as it is. Either it is a record of the CLI, in `raw`, or an
+    event in a journal whose type this version of beam does not know; then `raw` is the journal's line. `what` is the
+    type."""
 
     what: str = ""
 
@@ -646,11 +654,12 @@ class Unknown(_Native, frozen=True, kw_only=True, tag="unknown"):
 
 
 class _OfTeam(Event, frozen=True, kw_only=True):
-    """What happened in a team of one vendor's agents. These are in no journal: `seq` is 0 and `ts` is when it happened.
+    """The header of an event in a team of one vendor's agents. Such an event is in no journal: `seq` is 0, and `ts` is
+    the time when it happened.
 
-    `agent` is `<member>@<team>` (`@<team>` if no member did it). `team` is its name, `home` the vendor's directory that
-    contains it. `key` identifies the event: the same event has the same key, whichever source reported it. `source`:
-    files, transcript, hook or process.
+    `agent` is `<member>@<team>`, or `@<team>` if no member caused the event. `team` is the team's name, `home` the
+    vendor's directory that contains the team. `key` identifies the event: it is the same whichever source reported the
+    event. `source` is files, transcript, hook or process.
     """
 
     team: str
@@ -660,7 +669,7 @@ class _OfTeam(Event, frozen=True, kw_only=True):
 
 
 class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
-    """A team exists. `session_id` is its lead's."""
+    """A team exists. `lead` is its lead, and `session_id` the lead's session."""
 
     lead: str = ""
     session_id: str = ""
@@ -668,20 +677,22 @@ class TeamStarted(_OfTeam, frozen=True, kw_only=True, tag="team.started"):
 
 
 class TeamEnded(_OfTeam, frozen=True, kw_only=True, tag="team.ended"):
-    """A team's files are gone: its lead left."""
+    """The team's files are gone, because its lead left."""
 
     reason: str = ""
 
 
 class TeamStale(_OfTeam, frozen=True, kw_only=True, tag="team.stale"):
-    """A team's files exist and its lead's process does not. `pid` is the lead's, null if unknown."""
+    """The team's files still exist, but the process of its lead does not. `pid` is the process id of the lead, null if
+    unknown."""
 
     reason: str = ""
     pid: int | None = None
 
 
 class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
-    """An agent is in the team. `backend`: in-process, tmux, ...; `colour` is the vendor's own for it."""
+    """An agent joined the team. `backend` says how it runs: in-process, tmux, ...; `colour` is the colour that the
+    vendor shows it in."""
 
     member: str
     kind: str = ""
@@ -694,17 +705,18 @@ class MemberJoined(_OfTeam, frozen=True, kw_only=True, tag="member.joined"):
 
 
 class MemberWorking(_OfTeam, frozen=True, kw_only=True, tag="member.working"):
-    """The member takes a turn. `why`: how that was noticed."""
+    """The member is working on a turn. `why` says how beam noticed this."""
 
     member: str
     why: str = ""
 
 
 class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
-    """The member waits.
+    """The member is idle and waits.
 
-    `reason`: available, interrupted, failed; `summary` is its last text to another member. `task_id` is the task that
-    it worked on, `task_status` its own statement about it: resolved, blocked, failed.
+    `reason` is available, interrupted or failed; `summary` is the member's last text to another member. `task_id` is
+    the task that the member worked on, `task_status` what the member itself said about the task: resolved, blocked or
+    failed.
     """
 
     member: str
@@ -716,9 +728,9 @@ class MemberIdle(_OfTeam, frozen=True, kw_only=True, tag="member.idle"):
 
 
 class MemberUsed(_OfTeam, frozen=True, kw_only=True, tag="member.used"):
-    """The usage of the member's turn, which is over, including its subagents'.
+    """The usage of a finished turn of the member, including the usage of its subagents.
 
-    `cost_usd` is null if a model's price is unknown: `unpriced` names it.
+    `cost_usd` is null if the price of a model is unknown; `unpriced` lists such models.
     """
 
     member: str
@@ -735,7 +747,8 @@ class MemberLeft(_OfTeam, frozen=True, kw_only=True, tag="member.left"):
 
 
 class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
-    """The member's lead is gone and the member continues. `pid` is null if its process was not found."""
+    """The member's lead is gone, but the member is still running. `pid` is null if the member's process was not
+    found."""
 
     member: str
     pid: int | None = None
@@ -743,7 +756,8 @@ class MemberOrphaned(_OfTeam, frozen=True, kw_only=True, tag="member.orphaned"):
 
 
 class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
-    """The member `sender` wants an answer from `to`: its plan approved, a tool permitted, or that `to` shuts down."""
+    """The member `sender` requests an answer from `to`. `what`: whether a plan is approved, whether a tool is
+    permitted, or whether `to` shuts down."""
 
     what: Literal["plan", "permission", "shutdown"]
     request_id: str
@@ -755,7 +769,7 @@ class MemberAsked(_OfTeam, frozen=True, kw_only=True, tag="member.asked"):
 
 
 class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
-    """The answer of `sender` to a request."""
+    """The member `sender` answered another member's request."""
 
     what: Literal["plan", "permission", "shutdown"]
     request_id: str
@@ -765,7 +779,8 @@ class MemberAnswered(_OfTeam, frozen=True, kw_only=True, tag="member.answered"):
 
 
 class _OfTask(_OfTeam, frozen=True, kw_only=True):
-    """A task changed. `by` is who did it, null if no source says."""
+    """The header of an event about a task of a team. `by` is the member who changed the task, null if no source says
+    it."""
 
     task_id: str
     subject: str = ""
@@ -774,14 +789,15 @@ class _OfTask(_OfTeam, frozen=True, kw_only=True):
 
 
 class TaskCreated(_OfTask, frozen=True, kw_only=True, tag="task.created"):
-    """A task is on the team's list."""
+    """A task was added to the team's list."""
 
     description: str = ""
     blocked_by: tuple[str, ...] = ()
 
 
 class TaskClaimed(_OfTask, frozen=True, kw_only=True, tag="task.claimed"):
-    """The task has another owner: it was claimed or assigned. `previous` is null if it had none."""
+    """The task has a new owner: a member claimed it, or it was assigned. `previous` is the owner before, null if it had
+    none."""
 
     previous: str | None = None
 
@@ -795,7 +811,7 @@ class TaskCompleted(_OfTask, frozen=True, kw_only=True, tag="task.completed"):
 
 
 class TaskReopened(_OfTask, frozen=True, kw_only=True, tag="task.reopened"):
-    """The task was in progress or done and is pending again, or lost its owner. `previous` is the owner it had."""
+    """The task was in progress or done and is pending again, or it lost its owner. `previous` is the owner before."""
 
     previous: str | None = None
 
@@ -805,13 +821,15 @@ class TaskDeleted(_OfTask, frozen=True, kw_only=True, tag="task.deleted"):
 
 
 class TaskUnblocked(_OfTask, frozen=True, kw_only=True, tag="task.unblocked"):
-    """The last task that this one waited for is done or gone; `blocker` is that one."""
+    """The task no longer waits for another task. `blocker` is the last task that it waited for, which is now done or
+    gone."""
 
     blocker: str = ""
 
 
 class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
-    """Another part of the task changed: `fields` names what; `blocked_by` is the current list."""
+    """Other parts of the task changed: `fields` lists the changed parts; `blocked_by` is the current list of tasks that
+    it waits for."""
 
     fields: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
@@ -820,8 +838,8 @@ class TaskChanged(_OfTask, frozen=True, kw_only=True, tag="task.changed"):
 class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
     """A message is in a member's inbox.
 
-    `mail_id` is the vendor's, "" if it has none. `kind`: message, or a type of the team's own protocol
-    (task_assignment, idle_notification, ...), whose `text` is JSON.
+    `mail_id` is the vendor's id of the message, "" if it has none. `kind` is `message`, or a type of the team's own
+    protocol (task_assignment, idle_notification, ...), whose `text` is JSON.
     """
 
     mail_id: str
@@ -834,7 +852,7 @@ class MailSent(_OfTeam, frozen=True, kw_only=True, tag="mail.sent"):
 
 
 class MailDelivered(_OfTeam, frozen=True, kw_only=True, tag="mail.delivered"):
-    """The member took the message from its inbox. `waited_s` is how long it was there."""
+    """The member took the message from its inbox. `waited_s` is the number of seconds that the message was there."""
 
     mail_id: str
     sender: str = field(name="from")
@@ -941,7 +959,7 @@ _head_decoder: msgspec.json.Decoder[_Head] = msgspec.json.Decoder(_Head)
 
 
 def types() -> dict[str, type[Event]]:
-    """Return every event type's tag and class, in the order of docs/events.md."""
+    """Return the class of every event type by its tag, in the order of docs/events.md."""
     return {str(cls.__struct_config__.tag): cls for cls in AnyEvent.__args__}
 
 
@@ -952,9 +970,10 @@ encode: Callable[[Event], bytes] = _encoder.encode  # an event's JSON, without a
 
 
 def decode(line: bytes) -> AnyEvent:
-    """Return the event of one journal line.
+    """Return the event in one journal line.
 
-    An unknown type becomes `Unknown` with the line as `raw`. Raises CorruptError for a line that is no event of beam's.
+    An event of an unknown type becomes `Unknown`, with the line as `raw`. Raises CorruptError for a line that is not an
+    event of beam.
     """
     try:
         return _decoder.decode(line)
@@ -963,9 +982,9 @@ def decode(line: bytes) -> AnyEvent:
 
 
 def decode_lines(lines: bytes) -> list[AnyEvent] | None:
-    """Return the events of whole journal lines; None unless each line is an event of a known type.
+    """Return the events in complete journal lines; None unless each line is an event of a known type.
 
-    It takes a third of the time of `decode` for each line.
+    This takes a third of the time that `decode` takes line by line.
     """
     try:
         found = _decoder.decode_lines(lines)
@@ -997,7 +1016,8 @@ E = TypeVar("E", bound=Event)
 
 
 def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinished:
-    """Return the event of an outcome: the verdict, and in `known` what only beam knows (any other field of the event).
+    """Return the event for the end of a turn: the fields of the verdict, and in `known` the fields that only beam
+    knows.
 
     The exit code follows from status and class, unless `known` contains it.
     """
@@ -1011,15 +1031,16 @@ def turn_finished(verdict: Verdict, *, attempt: int, **known: Any) -> TurnFinish
 
 
 def with_image_in(event: E, files: str) -> E:
-    """Return the event. The path of an image becomes absolute: it is below `files`, the agent's directory."""
+    """Return the event. If it is an image with a file, its path is made absolute: `files` is the agent's directory,
+    which contains the file."""
     if isinstance(event, ImageSeen) and event.path and files:
         return msgspec.structs.replace(event, path=f"{files}/{event.path}")
     return event
 
 
 def outcome_of(event: TurnFinished | MessageDead, files: str = "") -> Outcome:
-    """Return the outcome that this event put on disk; `files` is the agent's directory in the root, where the images
-    lie."""
+    """Return the outcome that this event records. `files` is the agent's directory in the root, below which the images
+    are."""
     from beam.model.outcome import exit_code
 
     if isinstance(event, MessageDead):

@@ -1,4 +1,4 @@
-"""Every limit of beam, in one table. Sizes are bytes, times seconds."""
+"""Every limit of beam, in one table. Sizes are in bytes, times in seconds."""
 
 import msgspec
 
@@ -7,9 +7,9 @@ KIB = 1024
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The limits that beam enforces when a message is put and in its turn, for every entry point.
+    """The limits that beam enforces when a message is put into a queue and during its turn, however beam was called.
 
-    `beam.yaml` may set each under `limits:`.
+    Each limit can be set under `limits:` in `beam.yaml`.
     """
 
     text_bytes: int = MIB

@@ -1,6 +1,7 @@
-"""A message: one file in a queue. Its fields, its JSON, its identity, its name on disk.
+"""A message, which is one file in a queue: its fields, its JSON, its digest and its id.
 
-Unknown fields of a message file survive a round trip. Does not depend on where queues are, or who reads them.
+Unknown fields of a message file are kept when the message is written again. Does not depend on where queues are, or on
+who reads them.
 """
 
 import re
@@ -33,37 +34,41 @@ ReplyMode = Literal["wait", "queue", "none"]
 
 
 class Payload(Struct, frozen=True, kw_only=True):
-    """The sender's text. `attach`: absolute paths of files that go with it."""
+    """The sender's text. `attach` has the absolute paths of the files that are attached to it."""
 
     text: str
     attach: tuple[str, ...] = ()
 
 
 class SessionContext(Struct, frozen=True, kw_only=True):
-    """The place in the sender's own conversation where it wrote the message; both fields are None for people."""
+    """The session and the turn in which the sending agent wrote the message. Both fields are None if the sender is a
+    person."""
 
     session_id: str | None = None
     turn_number: int | None = None
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """What a thread used on its way to a message; `cost_usd` counts only what agents report."""
+    """The turns and the cost that a thread used up to a message. `cost_usd` is the sum of the costs that agents
+    reported."""
 
     turns: int = 0
     cost_usd: float = 0.0
 
     def plus(self, cost_usd: float | None) -> "Spent":
-        """Return the sum after one more turn."""
+        """Return the sum after one more turn with this cost (None: unknown, counted as 0)."""
         return Spent(turns=self.turns + 1, cost_usd=self.cost_usd + (cost_usd or 0.0))
 
 
 class ModelCalls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a proxy does with the model calls of the turn; each turn has its own proxy (docs/proxy.md).
+    """How the turn's proxy handles the model calls of the agent. Each turn has its own proxy (docs/proxy.md).
 
-    `record` and `replay` are absolute directories. `fill`: a call that has no recording goes to the model, and is
-    recorded. `exact_at_least`: the turn fails with fewer exact calls. `upstream` is the URL of the model's API, where
-    the agent's settings don't say it. `shield`: the agent gets a dummy key; the real one is in the keyring under the
-    name `secret`. If `secret` is "", the sender lent the key on a descriptor (`Beam.lend_key`).
+    `record` is the absolute path of the directory into which calls are recorded, `replay` that of the directory from
+    which recorded calls are answered. `fill`: a call that has no recording goes to the model and is recorded.
+    `exact_at_least`: the turn fails if fewer calls match a recording exactly. `upstream` is the URL of the model's API,
+    for an agent whose settings don't contain it. `shield`: the agent gets a dummy key, and the real key is in the
+    keyring under the name `secret`. If `secret` is "", the sender passed the real key on a file descriptor
+    (`Beam.lend_key`).
     """
 
     record: str = ""
@@ -76,15 +81,16 @@ class ModelCalls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """What the sender requests for the turn; None leaves it to the agent's settings.
+    """The options that the sender requests for the turn. An option that is None or absent is left to the agent's
+    settings.
 
-    `timeout` is seconds; `schema` is the JSON Schema itself, as text; `via` a mode (exec, dialogue, terminal).
-    `require`: what may end a turn in terminal mode (structured: the agent's own report); unset: anything. `tolerate`:
-    the status whose exit code is 0 for this sender; unset: as the agent's settings say. `no_circuit`: run it also while
-    the agent's circuit is open. `rules` are added to those of the agent's settings. `keep`: seconds that the agent's
-    process stays after the turn, for the next one. `max_tokens` limits the tokens of the turn's model calls, and
-    `model_calls` says what else happens with them. `slash`: the text is a slash command of the
-    CLI's own.
+    `timeout` is in seconds; `schema` is the JSON Schema itself, as text; `via` is a mode (exec, dialogue, terminal).
+    `require` is the kind of evidence that may end a turn in terminal mode (structured: the agent's own report; absent:
+    any evidence). `tolerate` is the status that gets exit code 0 for this sender. `no_circuit`: the message runs even
+    while the agent's circuit breaker is open. `rules` are added to the rules in the agent's settings. `keep` is the
+    number of seconds for which the agent's process stays alive after the turn, for the next turn. `max_tokens` limits
+    the tokens of the turn's model calls; `model_calls` says how the turn's proxy handles these calls. `slash`: the text
+    is a slash command of the agent CLI.
     """
 
     access: Access | None = None
@@ -129,16 +135,16 @@ class OptionFields(TypedDict, total=False):
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """One message, as in its file.
+    """One message, with the fields of its file.
 
-    `timestamp` and `deadline` are RFC 3339 UTC; `chain` are the agents whose turns wait for this message, the outermost
-    first; `revision` counts edits; `for_session` is the receiver's session that a reply belongs to; `replies` is how
-    many answers are still routed, including the one to this message (None: as the limits say); `at_most` is the access
-    of the agent that sent it: the receiver's turn gets no more (None: a person sent it, or a program without an
-    access). `rules_at_most` are the rules of that agent: the receiver's turn is allowed nothing that the agent was not
-    allowed, and is denied what the agent was denied (None: as with `at_most`). `environment` is a fingerprint of the
-    sender's environment: a holder that keeps a process compares it with that of its own environment (None: any
-    environment will do). The fingerprint reveals nothing else.
+    `timestamp` and `deadline` are RFC 3339 UTC. `chain` are the agents whose turns wait for this message, the outermost
+    first. `revision` counts edits. `for_session` is the receiver's session to which a reply belongs. `replies` is the
+    number of answers that are still routed, including the answer to this message (None: as the limits say). `at_most`
+    is the access of the agent that sent the message: the receiver's turn gets no wider access (None: the sender is a
+    person, or a program without an access). `rules_at_most` are the rules of that agent: the receiver's turn may do
+    nothing that the agent was not allowed to do or was denied (None: as with `at_most`). `environment` is a fingerprint
+    of the sender's environment. A holder that keeps a process compares it with the fingerprint of its own environment
+    (None: any environment is accepted). Nothing else about the environment can be learned from the fingerprint.
     """
 
     v: int = VERSION
@@ -178,7 +184,7 @@ _fields: msgspec.json.Decoder[dict[str, Raw]] = msgspec.json.Decoder(dict[str, R
 
 
 def decode(data: bytes) -> Message:
-    """Return the message in a queue file's bytes. Raises CorruptError with the reason."""
+    """Return the message in the bytes of a queue file. Raises CorruptError with the reason."""
     try:
         message = _decoder.decode(data)
         data.decode()  # fields that only their writer knows go out as they came in
@@ -197,7 +203,8 @@ def decode(data: bytes) -> Message:
 
 
 def encode(message: Message) -> bytes:
-    """Return the queue file's bytes: one JSON object, including unknown fields of the file it was read from."""
+    """Return the bytes of the message's queue file: one JSON object. Unknown fields of the file from which the message
+    was read are included."""
     plain = msgspec.to_builtins(msgspec.structs.replace(message, original=UNSET))
     if message.original is not UNSET:
         plain = _merge(message.original, plain)
@@ -206,8 +213,8 @@ def encode(message: Message) -> bytes:
 
 
 def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of the JSON object `old`, as they were written, replaced by those of `new`; an object that both
-    contain is merged."""
+    """Return the fields of the JSON object `old`, updated with the fields of `new`. A field that is an object in both
+    is merged in the same way."""
     merged: dict[str, Any] = dict(_fields.decode(old))
     for key, value in new.items():
         before: Raw | None = merged.get(key)
@@ -217,18 +224,17 @@ def _merge(old: bytes | Raw, new: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(message: Message) -> str:
-    """Return the digest by which two messages with one id are the same: of sender, text, attachments, options (SHA-256,
-    hex).
-    """
+    """Return the digest of the sender, the receiver, the text with its attachments, and the options (SHA-256, hex). Two
+    messages with the same id are the same message if their digests are equal."""
     identity = (message.sender, message.to, message.payload, message.options)
     return sha256(msgspec.json.encode(identity)).hexdigest()
 
 
 def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[str, ...] = ()) -> Options:
-    """Return the options (None: the default ones) with these fields replaced.
+    """Return the options (None: the default options) with these fields replaced.
 
-    Raises TypeError for a name that is no field; its text suggests the most similar field, or a name of `known`. Raises
-    UsageError for a value of the wrong type.
+    Raises TypeError for an unknown field name; its text suggests the most similar field name, or a name in `known`.
+    Raises UsageError for a value of the wrong type.
     """
     options = options or Options()
     for name in fields:
@@ -248,35 +254,35 @@ def with_fields(options: Options | None, fields: OptionFields, *, known: tuple[s
 
 
 def access_word(word: str | None) -> Access | None:
-    """Return the access of that name, as a journal has it; `read` for an unknown name."""
+    """Return the access that a word in a journal names. An unknown word gives `read`, and None gives None."""
     if word is None or word in get_args(Access):
         return cast(Access | None, word)
     return "read"
 
 
 def new_id(agent: str, now_ns: int, random: bytes) -> str:
-    """Return a message id that sorts by time: the agent's name, the milliseconds, six random letters.
+    """Return a message id that sorts by time: the agent's name, the time in milliseconds, and six random characters.
 
-    `random` is at least 4 bytes.
+    `random` has at least 4 bytes.
     """
     return f"{agent}-{_base32(now_ns // 1_000_000, 9)}{_base32(int.from_bytes(random[:4], 'big'), 6)[-6:]}"
 
 
 def keyed_id(agent: str, key: str) -> str:
-    """Return the id of the message that the idempotency key `--key KEY` names at this agent: always the same one."""
+    """Return the message id for the idempotency key `--key KEY` at this agent. The same agent and key always give the
+    same id."""
     return f"{agent}-k{_hashed(key)}"
 
 
 def reply_id(agent: str, message_id: str, attempt: int) -> str:
-    """Return the id of the reply to one attempt of a message, in the queue of `agent`, which makes putting it
-    idempotent.
-    """
+    """Return the id of the reply to one attempt of a message, in the queue of `agent`. The same attempt always gives
+    the same id, so putting the reply is idempotent."""
     return f"{agent}-r{_hashed(f'{message_id} {attempt}')}"
 
 
 def sent_id(agent: str, turn_key: str, name: str) -> str:
-    """Return the id of a message that a turn sends to `agent`. It follows from the name of the request, so putting
-    the message is idempotent."""
+    """Return the id of a message that a turn sends to `agent`. The same turn and request name always give the same id,
+    so putting the message is idempotent."""
     return f"{agent}-s{_hashed(f'{turn_key} {name}')}"
 
 
@@ -294,12 +300,12 @@ def _base32(number: int, width: int) -> str:
 
 
 def agent_of(message_id: str) -> str:
-    """Return the agent that a complete message id belongs to: the part before its last dash."""
+    """Return the agent's name in a complete message id: the part before the last dash."""
     return message_id.rpartition("-")[0]
 
 
 def check_name(name: str, what: str = "agent") -> str:
-    """Return the name, checked before it becomes part of a path. Raises UsageError."""
+    """Return the name if it may become part of a path. Raises UsageError if it may not."""
     if not (PLAIN if what == "lane" else NAME).match(name):
         raise UsageError(
             f"{name[:80]!r} is not {'an' if what[0] in 'aeiou' else 'a'} {what}'s name", NAME_RULE, subject=name[:80]
@@ -308,7 +314,7 @@ def check_name(name: str, what: str = "agent") -> str:
 
 
 def check_session_id(session_id: str) -> str:
-    """Return the id of a CLI's session, checked before it becomes an argument of that CLI. Raises UsageError."""
+    """Return the id of a CLI's session if it may become an argument of that CLI. Raises UsageError if it may not."""
     if not re.match(_SESSION_ID, session_id) or ".." in session_id:
         raise UsageError(
             f"{session_id[:80]!r} is not the id of a session",
@@ -319,6 +325,6 @@ def check_session_id(session_id: str) -> str:
 
 
 def base_of(name: str) -> str:
-    """Return the name of the agent whose settings this agent uses: `claude` for `claude@review`, else the name
-    itself."""
+    """Return the name of the agent whose settings this agent uses: `claude` for `claude@review`. For a name without
+    `@`, return the name itself."""
     return name.partition("@")[0]

@@ -1,4 +1,4 @@
-"""What a person is notified of, outside of any terminal: the notification, and the targets that it may go to."""
+"""Notifications that reach a person outside of any terminal, and the targets that they are sent to."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ Form = Literal["json", "text", "slack"]
 
 
 class FromPlace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reference to a value that must not be in a configuration: the value of a variable, or the content of a file."""
+    """A reference to a value that must not be written in a configuration: the value of the environment variable `env`,
+    or the content of the file `file`."""
 
     env: str | None = None
     file: str | None = None
 
 
 class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One entry of `notify:`. It has a `command` or a `webhook`.
+    """One entry of `notify:`. It has either a `command` or a `webhook`.
 
-    `command` is a program and its arguments, which gets the notification as JSON on stdin. `webhook` is a URL, https or
-    on loopback, or where to read one: `{env: NAME}` or `{file: PATH}`. `on` names the occasions, and `agents` the
-    agents; without `agents`, every agent counts. `secret` signs the body, `token` is sent as a bearer token; both are
-    read from a variable or a file. `body` is json, text (the sentence alone) or slack. With `reply`, the notification
-    contains the first 2,000 characters of the answer.
+    `command` is a program with its arguments; the program gets the notification as JSON on stdin. `webhook` is a URL
+    (https, or http on loopback), or a reference to one: `{env: NAME}` or `{file: PATH}`. `on` lists the occasions, and
+    `agents` the agents, of which the target is notified; without `agents`, it is notified of every agent. `secret`
+    signs the body, `token` is sent as a bearer token; both are references to a variable or a file. `body` is json, text
+    (only the sentence) or slack. With `reply`, the notification contains the first 2,000 characters of the answer.
     """
 
     on: tuple[Occasion, ...]
@@ -42,12 +43,13 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def key(self) -> str:
-        """Return a short name of exactly this target. The names of its files in the spool begin with it."""
+        """Return a short digest that identifies exactly this target. The names of the target's files in the spool begin
+        with it."""
         return sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
     def wants(self, notification: Notification) -> bool:
-        """Return whether this target gets the notification. A notification about a budget also goes to a target that
-        wants failures."""
+        """Return whether this target gets the notification. A target with the occasion `failed` also gets notifications
+        about a budget. Every target gets a test notification."""
         occasion = notification.event
         named = occasion in self.on or (occasion == "budget" and "failed" in self.on) or occasion == "test"
         return named and (not self.agents or notification.agent in self.agents or occasion == "test")
@@ -62,10 +64,11 @@ class NotifyTarget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Notification(Struct, frozen=True, kw_only=True):
-    """What happened, as a command or a webhook gets it. `id` is the same in each repetition.
+    """One notification, in the form in which a command or a webhook gets it. `id` is the same each time a notification
+    is sent again.
 
-    `text` is one sentence for people. `ask_id`, `tool` and `expires` belong to an ask, `status`, `class`, `cost_usd`,
-    `turn` and `reply` to a message that is over.
+    `text` is one sentence for people. `ask_id`, `tool` and `expires` describe a permission request; `status`, `class`,
+    `cost_usd` and `reply` describe a message that is over.
     """
 
     v: int = 1

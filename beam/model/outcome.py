@@ -1,4 +1,4 @@
-"""The outcome of a message: statuses, classes of failure, and the one function from them to an exit code."""
+"""The outcome of a message: its statuses, the classes of failure, and the exit code that follows from both."""
 
 from enum import StrEnum
 from typing import Literal
@@ -12,7 +12,7 @@ COST_DIGITS = 9  # after the point, in USD: what is left of 0.1 + 0.2 - 0.3 is n
 
 
 class Status(StrEnum):
-    """How a turn ended. `unknown` means that nobody can know: it never stands for "failed"."""
+    """How a turn ended. `unknown` means that nobody can know the outcome; it is never used instead of `failed`."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -26,7 +26,7 @@ class Status(StrEnum):
 
 
 class Class(StrEnum):
-    """Why a turn failed, as a class that a retry policy can act on."""
+    """The cause of a failed turn, as a class that a retry policy can use."""
 
     AUTH = "auth"
     RATE_LIMIT = "rate_limit"
@@ -59,17 +59,17 @@ _FAILED_BY_CLASS = {Class.UNSUPPORTED: ExitCode.UNSUPPORTED, Class.NOT_INSTALLED
 
 
 def exit_code(status: Status, class_: Class | None) -> ExitCode:
-    """Return the exit code of (status, class)."""
+    """Return the exit code for this status and class."""
     if status is Status.FAILED and class_ is not None:
         return _FAILED_BY_CLASS.get(class_, ExitCode.FAILED)
     return _BY_STATUS[status]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of one turn; null if the agent does not report them, never 0 instead.
+    """The tokens of one turn. A figure is null if the agent does not report it, never 0 instead.
 
-    `input_tokens` came from no cache, including those that were written to one (`cache_write_tokens`); `cached_tokens`
-    were read from one. `calls`: the number of model calls that all these figures are for.
+    `input_tokens` were not read from a cache, but include the tokens that were written to one (`cache_write_tokens`);
+    `cached_tokens` were read from a cache. `calls` is the number of model calls to which all these figures belong.
     """
 
     input_tokens: int | None = None
@@ -80,7 +80,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     calls: int | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum; a figure known on one side only counts as that figure."""
+        """Return the sum for each figure. If only one side has a figure, that figure is the sum."""
         return Usage(  # each by its name: a loop over the names takes ten times as long
             input_tokens=_add(self.input_tokens, other.input_tokens),
             output_tokens=_add(self.output_tokens, other.output_tokens),
@@ -91,7 +91,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def minus(self, other: "Usage") -> "Usage":
-        """Return the difference; None stays None."""
+        """Return the difference for each figure. A figure that is None here stays None; a missing figure in `other`
+        counts as 0, and a negative difference becomes 0."""
         return Usage(
             **{
                 name: None if (mine := getattr(self, name)) is None else max(0, mine - (getattr(other, name) or 0))
@@ -104,7 +105,7 @@ FIGURES = Usage.__struct_fields__
 
 
 class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn used of one model."""
+    """The usage of one model in a turn."""
 
     model: str
     usage: Usage = Usage()
@@ -112,7 +113,7 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Total(Usage, frozen=True, kw_only=True):
-    """What an agent CLI has counted over a whole session; null if it does not count that."""
+    """The count of an agent CLI over a whole session. A figure is null if the CLI does not count it."""
 
     cost_usd: float | None = None
     models: tuple[ModelUsage, ...] | None = None
@@ -133,9 +134,9 @@ _LONGEST = 80
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of the agent that was denied. `by`: `default` (no person, no rule), `rule`, or a person's name.
-    `input` of a request that the agent only described, as on a screen, has its text as `description`.
-    """
+    """One request of the agent that was denied. `by` says who denied it: `default` (no person and no rule decided),
+    `rule`, or a person's name. If the agent only described its request, as on a screen, `input` has the text of the
+    description in `description`."""
 
     tool: str
     call_id: str = ""
@@ -144,7 +145,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def denial_text(denial: Denial) -> str:
-    """Return the tool and its argument, for a person."""
+    """Return the name of the denied tool and its main argument, for a person to read."""
     argument = _argument(denial)
     return f"{denial.tool} ({argument})" if argument else denial.tool
 
@@ -163,11 +164,11 @@ def _argument(denial: Denial) -> str:
 
 
 class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that the agent had begun and that was not done when its turn was over, such as a background command or
-    agent.
+    """Work that the agent started and that was not done when the agent's turn was over, such as a background command or
+    a subagent.
 
-    `how`: the CLI's word for its end (`stopped`, `killed`), or `running`: the CLI gave none, and unless a broker keeps
-    the agent, the work was ended with the turn.
+    `how` is the CLI's word for the end of the work (`stopped`, `killed`), or `running` if the CLI gave none. Running
+    work was ended with the turn, unless a broker keeps the agent's process.
     """
 
     tool: str
@@ -177,9 +178,9 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelCallCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn's proxy counted of its model calls. `live` went to the model; `exact`, `minor` and `major` were
-    answered from a recording, and `unmatched` fit none; `filled` went to the model because no recording fit.
-    `recording` is the directory."""
+    """The model calls of a turn, as the turn's proxy counted them. `live` calls went to the model. `exact`, `minor` and
+    `major` calls were answered from a recording; `unmatched` calls matched no recording. `filled` calls went to the
+    model because no recording matched. `recording` is the directory of the recordings."""
 
     calls: int = 0
     live: int = 0
@@ -192,7 +193,7 @@ class ModelCallCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """Return the counts as people read them."""
+        """Return the counts as a text for people."""
         most = f"{self.exact} exact, {self.minor} minor, {self.major} major, {self.unmatched} unmatched"
         return f"{self.calls} model calls: {most}, {self.live} live" + (
             f", {self.filled} filled" if self.filled else ""
@@ -204,19 +205,20 @@ Evidence = Literal["history", "osc", "title", "screen", "prompt"]
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a turn begins and ends in its session: the CLI's own ids of the message that began it, and of its last one.
-    The session can be cut after the one that `ends` a turn. Null if the CLI does not report it.
-    """
+    """The place of a turn in its session: `begins` is the CLI's own id of the message that began the turn, `ends` that
+    of the turn's last message. The session can be cut after the message `ends`. An id is null if the CLI does not
+    report it."""
 
     begins: str | None = None
     ends: str | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a turn, as its adapter reads the CLI's own output; beam adds what it knows itself (times, stops).
+    """The result of a turn, as its adapter reads it from the CLI's output. beam adds the facts that only it knows
+    (times, reasons for a stop).
 
-    `turn.finished` and the outcome have all these fields, too: `events.turn_finished` builds the one and
-    `events.outcome_of` the other.
+    The event `turn.finished` and the outcome have all these fields, too: `events.turn_finished` builds the event,
+    `events.outcome_of` the outcome.
     """
 
     status: Status
@@ -242,21 +244,23 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a message: `send/wait/show --json`, and what `Beam().send(...)` returns.
+    """The outcome of a message: the output of `send/wait/show --json`, and the result of `Beam().send(...)`. Times are
+    in seconds.
 
-    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text, never an
-    error's text: that is `reason`. `via` is the mode of the turn, and `why` the reason for it, null if it was named or
-    is the only one. `exit_code` is beam's own. `redacted` counts secrets that were removed from it. `usage` and
-    `cost_usd` are for the same model calls; `models` is each model's share, null if the agent's CLI does not report it.
-    `api_s` is how long the turn's model calls took together, `lines_added` and `lines_removed` what it changed in
-    files; each is null if the agent's CLI does not report it. `structured` is the JSON value that a schema asked for.
-    `evidence` is what ended a turn in terminal mode: the agent's transcript (`history`), its report to the terminal
-    (`osc`), its `title`, its `screen`, or the `prompt` that came back; null in other modes, and if nothing did.
-    `denials` is null if there are none and the agent's CLI would not report one; `unfinished` is what the answer leaves
-    undone. `login_url` is the link by which a person can log in, of a turn of class `auth` whose CLI named one.
-    `images` are the files of the images that the agent sent, absent if there are none. `point` is where the turn lies
-    in its session, by the CLI's own ids. `model_calls` is there where a proxy stood between agent and model. Times:
-    seconds.
+    `turn` is null for a message that ended before any turn (dropped, expired). `reply` is the agent's text; the text of
+    an error is in `reason`. `via` is the mode of the turn, and `why` the reason for that mode, null if somebody chose
+    the mode or it is the only one. `exit_code` is beam's own exit code. `redacted` is the number of secrets that were
+    removed from the outcome. `usage` and `cost_usd` belong to the same model calls; `models` has the share of each
+    model, null if the agent's CLI does not report it. `api_s` is the total time of the turn's model calls,
+    `lines_added` and `lines_removed` are the numbers of lines that the turn changed in files; each is null if the
+    agent's CLI does not report it. `structured` is the JSON value for a requested schema. `evidence` is the evidence
+    that ended a turn in terminal mode: the agent's transcript (`history`), its report to the terminal (`osc`), its
+    `title`, its `screen`, or the `prompt` that came back; null in other modes, and if no evidence ended the turn.
+    `denials` is null if there are none and the agent's CLI would not report any; `unfinished` is the work that was not
+    done when the turn was over. `login_url` is the link by which a person can log in, for a turn of class `auth` whose
+    CLI named a link. `images` are the files of the images that the agent sent, absent if there are none. `point` is the
+    place of the turn in its session, by the CLI's own ids. `model_calls` is set if a proxy was between the agent and
+    its model.
     """
 
     v: int = 1

@@ -1,6 +1,8 @@
-"""The reaction to failures: retries, the circuit breaker, budgets. Pure: values and `now` in, a decision out.
+"""Decides how beam reacts to failures: retries, the circuit breaker, budgets. Pure: values and the current time go in,
+a decision comes out.
 
-Every decision becomes an event (message.requeued, circuit.opened, circuit.closed, message.dead); the holder writes it.
+Every decision becomes an event (message.requeued, circuit.opened, circuit.closed, message.dead), which the holder
+writes.
 """
 
 from msgspec import Struct
@@ -16,14 +18,16 @@ _TROUBLE = frozenset(
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`policy:` of beam.yaml. Times are seconds.
+    """`policy:` of beam.yaml. Times are in seconds.
 
-    A turn that failed with a class of `retry` is run again, up to `attempts` in all, after `backoff` × 2^(attempt - 1)
-    and at most `backoff_max`, plus up to `jitter` of that. `retry_unknown` allows that many attempts after an unknown
-    outcome: the agent may then do its work twice. `circuit_failures` failures within `circuit_window` open the circuit
-    for `circuit_open`; then one message is tried. Budgets limit what one thread, with all its branches, or this root
-    may use; null: no limit. The turns of a thread are always limited (`thread_turns`), because the limit of hops does
-    not stop a thread in which every turn sends two messages.
+    A message whose turn failed with a class in `retry` is tried again, until it has had `attempts` attempts in all. The
+    pause before the next attempt is `backoff` × 2^(attempt - 1), at most `backoff_max`, plus a random part of up to
+    `jitter` times that pause. After an attempt with an unknown outcome, the message is tried again immediately if the
+    number of that attempt is at most `retry_unknown` (0: never); the agent may then do its work a second time.
+    `circuit_failures` failures within `circuit_window` open the circuit breaker for `circuit_open`; after that time,
+    one message is tried. `thread_turns` and `thread_cost_usd` limit the usage of one thread with all its branches,
+    `root_turns` and `root_cost_usd` the usage of this root; null: no limit. The turns of a thread are always limited,
+    because the limit of hops does not stop a thread in which every turn sends two messages.
     """
 
     attempts: int = 1
@@ -42,7 +46,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def retry_in(policy: Policy, status: Status, class_: Class | None, attempt: int, chance: float) -> float | None:
-    """Return the seconds until the next attempt of a message whose `attempt` ended like this; None to give up.
+    """Return the seconds until the next attempt, if attempt number `attempt` of a message ended with this status and
+    class; None if the message is not tried again.
 
     `chance` is a random number in [0, 1).
     """
@@ -55,17 +60,17 @@ def retry_in(policy: Policy, status: Status, class_: Class | None, attempt: int,
 
 
 class Circuit(Struct, frozen=True, kw_only=True):
-    """The circuit breaker of one agent: the times of its last failures (seconds), and until when it is open (None:
-    closed).
+    """The circuit breaker of one agent: `failures` are the times of the latest failures (seconds), `until` is the time
+    until which the breaker is open (None: it is closed).
 
-    Past `until` it is half open: one message is tried, and its outcome closes the circuit or opens it again.
+    After `until` the breaker is half open: one message is tried, and its outcome closes the breaker or opens it again.
     """
 
     failures: tuple[float, ...] = ()
     until: float | None = None
 
     def state(self, now: float) -> str:
-        """Return the state: closed, open, or half open."""
+        """Return the state of the breaker: `closed`, `open` or `half open`."""
         if self.until is None:
             return "closed"
         return "open" if now < self.until else "half open"
@@ -77,14 +82,15 @@ def is_trouble(status: Status, class_: Class | None) -> bool:
 
 
 def is_answer(status: Status) -> bool:
-    """Return whether the agent did its work, whatever it answered."""
+    """Return whether the status means that the agent did its work, whatever the answer was."""
     return status in ANSWERS
 
 
 def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Class | None, now: float) -> Circuit:
-    """Return the breaker after an outcome.
+    """Return the circuit breaker after an outcome.
 
-    A failure that the message itself caused (bad request, denied …) changes nothing.
+    An answer closes the breaker. A failure that the message itself caused (a bad request, say) changes nothing. Any
+    other failure is counted, and opens the breaker if there were too many or if the breaker was not closed.
     """
     if is_answer(status):
         return Circuit()
@@ -98,7 +104,8 @@ def circuit_after(policy: Policy, circuit: Circuit, status: Status, class_: Clas
 
 
 def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None:
-    """Return why a message may not run any more; None if it may. `root` is needed only if the policy limits it."""
+    """Return a text that says which budget is used up, so that the message may not run; None if it may run. `root` is
+    needed only if the policy limits the root."""
     for name, limit, used in (
         ("thread_turns", policy.thread_turns, thread.turns),
         ("thread_cost_usd", policy.thread_cost_usd, thread.cost_usd),
@@ -111,11 +118,11 @@ def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None
 
 
 def more(one: Spent, other: Spent) -> Spent:
-    """Return the larger number of turns and the larger cost of two counts of the same usage, either of which may be
-    incomplete."""
+    """Return the larger number of turns and the larger cost. `one` and `other` count the same usage, and either count
+    may be incomplete."""
     return Spent(turns=max(one.turns, other.turns), cost_usd=max(one.cost_usd, other.cost_usd))
 
 
 def bounds_root(policy: Policy) -> bool:
-    """Return whether `over_budget` needs to know what the root used."""
+    """Return whether the policy limits the usage of the root, so that `over_budget` needs its `root`."""
     return policy.root_turns is not None or policy.root_cost_usd is not None

@@ -1,7 +1,8 @@
-"""The price of tokens of Claude's, Codex's and Gemini's models, from a dated table; a model not in it has no price.
+"""Computes the price of tokens of the models of Claude, Codex and Gemini from a dated table. A model that is not in the
+table has no price.
 
-List prices in USD per million tokens, for requests of usual length (some models cost more beyond 200,000 tokens). Those
-of Claude agree with the costs that Claude Code of that date reports.
+The table has list prices in USD per million tokens, for requests of usual length (some models cost more beyond 200,000
+tokens). The prices of the Claude models agree with the costs that Claude Code reports at the date of the table.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _VARIANT = re.compile(r"(-\d{8}|-\d{4}-\d\d-\d\d)?(\[\w+\])?\Z")  # a date, and 
 
 
 class Price(Struct, frozen=True):
-    """USD per million tokens: fresh input, output, read from the cache, written to it."""
+    """The price of a model in USD per million tokens: fresh input (neither read from the cache nor written to it),
+    output, input read from the cache, and input written to the cache."""
 
     fresh: float
     output: float
@@ -84,7 +86,8 @@ _TABLE = {  # if writing to the cache has no price of its own, it costs as much 
 
 
 class Tokens(Struct, frozen=True):
-    """Tokens as they are billed."""
+    """Numbers of tokens, by the kinds that have different prices: fresh input (neither read from the cache nor written
+    to it), output, input read from the cache, and input written to the cache."""
 
     fresh: int = 0
     output: int = 0
@@ -92,7 +95,7 @@ class Tokens(Struct, frozen=True):
     cache_write: int = 0
 
     def plus(self, other: Tokens) -> Tokens:
-        """Return the sum."""
+        """Return the sum for each kind of token."""
         return Tokens(
             self.fresh + other.fresh,
             self.output + other.output,
@@ -101,7 +104,7 @@ class Tokens(Struct, frozen=True):
         )
 
     def minus(self, other: Tokens) -> Tokens:
-        """Return the difference, with 0 as the least of each figure."""
+        """Return the difference for each kind of token; a negative difference becomes 0."""
         return Tokens(
             max(0, self.fresh - other.fresh),
             max(0, self.output - other.output),
@@ -116,7 +119,7 @@ class Tokens(Struct, frozen=True):
 
 
 def cost_usd(model: str, tokens: Tokens) -> float | None:
-    """Return the price of these tokens; None for a model that is not in the table."""
+    """Return the price of these tokens in USD; None for a model that is not in the table."""
     price = _TABLE.get(_VARIANT.sub("", model, count=1))
     if price is None:
         return None
@@ -129,7 +132,8 @@ def cost_usd(model: str, tokens: Tokens) -> float | None:
 
 
 def estimated_usd(model: str, usage: Usage) -> float | None:
-    """Return the price of what a turn used; None if the model is not in the table, or the figures are missing."""
+    """Return the price of a turn's usage in USD; None if the model is not in the table, or if the input or output
+    tokens are unknown."""
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     written = usage.cache_write_tokens or 0

@@ -1,7 +1,8 @@
-"""A profile: the appearance of one agent's screen, and its keys. It is a value, so that a person can change it.
+"""The profile of an agent's screen: patterns that describe its appearance, and the keys that the agent takes. It is a
+value, so that a person can change it in the settings.
 
-Patterns are regular expressions. Those that end in `rows` are searched in one row each, without trailing blanks. Does
-not depend on reading a screen.
+Patterns are regular expressions. A pattern in a field whose name ends in `rows` is searched in one row at a time,
+without trailing blanks. Does not depend on the code that reads a screen.
 """
 
 from collections.abc import Mapping
@@ -15,24 +16,24 @@ Kind = Literal["permission", "trust", "full", "setup", "login"]
 
 
 class Dialog(Struct, frozen=True, kw_only=True):
-    """A question that blocks the agent and is below everything else on its screen.
+    """A question that blocks the agent, below everything else on the agent's screen. If an input line is below the
+    question, it is only quoted text and not a dialog.
 
-    If an input line is below it, it is only quoted. `match` is searched in its text (several rows, down to the last
-    one).
+    `match` is a pattern that is searched in the dialog's whole text (several rows, down to its last one). `first` is a
+    pattern of the dialog's first row, and `body` a pattern that each row below it must match, down to the screen's last
+    row: an agent that can't write such rows can't imitate a question. Without `first` and `body`, a dialog begins where
+    `match` does. `subject`, `detail` and the other patterns are searched only in the dialog's own rows.
 
-    `first` is a pattern of its first row, and `body` one of each row from there down to the screen's last row: an agent
-    that can't write such rows can't imitate a question. Without both a dialog begins where `match` does. `subject`,
-    `detail` and the other patterns are searched in the dialog's own rows.
+    `allow` and `deny` are the keys of the two answers, each typed separately; empty: there is no such answer. beam
+    itself answers a `setup` dialog (with `allow`), because such a dialog can only be continued, which is harmless. A
+    `trust` dialog asks whether the folder may run code, and a `full` dialog asks whether full access is meant. beam
+    allows them if a person gave that trust or access. Only the person can answer a `login` dialog.
 
-    `allow` and `deny` are the keys of the two answers, each typed separately; empty: there is no such answer. A `setup`
-    dialog is answered by beam (`allow`), because it can only be continued, and that is harmless. `trust` asks whether
-    the folder may run code, and `full` whether full access is meant: beam says yes if a person gave that trust or
-    access. `login` is for the person alone.
-
-    `subject` is a pattern whose group 1 says what is asked for, as far as the screen tells; `detail` one whose group 1
-    is the request itself. `always` are the keys that permanently allow similar requests, offered if `always_row` is
-    found (its group 1 is the offer); `amend` are the keys after which the reason of a denial can be typed for the
-    agent, and `amend_row` is what the screen shows then.
+    `subject` is a pattern whose group 1 is the thing that the agent asks for, as far as the screen shows it; `detail`
+    is a pattern whose group 1 is the request itself. `always` are the keys that permanently allow similar requests.
+    They are offered if `always_row` is found, whose group 1 is the text of the offer. `amend` are the keys after which
+    a person's reason for a denial can be typed, and `amend_row` is a text on the screen that shows that it can be
+    typed.
     """
 
     name: str
@@ -51,38 +52,40 @@ class Dialog(Struct, frozen=True, kw_only=True):
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """One agent's screen.
+    """The profile of one agent's screen: the patterns of its parts, and the keys that the agent takes.
 
-    `prompt` is a pattern of the row where one types; its group 1 is what was typed ("": the prompt is learned from the
-    screen). `at_cursor`: the prompt is the cursor's row, the last one, and is gone while the agent works (shells).
-    Otherwise the prompt is the lowest row that matches and whose neighbours match `above` and `below`, and it stays.
-    `placeholders` are texts in that row that mean "nothing typed", `pasted` is what the agent shows in place of a long
-    paste. `more` is the prompt of an unfinished input (`...`). `frame` is what the agent draws around the typed text,
-    in the prompt and in its echo.
+    `prompt` is a pattern of the row in which a person types; its group 1 is the typed text ("": the prompt is learned
+    from the screen). `at_cursor`: the prompt is in the cursor's row, which is the last row, and the prompt is not shown
+    while the agent works (shells). Without `at_cursor`, the prompt is the lowest row that matches and whose neighbours
+    match `above` and `below`, and it is always shown. `placeholders` are texts in the prompt's row that mean that
+    nothing is typed; `pasted` is the text that the agent shows in place of a long paste. `more` is the prompt of an
+    unfinished input (`...`). `frame` is the frame that the agent draws around the typed text, in the prompt and in its
+    echo.
 
-    `busy_rows` (the agent works) are looked for in the `zone` rows above the prompt and in all rows below it. Rows that
-    match `between_rows` (a task list that the agent may draw there) are not counted. `waits_rows` (the agent waits for
-    its own work in the background) are looked for in the lowest three rows above the prompt that are not blank.
-    `done_rows` (the turn is over) and `error_rows` (the turn failed) are looked for between the echoed prompt and the
-    prompt. `failed` is searched in all these rows together: its group 1 is why the turn failed. `titles_busy`,
-    `titles_idle`, `titles_asking` are patterns of the window's title. `ready_rows` stand below the prompt once the
-    agent takes a message: some agents show a prompt long before. In a resumed session the agent counts as ready only
-    after `resumed_rows` were seen: some agents take a message before they have loaded the session. `warning` is what
-    the agent may print before it draws its screen, which can take long; it is searched in all rows together.
+    `busy_rows` show that the agent works. They are searched in the `zone` rows above the prompt and in all rows below
+    it. Rows that match `between_rows` (a task list that the agent may draw there) are not counted in the zone.
+    `waits_rows` show that the agent waits for its own work in the background. They are searched in the lowest three
+    non-blank rows above the prompt. `done_rows` show that the turn is over, and `error_rows` that it failed. Both are
+    searched between the echo of the prompt and the prompt. `failed` is searched in all these rows together; its group 1
+    is the reason why the turn failed. `titles_busy`, `titles_idle` and `titles_asking` are patterns of the window's
+    title. `ready_rows` are shown below the prompt as soon as the agent takes a message; some agents show a prompt long
+    before. In a resumed session, the agent counts as ready only after `resumed_rows` were seen, because some agents
+    take a message before they have loaded the session. `warning` is text that the agent may print before it draws its
+    screen, which can take long; it is searched in all rows together.
 
-    `echo_rows` is how the agent shows a prompt that it took (group 1: its first row). Of the rows that follow, those
-    that match `noise_rows` are no part of the answer. At the beginning of a row `bullet` is cut off, or else `indent`
-    blanks. `scrollbar` are the signs that the agent draws in the last column, beside a conversation that is longer than
-    the screen. `session` is searched in what the agent wrote when it quit; its group 1 is the id that resumes the
-    conversation.
+    `echo_rows` show a prompt that the agent took; group 1 is the first row of the prompt. Rows after the echo that
+    match `noise_rows` do not belong to the answer. At the beginning of a row, the text that matches `bullet` is
+    removed, or else `indent` blanks. `scrollbar` are the characters that the agent draws in the last column if
+    the conversation is longer than the screen. `session` is searched in the text that the agent printed when it quit;
+    its group 1 is the id that resumes the conversation.
 
-    `by_line`: text is typed line by line, each after the next prompt. `bracketed`: the agent announces that it takes
-    pastes. A text whose beginning matches `special` would be a command to the agent; a blank before it makes it a
-    message. A text whose beginning matches `never` would be a command even so, and can't be sent as a message.
-    `pieced_rows`: a message that takes up to that many rows is pasted piece by piece, because the agent tells its model
-    that others may have written a long paste. The composer must be able to show that many rows. `quit` are keys, each
-    typed separately. The agent must be ready within `start_seconds`; after `stall_seconds` without any change, nobody
-    knows what it waits for.
+    `by_line`: a text is typed line by line, and each line waits for the next prompt. `bracketed`: the agent announces
+    that it takes pastes. If the beginning of a text matches `special`, the agent would take the text for a command; a
+    blank before it makes it a message. If the beginning matches `never`, the agent takes the text for a command even
+    with the blank, so it can't be sent as a message. `pieced_rows`: a message of up to this number of rows is pasted in
+    pieces, because the agent tells its model that a long paste may have been written by others. The composer must be
+    able to show that number of rows. `submit`, `interrupt` and `quit` are keys; those in `quit` are typed separately.
+    The agent must be ready within `start_seconds`. If nothing changes for `stall_seconds`, the agent counts as stalled.
     """
 
     name: str
@@ -132,8 +135,8 @@ GENERIC = Profile(name="generic", stall_seconds=20.0)
 
 
 class Pattern(Struct, frozen=True):
-    """How a field's patterns are used: `whole_screen`: searched in many rows at a time; `group`: group 1 is the
-    result."""
+    """How the patterns of a field are used. `whole_screen`: they are searched in many rows at once. `group`: each has
+    one group, and the text of that group is the result."""
 
     whole_screen: bool = False
     group: bool = False
@@ -161,14 +164,14 @@ PATTERNS: dict[type[Struct], dict[str, Pattern]] = {
 
 
 def patterns_of(kind: type[Struct], name: str, value: object) -> tuple[str, ...]:
-    """Return the patterns in this field's value; none for a field without patterns."""
+    """Return the patterns in the value of the field `name`; an empty tuple for a field without patterns."""
     if name not in PATTERNS[kind]:
         return ()
     return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, tuple) else ()
 
 
 def overridden(profile: Profile, fields: Mapping[str, Any]) -> Profile:
-    """Return the profile with these fields replaced; their values have the form that they have in settings."""
+    """Return the profile with these fields replaced. The values have the form that they have in settings."""
     if not fields:
         return profile
     return typed_values.convert({**to_builtins(profile), **fields}, Profile)

@@ -15,21 +15,23 @@ ENVELOPES = ("none", "short", "full")  # of `envelope`; any other is a text of t
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One agent. Times are seconds; null leaves it to the limits or to the agent CLI.
+    """The settings of one agent. Times are in seconds; a setting that is null is left to the limits or to the agent
+    CLI.
 
-    `adapter` is a name of the registry. `executable` replaces the CLI's own name or path. `runner` is a command that
-    runs the agent elsewhere. `{command}` in one of its words becomes the agent's command line, quoted for a shell;
-    without `{command}`, the words of the agent's command line follow those of the runner. `command`, `reply_path`,
-    `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox` and `lease` to
-    mailboxes. A nested list in `command` is a group that is left out if a placeholder in it has no value. `protocol`:
-    the `command` is an agent that speaks it (acp: the Agent Client Protocol; acp-v2: the draft of its version 2). `cwd`
-    is relative to the project folder. `env_profile` names an entry of `env_profiles`, whose variables are set; those in
-    `env` take precedence. `retries` limits the CLI's own API retries. `pace` is the least time from the end of a turn
-    to the beginning of the next. `keep` is how long a broker keeps the agent's process between turns (0: not at all),
-    `record` whether each turn on its terminal is recorded, `screen` what differs on that terminal from the adapter's
-    profile. `envelope` is the text above a message of another agent: none, short, full, or a text with `{from}` in it.
-    `tolerate` is the status (denied) whose exit code is 0. `rules` say which calls of tools are denied, asked about and
-    allowed, beside what `access` says.
+    `adapter` is the name of an adapter in the registry. `executable` replaces the CLI's own name or path. `runner` is a
+    command that runs the agent elsewhere. `{command}` in one of its words becomes the agent's command line, quoted for
+    a shell; without `{command}`, the words of the agent's command line follow the words of the runner. `command`,
+    `reply_path`, `session_path`, `cost_path`, `format` belong to `command` agents, `script` to `scripted`, `mailbox`
+    and `lease` to mailboxes. A nested list in `command` is a group of words that is left out if a placeholder in it has
+    no value. `protocol` is the protocol that the program in `command` speaks (acp: the Agent Client Protocol; acp-v2:
+    the draft of its version 2). `cwd` is relative to the project folder. `env_profile` names an entry of
+    `env_profiles`, whose variables are set; variables in `env` take precedence over them. `retries` limits the CLI's
+    own retries of API calls. `pace` is the least time from the end of a turn to the beginning of the next. `keep` is
+    how long a broker keeps the agent's process between turns (0: not at all). `record`: each turn on the agent's
+    terminal is recorded. `screen` has the fields of the adapter's screen profile that are replaced for this agent.
+    `envelope` is the text above a message from another agent: none, short, full, or a text with `{from}` in it.
+    `tolerate` is the status (denied) that gets exit code 0. `rules` say which tool calls are denied, asked about and
+    allowed, in addition to what `access` says.
     """
 
     adapter: str = ""

@@ -1,6 +1,6 @@
-"""The state of one agent: a pure fold over its journal's events.
+"""The state of one agent, computed from the events of its journal (a pure fold).
 
-No clock, no I/O: applying the same events twice, from the start, gives the same bytes.
+The computation uses no clock and no I/O. The same events always give the same state, byte for byte.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,12 +29,13 @@ SHORTAGE = "shortage"  # why a message was requeued: the system had no room to s
 
 
 class MessageRecord(Struct, kw_only=True, gc=False):
-    """A message's state according to the journal.
+    """The state of a message according to the journal.
 
-    `phase` is the last durable step of its current `attempt`; `outcome_seq` is the number of the event with its last
-    outcome (turn.finished or message.dead), None before; `revision` counts edits. Since the message was queued,
-    `deaths` counts holders that died before the agent was started, and `shortages` counts starts for which the system
-    had no room. `at` is the time of its last event.
+    `phase` is the last durable step of the current `attempt`. `outcome_seq` is the number of the event with the
+    message's last outcome (turn.finished or message.dead), None if there is no outcome yet. `revision` counts edits.
+    `deaths` counts the holders that died before the agent was started, and `shortages` counts the starts for which the
+    operating system had no resources; a requeue for any other reason sets both to 0. `at` is the time of the message's
+    last event.
     """
 
     phase: str
@@ -50,12 +51,13 @@ class MessageRecord(Struct, kw_only=True, gc=False):
 
 
 class Session(Struct, kw_only=True):
-    """The agent's current session at its vendor's.
+    """The agent's current session at its vendor.
 
-    `turns` counts those that ran in it; `adapter` is the adapter it belongs to; `carried` is the CLI's own running
-    total of tokens, if it keeps one and reported it in the last turn, `counted`. `upto` is the CLI's own id of a
-    message: what came after that was taken back, and no turn has gone on from there yet. `told` is the digest of the
-    system prompt that the session contains as a part of the message of turn `told_in`.
+    `turns` is the number of turns that ran in the session; `adapter` is the adapter to which it belongs. `carried` is
+    the CLI's own running total of tokens, for a CLI that keeps one and reported it in the last turn; `counted` is the
+    number of that turn. `upto` is the CLI's own id of a message: everything after that message was taken back, and no
+    turn has continued from there yet. `told` is the digest of the system prompt that the session contains as part of
+    the message of turn `told_in`.
     """
 
     session_id: str
@@ -73,9 +75,8 @@ class Session(Struct, kw_only=True):
 
 
 class Fork(Struct, kw_only=True):
-    """The session that the agent's next turn copies; `of` is the agent that continues in the original. The copy ends
-    with the message `upto` of the session; null: the whole session is copied.
-    """
+    """The session that the agent's next turn copies. `of` is the agent that uses the original session. The copy ends
+    with the message `upto` of the session; null: the whole session is copied."""
 
     session_id: str
     of: str
@@ -84,9 +85,10 @@ class Fork(Struct, kw_only=True):
 
 
 class OpenTurn(Struct, kw_only=True):
-    """The turn that is running, or was when its holder died.
+    """The turn that is running, or that was running when its holder died.
 
-    `processes` are those that the journal recorded; `cleared`: none of them is left, or a person said so.
+    `processes` are the processes of the turn that the journal recorded. `cleared`: none of them is left, or a person
+    said so.
     """
 
     turn: int
@@ -109,11 +111,11 @@ class OpenTurn(Struct, kw_only=True):
 
 
 class Kept(Struct, kw_only=True):
-    """An agent's process that stays alive between turns.
+    """An agent's process that is kept alive between turns.
 
     The turn `turn` started it, in the mode `via`. `turn_key` marks the process and every process that it started;
-    `owner` is the process that keeps it; `at` is when it was first kept, `until` how long it stays without a turn
-    (null: as long as its owner).
+    `owner` is the process that keeps it. `at` is the time when it was first kept, and `until` the time until which it
+    stays without a turn (null: as long as its owner lives).
     """
 
     pid: int
@@ -127,14 +129,14 @@ class Kept(Struct, kw_only=True):
 
 
 class Sum(Struct, kw_only=True):
-    """Sums over turns. `cost_usd` is None until an agent reports a price."""
+    """Sums over turns. `cost_usd` is None until an agent reports a cost."""
 
     turns: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
 
     def add(self, turns: int, usage: Usage, cost_usd: float | None) -> None:
-        """Add these figures."""
+        """Add this number of turns, this usage and this cost."""
         self.turns += turns
         self.usage = self.usage.plus(usage)
         if cost_usd is not None:
@@ -153,10 +155,10 @@ class ToolSum(Struct, kw_only=True):
 
 
 class Totals(Sum, kw_only=True):
-    """Sums over all turns and, for those whose model is known, by model.
+    """Sums over all turns and, for turns whose model is known, sums by model.
 
-    `by_tool` has the calls of each tool; `retries` counts attempts after the first, `denials` what was denied in turns,
-    `unsupported` turns that asked for what the agent can't do. Journals of an earlier beam add
+    `by_tool` has the calls of each tool; `retries` counts the attempts after the first, `denials` the denied requests,
+    and `unsupported` the turns that asked for something the agent can't do. Journals of earlier versions of beam add
     nothing to these four.
     """
 
@@ -168,13 +170,14 @@ class Totals(Sum, kw_only=True):
     unsupported: int = 0
 
     def tool(self, name: str) -> ToolSum:
-        """Return the sum of that tool; once there are too many tools, return the sum that all further ones share."""
+        """Return the sum of that tool. When there are too many tools already, return the sum that all further tools
+        share."""
         if name not in self.by_tool and len(self.by_tool) >= MOST_TOOLS:
             name = OTHER_TOOLS
         return self.by_tool.setdefault(name, ToolSum())
 
     def count_in(self, other: "Totals") -> None:
-        """Add all of the other's figures."""
+        """Add all figures of the other totals."""
         self.add(other.turns, other.usage, other.cost_usd)
         for status, count in other.by_status.items():
             self.by_status[status] = self.by_status.get(status, 0) + count
@@ -189,7 +192,7 @@ class Totals(Sum, kw_only=True):
 
 
 class Last(Struct, kw_only=True):
-    """The last outcome."""
+    """The last outcome of the agent."""
 
     message_id: str | None
     turn: int | None
@@ -200,12 +203,13 @@ class Last(Struct, kw_only=True):
 
 
 class State(Struct, kw_only=True):
-    """Everything the next holder and every reader need, without reading more than one segment.
+    """Everything about an agent that the next holder and every reader need. It is available without reading more than
+    one segment.
 
-    `archived`: the last 50 archived session ids; `failures`: the times of the latest failures, empty after an answer;
-    `answered`: the last 50 requests to the holder that were carried out or refused; `places`: the position at which
-    each message that is not over was queued, which is part of its file's name, so that the file is found without a
-    search.
+    `archived` are the last 50 archived session ids; `failures` are the times of the latest failures, empty after an
+    answer; `answered` are the last 50 requests to the holder that were carried out or refused. `places` has the queue
+    position of each message that is not over. The position is part of the name of the message's file, so the file is
+    found without a search.
     """
 
     v: int = 1
@@ -230,8 +234,8 @@ class State(Struct, kw_only=True):
 
     @property
     def word(self) -> str:
-        """Return the state in one word: idle, running (also until the reply is routed), waiting (an ask is open) or
-        blocked."""
+        """Return the state in one word: `idle`, `running` (also until the reply is routed), `waiting` (a permission
+        request is open) or `blocked`."""
         if self.blocked:
             return "blocked"
         if self.open_turn is None:
@@ -239,7 +243,7 @@ class State(Struct, kw_only=True):
         return "waiting" if self.open_turn.asks and not self.open_turn.finished else "running"
 
     def is_over(self) -> bool:
-        """Return whether every message that the journal knows has its outcome and is closed."""
+        """Return whether no turn is open and every message that the journal knows is closed or a dead letter."""
         return self.open_turn is None and all(known.phase in (CLOSED, DEAD) for known in self.known.values())
 
 
@@ -259,7 +263,7 @@ def apply(state: State, event: AnyEvent) -> None:
 
 
 def forget(state: State, before_ts: str) -> None:
-    """Remove messages that ended before that time, so that snapshots stay small."""
+    """Remove messages that are over and had their last event before that time, so that snapshots stay small."""
     for message_id, known in list(state.known.items()):
         if known.phase in (CLOSED, DEAD) and known.at < before_ts:
             del state.known[message_id]
@@ -451,7 +455,7 @@ def _prompt_sent(state: State, event: events.PromptSent) -> None:
 
 
 def _by_model(totals: Totals, event: events.TurnFinished) -> None:
-    """Count the turn under its model, and its figures under the models that had them."""
+    """Count the turn under its model. Add the turn's usage and cost to the models that they belong to."""
     if event.model is not None:
         own = totals.by_model.setdefault(event.model, Sum())
         own.turns += 1
@@ -589,10 +593,10 @@ _STEPS: dict[type[events.Event], Callable[[State, Any], None]] = {
 
 
 class Snapshot(Struct, kw_only=True, tag="snapshot", tag_field="type"):
-    """The first line of a segment: the state after everything before it, so that no older segment need be read.
+    """The first line of a segment: the state after all events before it, so that no older segment must be read.
 
-    `previous` is the name of the segment before, null for the first, and `after` the hash of its last line. `state` has
-    the messages that are not over, and those that ended in the last 30 days (`known_ids_days`).
+    `previous` is the name of the previous segment, null for the first one, and `after` is the hash of its last line.
+    `state` has the messages that are not over, and the messages that ended in the last 30 days (`known_ids_days`).
     """
 
     v: int = 1

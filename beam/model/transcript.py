@@ -1,4 +1,4 @@
-"""Folds the events of a journal into the turns that a person reads: prompt, text, tools, outcome. Pure."""
+"""Folds the events of a journal into turns for a person to read: prompt, text, tools, outcome. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ VERSION = 1
 
 
 class Item(Struct, frozen=True, kw_only=True):
-    """Something that an agent said or did, at `ts` (RFC 3339).
+    """One thing that an agent said or did, or that happened to it, at the time `ts` (RFC 3339).
 
-    `kind` is `text`, `thinking`, `tool`, `file`, `plan`, `ask` or `note`. `parent` is the call of the subagent that it
-    belongs to, null for the agent itself. `name` and `input` (JSON) are those of a tool or of what was asked for;
-    `text` is what was said, what the tool returned, the file's path, the plan's steps or the decision. `is_open`: the
-    tool did not return, or nobody decided.
+    `kind` is `text`, `thinking`, `tool`, `file`, `plan`, `ask` or `note`. `parent` is the tool call of the subagent to
+    which the item belongs, null for the agent itself. `name` and `input` (JSON) are the name and the input of a tool
+    call or of a permission request. `text` is the agent's text, the output of a tool, the path of a file, the steps of
+    a plan, the decision on a request, or a note. `is_open`: the tool did not return, or nobody decided.
     """
 
     kind: str
@@ -35,7 +35,8 @@ class Item(Struct, frozen=True, kw_only=True):
 
 
 class TurnRecord(Struct, frozen=True, kw_only=True):
-    """One attempt at a message, or what happened between two (`number` null). Times are RFC 3339, `duration_s` seconds.
+    """One attempt at a message, or the events between two attempts (`number` is null). Times are RFC 3339, `duration_s`
+    is in seconds.
 
     `status` is null while the turn runs.
     """
@@ -68,7 +69,8 @@ class Transcript(Struct, frozen=True, kw_only=True):
 
 
 def transcript(agent: str, journal: Iterable[AnyEvent]) -> Transcript:
-    """Return the turns of these events, which are one journal's or several merged in the order of time."""
+    """Return the turns of these events. The events are those of one journal, or of several journals merged in the order
+    of time."""
     fold = _Fold()
     for event in journal:
         fold.take(event)
@@ -76,7 +78,8 @@ def transcript(agent: str, journal: Iterable[AnyEvent]) -> Transcript:
 
 
 class _Turn:
-    """A turn while its events are read. A tool is one item, whenever it returns."""
+    """A turn whose events are being read. A tool call and its result are one item, even if other events come between
+    them."""
 
     def __init__(self, head: TurnRecord) -> None:
         self.head = head
@@ -85,7 +88,7 @@ class _Turn:
         self.asks: dict[str, int] = {}
 
     def record(self) -> TurnRecord:
-        """Return the turn as far as it was read."""
+        """Return the turn with the items read so far."""
         return replace(self.head, items=tuple(self.items))
 
 
@@ -93,14 +96,14 @@ class _Fold:
     def __init__(self) -> None:
         self._prompts: dict[str, tuple[str, str]] = {}
         self._turns: list[_Turn] = []
-        self._of: dict[tuple[str, int | None], _Turn] = {}
+        self._turn_by_key: dict[tuple[str, int | None], _Turn] = {}
 
     def turns(self) -> Iterable[TurnRecord]:
-        """Return the turns that were read so far."""
+        """Return the turns read so far."""
         return (turn.record() for turn in self._turns)
 
     def take(self, event: AnyEvent) -> None:
-        """Add one event."""
+        """Add one event to the turns."""
         match event:
             case events.MessageQueued() if event.message_id is not None:
                 self._prompts[event.message_id] = (event.sender, event.text)
@@ -116,15 +119,15 @@ class _Fold:
                     via=event.via,
                 )
                 self._turns.append(_Turn(head))
-                self._of[event.message_id or "", event.turn] = self._turns[-1]
-                self._of.pop(("", None), None)
+                self._turn_by_key[event.message_id or "", event.turn] = self._turns[-1]
+                self._turn_by_key.pop(("", None), None)
             case events.SessionPrompted():
                 self._turns.append(_Turn(TurnRecord(begin=_time(event), sender="human", prompt=event.text)))
-                self._of["", event.turn] = self._turns[-1]
+                self._turn_by_key["", event.turn] = self._turns[-1]
             case _:
-                self._into(self._of.get((event.message_id or "", event.turn)), event)
+                self._add_to_turn(self._turn_by_key.get((event.message_id or "", event.turn)), event)
 
-    def _into(self, turn: _Turn | None, event: AnyEvent) -> None:
+    def _add_to_turn(self, turn: _Turn | None, event: AnyEvent) -> None:
         if turn is None:
             item = _item(event)
             if item is None or item.kind == "plan":
@@ -147,7 +150,7 @@ class _Fold:
                 turn.head = replace(turn.head, usage=event.usage, cost_usd=event.cost_usd, reason=event.reason or None)
                 turn.head = replace(turn.head, model=event.model or turn.head.model, duration_s=event.duration_s)
             case events.SessionImported():
-                self._of.pop(("", None), None)  # what follows was not in that session
+                self._turn_by_key.pop(("", None), None)  # what follows was not in that session
             case events.TurnFinished():
                 turn.head = replace(
                     turn.head,
@@ -176,13 +179,13 @@ class _Fold:
 
 
 def _time(event: AnyEvent) -> str:
-    """Return when the event happened. For an event imported from a CLI's own files, that is the time which they
+    """Return the time of the event. For an event imported from a CLI's own files, return the time that these files
     give."""
     return event.imported if isinstance(event.imported, str) else event.ts
 
 
 def _item(event: AnyEvent) -> Item | None:
-    """Return the event as an item; None for bookkeeping."""
+    """Return the item that shows the event; None for an event that a person need not see."""
     item = _read(event)
     return item and replace(item, ts=_time(event))
 

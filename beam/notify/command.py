@@ -1,4 +1,4 @@
-"""Runs the command of a target with the notification on stdin."""
+"""Delivers a notification by running the command of a target, with the notification on stdin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _TIMEOUT_S = 30
 
 
 def run(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], cwd: Path, log: int) -> Tried:
-    """Run the command once, in that folder; what it prints goes to the log. It is ended after 30 seconds."""
+    """Run the target's command once in the folder `cwd`, and return the result of this try. The output of the command
+    goes to the descriptor `log`. After 30 seconds the command and its process group are killed."""
     env = environment(environ, {})
     try:
         process = subprocess.Popen(

@@ -1,7 +1,7 @@
 """Delivers notifications: a detached process that empties the spool of one root, and exits.
 
-`python -m beam.notify.deliver ROOT`. A lock allows one process per root. Each notification is tried up to
-`Retries.tries` times. If the process is killed, the next one counts the tries from the beginning.
+The process is started by `python -m beam.notify.deliver ROOT`. A lock allows one process per root. Each notification is
+tried up to `Retries.tries` times. If the process is killed, the next process counts the tries from the beginning.
 """
 
 from __future__ import annotations
@@ -40,21 +40,26 @@ Deliver = Callable[[NotifyTarget, Item], Tried]
 
 
 class Retries(Struct, frozen=True, kw_only=True):
-    """How often a notification is tried, and the pause between two tries (seconds): it doubles each time, less a random
-    part."""
+    """How often a notification is tried, and the pauses between two tries in seconds. The first pause is `first_s`.
+    Each further pause is twice as long, but at most `longest_s`. From each pause a random part of up to a half is
+    subtracted."""
 
     tries: int = 8
     first_s: float = 1.0
     longest_s: float = 60.0
 
     def pause_s(self, tries: int, part: float) -> float:
-        """Return the pause after that many tries; `part` is a random number from 0 to 1."""
+        """Return the pause in seconds after `tries` failed tries. `part` is a random number from 0 to 1."""
         return float(min(self.longest_s, self.first_s * 2 ** (tries - 1)) * (0.5 + part / 2))
 
 
 class Targets:
-    """The targets of a root as its configuration is now. A target from the folder's own file counts only if the folder
-    is trusted."""
+    """The targets of a root, read from its present configuration. A target in the folder's own beam.yaml counts only if
+    the folder is trusted.
+
+    `found` maps the key of each target that counts to (target, whether it is from the folder's own beam.yaml).
+    `untrusted` contains the keys of the targets that do not count.
+    """
 
     def __init__(self, home: RootPaths, environ: Mapping[str, str]) -> None:
         config = load(home, environ=environ, adapters=registry.NAMES)
@@ -107,19 +112,19 @@ class Delivery:
         self._part = part
         self._tries: dict[str, int] = {}
         self._due: dict[str, float] = {}
-        self._running: dict[str, float] = {}  # until when
+        self._running: dict[str, float] = {}  # by file name: when the try is given up
         self._ended: queue.SimpleQueue[tuple[str, Item, Tried]] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Deliver until nothing waits."""
+        """Deliver notifications until none waits and no try is running."""
         while self.step() or self._running:
             try:
-                self._settle(*self._ended.get(timeout=_LOOK_S))
+                self._finish_try(*self._ended.get(timeout=_LOOK_S))
             except queue.Empty:
                 self._give_up_slow()
 
     def step(self) -> bool:
-        """Start what is due; return whether anything waits."""
+        """Start the tries that are due. Return whether a notification waits."""
         waiting = spool.waiting(self._directory)
         due = [name for name in waiting if name not in self._running and self._due.get(name, 0) <= self._now()]
         targets = self._targets() if due else None
@@ -145,7 +150,7 @@ class Delivery:
             tried = Tried(error=f"{type(error).__name__}: {error}"[:200])
         self._ended.put((name, item, tried))
 
-    def _settle(self, name: str, item: Item, tried: Tried) -> None:
+    def _finish_try(self, name: str, item: Item, tried: Tried) -> None:
         if self._running.pop(name, None) is None:
             return
         if not tried.error:
@@ -162,7 +167,7 @@ class Delivery:
         for name, until in list(self._running.items()):
             item = spool.read(self._directory, name)
             if until < self._now() and item is not None:
-                self._settle(name, item, Tried(error=f"no answer within {_ATTEMPT_S:.0f} s"))
+                self._finish_try(name, item, Tried(error=f"no answer within {_ATTEMPT_S:.0f} s"))
 
 
 def _say(text: str) -> None:
@@ -171,7 +176,7 @@ def _say(text: str) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Empty the spool of the root that the argument names; return the exit code."""
+    """Deliver all waiting notifications of the root whose path is the first argument. Return the exit code."""
     environ = dict(os.environ)
     home = discovery.at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)

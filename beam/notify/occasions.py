@@ -1,4 +1,4 @@
-"""Makes notifications from events. Pure: an event in, a notification out."""
+"""Makes notifications from events. All functions are pure: each takes an event and returns a notification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _DONE = frozenset({Status.COMPLETED})
 
 
 def of_ask(asked: events.PermissionAsked, project: str) -> Notification | None:
-    """Return the notification of an ask that waits for a person; None for one that beam decides immediately."""
+    """Return the notification about a permission request that waits for a person; None if beam decides the request
+    immediately."""
     if asked.expires is None:
         return None
     about = _line(asked.description)
@@ -34,7 +35,7 @@ def of_ask(asked: events.PermissionAsked, project: str) -> Notification | None:
 
 
 def of_turn(finished: events.TurnFinished, message_id: str, project: str) -> Notification:
-    """Return the notification of a message whose turn is over, and is not tried again."""
+    """Return the notification about a message whose turn is over and that will not be tried again."""
     done, limit = finished.status in _DONE, finished.status is Status.LIMIT
     word = "is done" if done else "reached a limit" if limit else f"ended {finished.status.value}"
     reason = _line(finished.reason or "")
@@ -71,7 +72,7 @@ def of_dead(dead: events.MessageDead, message_id: str, project: str) -> Notifica
 
 
 def of_budget(key: str, at: str, agent: str, text: str, project: str) -> Notification:
-    """Return the notification about a budget that several turns share; `agent` is the one whose turn runs."""
+    """Return the notification about a budget that several turns share. `agent` is the agent whose turn runs."""
     return Notification(id=f"budget-{key}", event="budget", at=at, agent=agent, project=project, text=_line(text))
 
 
@@ -89,7 +90,7 @@ def of_idle(after: Notification) -> Notification:
 
 
 def _line(text: str) -> str:
-    """Return the text as one line without secrets and control characters, cut to a length."""
+    """Return the text as one line without secrets and control characters, cut to 200 characters."""
     words = "".join(character if character.isprintable() else " " for character in redact(text[: 4 * _TEXT])[0])
     line = " ".join(words.split())
     return line if len(line) <= _TEXT else f"{line[: _TEXT - 1]}…"

@@ -1,8 +1,9 @@
-"""Notifications as files: those in `new/` wait, those in `done/` were delivered, those in `dead/` were given up.
+"""The spool: a directory with notifications as files. Files in `new/` wait, files in `done/` were delivered, and files
+in `dead/` were given up.
 
 A notification has one file for each target. The file's name is derived from the target and the notification's id, so
-that no notification is there twice. A file holds only the key of its target, so that somebody who can write here can't
-make beam run a command, or post to a place, that is not configured.
+that a notification is never stored twice. A file names its target only by a key. So somebody who can write in this
+directory can't make beam run a command, or post to a URL, that is not configured.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _ENDING = ".json"
 
 
 class Item(Struct, frozen=True, kw_only=True):
-    """One notification for one target. `error` is why the last try failed, `tries` the number of tries."""
+    """One notification for one target. `target` is the key of the target. `tries` is the number of tries so far, and
+    `error` says why the last try failed."""
 
     v: int = 1
     target: str
@@ -36,7 +38,8 @@ class Item(Struct, frozen=True, kw_only=True):
 
 
 class Tried(Struct, frozen=True, kw_only=True):
-    """How one try ended. `error` is "" if it was delivered; `again`: another try may succeed, after `wait_s`."""
+    """The result of one try to deliver a notification. `error` is "" if the notification was delivered. `again` says
+    whether another try may succeed, and `wait_s` is the shortest pause in seconds before that try."""
 
     error: str = ""
     again: bool = True
@@ -44,7 +47,8 @@ class Tried(Struct, frozen=True, kw_only=True):
 
 
 def put(directory: Path, target: NotifyTarget, notification: Notification) -> bool:
-    """Add a notification for that target; return whether it is new. Raises DiskError."""
+    """Add a notification for this target. Return False if the spool has it already. Raises DiskError if too many
+    notifications wait or the file can't be written."""
     if not target.reply:
         notification = msgspec.structs.replace(notification, reply=None)
     name = f"{target.key}-{sha256(notification.id.encode()).hexdigest()[:24]}{_ENDING}"
@@ -59,7 +63,7 @@ def put(directory: Path, target: NotifyTarget, notification: Notification) -> bo
 
 
 def waiting(directory: Path) -> list[str]:
-    """Return the names of the notifications that wait, sorted."""
+    """Return the names of the files of waiting notifications, sorted."""
     return listed(directory, NEW)
 
 
@@ -68,7 +72,7 @@ def listed(directory: Path, box: str) -> list[str]:
 
 
 def read(directory: Path, name: str, box: str = NEW) -> Item | None:
-    """Return that notification; None if it is gone, or is no notification."""
+    """Return the notification in this file; None if the file is gone or invalid."""
     try:
         return typed_values.decode(files.read(directory / box / name, _LARGEST), Item)
     except (OSError, BeamError, ValueError, RecursionError):
@@ -76,12 +80,13 @@ def read(directory: Path, name: str, box: str = NEW) -> Item | None:
 
 
 def mark_delivered(directory: Path, name: str) -> None:
-    """Move a notification to those that were delivered. Raises DiskError."""
+    """Move the file of a waiting notification to `done/`. Raises DiskError."""
     _move(directory, name, DONE)
 
 
 def give_up(directory: Path, name: str, item: Item | None) -> None:
-    """Move a notification to those that were given up, and store the known reason. Raises DiskError."""
+    """Move the file of a waiting notification to `dead/`. If `item` is given, store it in the file first, because it
+    contains the reason. Raises DiskError."""
     if item is not None:
         files.replace(directory / NEW / name, msgspec.json.encode(item))
     _move(directory, name, DEAD)
@@ -94,7 +99,7 @@ def _move(directory: Path, name: str, box: str) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest files beyond what is kept."""
+    """Remove the oldest files of the folder if it contains more than 500."""
     names = files.names(folder)
     if len(names) <= _MOST_KEPT:
         return

@@ -1,4 +1,4 @@
-"""Signs a notification and posts it: what is sent, and which answers are worth another try."""
+"""Delivers a notification by a signed POST request to a webhook, and decides which failures are worth another try."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from beam.notify.spool import Tried
 _TIMEOUT_S = 10
 _LARGEST_VALUE = 4096
 _SHOWN = 200
-_AGAIN = frozenset({408, 425, 429})  # of the 4xx: what another try may change
+_RETRY_CODES = frozenset({408, 425, 429})  # of the 4xx: what another try may change
 _LONGEST_WAIT_S = 300
 
 
 class ValueMissingError(Exception):
-    """A variable or a file does not hold the value that a target needs."""
+    """A variable or a file does not contain the value that a target needs."""
 
 
 def value_of(place: FromPlace, environ: Mapping[str, str]) -> str:
-    """Return the value of the variable, or the first line of the file. Raises ValueMissingError."""
+    """Return the value of the variable, or the content of the file, which must be one line. Raises
+    ValueMissingError."""
     if place.env is not None:
         found = environ.get(place.env, "")
         where = f"${place.env}"
@@ -47,7 +48,7 @@ def value_of(place: FromPlace, environ: Mapping[str, str]) -> str:
 
 
 def body_of(form: Form, notification: Notification) -> tuple[bytes, str]:
-    """Return the body and its content type."""
+    """Return the body of the request in this form, and its content type."""
     if form == "text":
         return notification.text.encode(), "text/plain; charset=utf-8"
     if form == "slack":
@@ -57,7 +58,8 @@ def body_of(form: Form, notification: Notification) -> tuple[bytes, str]:
 
 
 def headers_of(notification: Notification, body: bytes, *, timestamp: int, secret: str, token: str) -> dict[str, str]:
-    """Return the headers: id, time stamp, and signature, which is HMAC-SHA256 of `TIMESTAMP.BODY` with the secret."""
+    """Return the headers of the request: the id, the time stamp, and the signature, which is HMAC-SHA256 of
+    `TIMESTAMP.BODY` with the secret. With a token, also return a header for authorization."""
     headers = {
         "Idempotency-Key": notification.id,
         "Beam-Id": notification.id,
@@ -73,7 +75,8 @@ def headers_of(notification: Notification, body: bytes, *, timestamp: int, secre
 
 
 def post(target: NotifyTarget, notification: Notification, environ: Mapping[str, str], *, timestamp: int) -> Tried:
-    """Send the notification once. No redirect is followed."""
+    """Send the notification to the target's webhook once, and return the result of this try. Redirects are not
+    followed."""
     try:
         url = target.webhook if isinstance(target.webhook, str) else value_of(target.webhook or FromPlace(), environ)
         secret = value_of(target.secret, environ) if target.secret else ""
@@ -116,11 +119,12 @@ def _posted(url: str, body: bytes, headers: Mapping[str, str], *, local: bool) -
 
 
 def answered(code: int, retry_after: str) -> Tried:
-    """Return the result of a try that was answered with this code, which is no success."""
+    """Return the result of a try that got this HTTP status code, which does not mean success. `retry_after` is the
+    Retry-After header."""
     if 300 <= code < 400:
         return Tried(error=f"it answers {code}, and beam follows no redirect", again=False)
     wait_s = min(_LONGEST_WAIT_S, int(retry_after)) if retry_after.isascii() and retry_after.isdigit() else 0
-    return Tried(error=f"it answers {code}", again=code >= 500 or code in _AGAIN, wait_s=wait_s)
+    return Tried(error=f"it answers {code}", again=code >= 500 or code in _RETRY_CODES, wait_s=wait_s)
 
 
 def _shown(error: object) -> str:

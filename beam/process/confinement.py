@@ -1,7 +1,7 @@
-"""What an agent's process may not change, as one value that the turn passes to the guard; and other paths to the
-protected folders.
+"""The confinement of an agent's process: the paths that it may not change. Also finds other paths to the protected
+folders.
 
-Does not depend on the reasons, or on the agent.
+The turn passes the confinement to the guard as one value. Does not depend on why a path is protected, or on the agent.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from beam.process import landlock
 
 
 class Confinement(Struct, frozen=True, kw_only=True):
-    """Absolute paths.
+    """The paths that an agent's process can't change, and the exceptions. All paths are absolute.
 
-    Nothing can be changed at and below the `protected` ones, except at and below the `allowed` ones, which exist when
-    the process starts.
+    Nothing can be changed at or below the `protected` paths, except at or below the `allowed` paths. The `allowed`
+    paths must exist when the process starts.
     """
 
     protected: tuple[str, ...]
@@ -26,16 +26,19 @@ class Confinement(Struct, frozen=True, kw_only=True):
 
     @property
     def carried(self) -> bytes:
-        """Return the value in the form that the guard reads."""
+        """Return the confinement encoded as bytes for the guard (see `landlock.carried`)."""
         return landlock.carried(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
 
     def closed(self) -> set[str]:
-        """Return the folders, by their real paths, that stay writable below but take no new entries themselves."""
+        """Return the real paths of the folders on the way to a protected path.
+
+        No entry can be created directly in these folders, though their other entries stay writable.
+        """
         return {os.fsdecode(folder) for folder in landlock.way_to(map(os.fsencode, self.protected))[0]}
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether the path is the folder or is below it; both are real paths."""
+    """Return whether the path is the folder itself or lies below it. Both must be real paths."""
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -46,8 +49,10 @@ def reaches_into(protected: str, folder: str) -> bool:
 
 
 def aliases(paths: Iterable[str], mountinfo: str) -> Iterator[str]:
-    """Yield the other paths at which bind mounts show these paths or what is below them. `mountinfo` is as in
-    proc(5)."""
+    """Yield the other paths at which bind mounts show the given paths, or folders below the given paths.
+
+    `mountinfo` is the content of /proc/self/mountinfo (see proc(5)).
+    """
     mounts = [(words[2], _plain(words[3]), _plain(words[4])) for words in _words(mountinfo)]
     for path in map(os.path.realpath, paths):
         here = [mount for mount in mounts if is_within(path, mount[2])]
@@ -76,7 +81,7 @@ def _words(mountinfo: str) -> Iterator[list[str]]:
 
 
 def _plain(path: str) -> str:
-    """Return the path without the kernel's escapes of space, tab, newline and backslash."""
+    """Return the path with the kernel's escapes for space, tab, newline and backslash decoded."""
     for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         path = path.replace(code, character)
     return path

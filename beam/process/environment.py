@@ -1,4 +1,7 @@
-"""The environment of an agent's process: beam's own, without what would change or trace it, plus the configured one."""
+"""The environment of an agent's process: beam's own, without harmful variables, plus the configured variables.
+
+Harmful variables inject code into programs, or make a CLI take itself for a part of another agent's session.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Mapping
 
 from beam.base.digest import blake2b
 
-# Code that the dynamic loader runs inside every program: not even a trusted configuration sets these.
+# With these the dynamic loader runs code inside every program: not even a trusted configuration may set them.
 LOADER = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
 
 # What must not be inherited. Code injected into interpreters (each agent CLI is one of them or starts some), and what
@@ -34,8 +37,8 @@ DENY = LOADER | {
 }
 
 
-# Where a command was typed, and how often it was nested: no program that runs as an agent does another thing for it.
-_OF_THE_SHELL = frozenset(
+# Variables that say where a command was typed, and in how many nested shells. No agent behaves differently for them.
+_SHELL_VARIABLES = frozenset(
     {
         "_",
         "COLUMNS",
@@ -64,8 +67,10 @@ _OF_THE_SHELL = frozenset(
 def environment(
     environ: Mapping[str, str], extra: Mapping[str, str], *, deny: frozenset[str] = frozenset()
 ) -> dict[str, str]:
-    """Return `environ` without DENY and `deny`, plus `extra` without the loader's variables. Of the inherited PATH
-    only the absolute folders stay."""
+    """Return the environment: `environ` without the variables in DENY and `deny`, plus `extra` without those in LOADER.
+
+    The inherited PATH keeps only its absolute folders.
+    """
     refused = DENY | deny
     inherited = {name: value for name, value in environ.items() if name not in refused}
     if "PATH" in inherited:
@@ -74,18 +79,19 @@ def environment(
 
 
 def absolute_folders(path: str) -> str:
-    """Return this PATH without relative folders (`.`, `node_modules/.bin`) and empty ones. They would be looked for in
-    the project folder, which somebody else may have written.
+    """Return this PATH without its relative folders (`.`, `node_modules/.bin`) and its empty entries.
+
+    The system would look for these in the project folder, whose files somebody else may have written.
     """
     return ":".join(folder for folder in path.split(":") if folder.startswith("/"))
 
 
 def fingerprint(environ: Mapping[str, str], message_id: str) -> str:
-    """Return a digest that is equal for environments with the same effect on an agent's process.
+    """Return a digest of the environment: equal for two environments that have the same effect on an agent's process.
 
-    It is specific to this message. The current directory does not count.
+    The digest also depends on `message_id`. Variables of the shell, such as PWD, do not count.
     """
-    counted = {name: value for name, value in environment(environ, {}).items() if name not in _OF_THE_SHELL}
+    counted = {name: value for name, value in environment(environ, {}).items() if name not in _SHELL_VARIABLES}
     digest = blake2b(digest_size=16)
     for word in (message_id, *(f"{name}={counted[name]}" for name in sorted(counted))):
         digest.update(word.encode("utf-8", "surrogatepass") + b"\0")

@@ -1,27 +1,29 @@
 """The guard: one small process above each agent process, which reliably ends the whole process tree.
 
-It runs in a session of its own (see `command`) and ends everything when the agent exits, when the holder asks for it,
-or when the holder dies. On Linux it is a subreaper: a process that was orphaned, moved to another session or lost its
-environment is still a descendant of the guard, and ECHILD from `waitpid` proves that none is left. A process that was
-started elsewhere on the agent's behalf is found by the marker, an environment variable that all processes of the turn
-carry.
+The guard runs in a session of its own (see `command`) and ends everything when the agent exits, when the holder asks
+for it, or when the holder dies. On Linux the guard is a subreaper: a process that was orphaned, moved to another
+session or lost its environment is still a descendant of the guard, and ECHILD from `waitpid` proves that none is left.
+A process that was started elsewhere on the agent's behalf is found by the marker, an environment variable that all
+processes of the turn carry.
 
-The agent's process is forked early and held before its exec: the holder knows its pid, and releases it only when the
-permission to act is on disk. A guard whose holder dies before that starts nothing, and leaves a file that says so: the
-next holder need not guess.
+The agent's process is forked early and waits before its exec. The holder knows its pid, and releases it only when the
+permission to act is on disk. If the holder dies before that, the guard starts nothing, and leaves a file that says so
+for the next holder.
 
-Lifeline: a pipe from the holder. Its end means that the holder died; its lines are the holder's commands: `go`,
-`interrupt SIGNAL` (to the agent's process alone) and `end GRACE`. Status: a pipe to the holder, in lines: `held PID
-START_TICKS`, then `running` or `failed ERRNO` (only `failed` if the fork failed), then `exited CODE SIGNAL` (one of
-them -), then `clean SWEPT LEFT MS`. SIGINT to the guard is passed on to the agent alone; SIGTERM and SIGHUP mean: end
-now. It exits with the agent's code, or 128 + its signal.
+The lifeline is a pipe from the holder. Its end means that the holder died. Its lines are the holder's commands: `go`,
+`interrupt SIGNAL` (to the agent's process alone) and `end GRACE`. The status pipe leads to the holder. Its lines are
+`held PID START_TICKS`, then `running` or `failed ERRNO` (only `failed` if the fork failed), then `exited CODE SIGNAL`
+(one of the two is `-`), then `clean SWEPT LEFT MS`. The guard passes SIGINT on to the agent alone; SIGTERM and SIGHUP
+make the guard end everything. The guard exits with the agent's exit code, or with 128 + the number of the signal that
+ended the agent.
 
-Its instructions come in an unnamed file, so that its command line contains no text of the agent's or of beam's. A kill
-by pattern (`pkill -f`) then hits the processes that are meant, and not the guard, which has to clean up after them.
+The guard's instructions come in an unnamed file, so that its command line contains no text of the agent's or of beam's.
+So a kill by pattern (`pkill -f`) hits the intended processes, and not the guard, which has to clean up after them.
 
-It is a program of its own, imports nothing of beam but `table` (its child also `landlock`, if the agent is confined),
-and only the cheapest modules of the standard library: every agent process pays for it. macOS has no subreaper and no
-parent-death signal: there the guard records its descendants twice a second. (Not run on macOS.)
+The guard is a program of its own. It imports nothing of beam but `table` (its child also imports `landlock` if the
+agent is confined), and only the cheapest modules of the standard library, because every agent process pays for them.
+macOS has no subreaper and no parent-death signal, so there the guard records its descendants twice a second. (Never
+tested on macOS.)
 """
 
 from __future__ import annotations
@@ -63,12 +65,15 @@ PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has non
 
 
 def command(instructions: int) -> list[str]:
-    """Return the command line of a guard, for `sys.executable`.
+    """Return the command line of a guard, to be run by `sys.executable`.
 
-    The holder makes it a session leader and passes on `instructions`, a descriptor of a file with `telling(...)`, and
-    the descriptors named in there. Its own environment is the agent's, with the marker set to `table.GUARD_VALUE`. It
-    is imported, not run as a script, because an import uses cached bytecode: that saves 5 ms of CPU. The interpreter is
-    not named by its path, which may contain any text (`.../venvs/beam/bin/python`).
+    `instructions` is the descriptor of a file that contains the result of `telling`. The holder makes the guard a
+    session leader, and passes on this descriptor and the descriptors that the instructions name. The guard's own
+    environment is the agent's, with the marker set to `table.GUARD_VALUE`.
+
+    The guard is imported, not run as a script, because an import uses cached bytecode: that saves 5 ms of CPU. On Linux
+    the interpreter is not named by its path, because the path may contain any text (`.../venvs/beam/bin/python`), which
+    a kill by pattern could match.
     """
     name = "/proc/self/exe" if table.LINUX else sys.executable
     return [name, "-I", "-S", "-c", _BOOT, str(instructions)]
@@ -85,11 +90,12 @@ def telling(
     unstarted: bytes = b"",
     confined: bytes = b"",
 ) -> bytes:
-    """Return the guard's instructions as bytes.
+    """Return the guard's instructions as bytes, whose parts are separated by NUL.
 
-    They are the agent's command line, the descriptors, the holder's identity, the file to create if the agent was never
-    started (none if empty), and what the agent may not change (`landlock.carried`; nothing if empty). Raises ValueError
-    if any of them contains a NUL.
+    The instructions contain the agent's command line `argv`, the descriptors `lifeline` and `status`, the pid of the
+    holder, the name of the marker variable, and the grace period in seconds. `unstarted` is the path of the file to
+    create if the agent was never started (empty: no file). `confined` says what the agent may not change, as encoded by
+    `landlock.carried` (empty: no confinement). Raises ValueError if a part contains a NUL.
     """
     here = __file__.rpartition("/")[0].encode(sys.getfilesystemencoding(), "surrogateescape")
     numbers = (str(lifeline).encode(), str(status).encode(), str(holder).encode())
@@ -100,7 +106,7 @@ def telling(
 
 
 class Guard:
-    """The guard's own state: one agent process and what it left."""
+    """The state of a guard: one agent process, and the processes that it left."""
 
     def __init__(self, *, status: int, holder: int, marker: bytes, grace: float) -> None:
         self.grace = grace
@@ -123,14 +129,14 @@ class Guard:
         self.known: set[table.Process] = set()  # macOS: descendants seen so far, which may be orphans by now
 
     def say(self, text: str) -> None:
-        """Write one line to the holder, if it still lives."""
+        """Write one line to the status pipe. Does nothing if the holder is gone."""
         try:
             posix.write(self.status, text.encode() + b"\n")
         except OSError:
             return
 
     def hold(self, argv: list[bytes], env: dict[bytes, bytes], confined: bytes = b"") -> None:
-        """Fork the agent's process, which waits before its exec. Raises OSError."""
+        """Fork the agent's process, which waits before its exec until `let_go`. Raises OSError."""
         gate, self._gate = posix.pipe()
         self.report, sink = posix.pipe()
         every = _signal.valid_signals()
@@ -161,8 +167,10 @@ class Guard:
             self.is_released = True
 
     def hear_report(self, seconds: float | None = None) -> None:
-        """Report the result of the exec to the holder, once. Wait for it if it is under way, at most `seconds` if
-        given."""
+        """Report the result of the agent's exec to the holder, once.
+
+        If the exec is still under way, wait for its result (for at most `seconds`, if given).
+        """
         if self.is_released and not self._has_heard:
             if seconds is not None and not select.select([self.report], [], [], seconds)[0]:
                 return
@@ -190,7 +198,7 @@ class Guard:
                 self.swept.add(pid)
 
     def interrupt(self, signal: int) -> None:
-        """Signal the agent's process alone; its pid stays valid until it is reaped here."""
+        """Send the signal to the agent's process alone. Does nothing if the process has ended."""
         if self.exited is None:
             try:
                 posix.kill(self.agent, signal)
@@ -198,7 +206,10 @@ class Guard:
                 return
 
     def targets(self, *, childless: bool) -> set[table.Process]:
-        """Return what has to be ended: living descendants, and living processes that carry the marker."""
+        """Return the processes that have to be ended: living descendants, and living processes that carry the marker.
+
+        `childless` says that the guard has no children. On Linux it then has no descendants either, and looks for none.
+        """
         found = {process for process, _ in table.marked(self.marker)}
         if not (childless and table.LINUX):
             found |= table.descendants(self.me, *(pid for pid, _ in self.known))
@@ -209,13 +220,18 @@ class Guard:
         return found
 
     def look(self) -> None:
-        """Record the descendants on macOS, and notice if the holder is gone. (Not run.)"""
+        """Record the current descendants, and end everything if the holder is gone. Needed on macOS only. (Never
+        tested.)"""
         self.known |= table.descendants(self.me, *(pid for pid, _ in self.known))
         if posix.getppid() != self.holder and self.deadline is None:
             self.end(min(self.grace, HOLDER_GRACE))
 
     def end(self, grace: float) -> None:
-        """Ask everything to end, once; kill what is left after `grace` seconds. A later call may shorten that time."""
+        """Ask all processes to end, once, and set the time at which they are killed: `grace` seconds from now.
+
+        A later call can only make that time earlier. Before the agent's exec nothing runs that could use the time, so
+        it is 0.
+        """
         self.hear_report(EXEC_SECONDS)
         if not self.is_released:  # nothing runs that could use it
             grace = 0.0
@@ -227,7 +243,7 @@ class Guard:
         self.deadline = wanted if self.deadline is None else min(self.deadline, wanted)
 
     def on_signals(self, signals: bytes) -> None:
-        """Handle the guard's own signals."""
+        """Handle signals that the guard received. `signals` contains one byte, the number of the signal, for each."""
         for signal in signals:
             if signal == _signal.SIGINT and not self.on_terminal:  # a terminal's ^C reaches the agent directly
                 self.interrupt(signal)
@@ -235,7 +251,7 @@ class Guard:
                 self.end(self.grace)
 
     def on_command(self, line: bytes) -> None:
-        """Carry out a command from the lifeline, which is one line."""
+        """Carry out the command in one line from the lifeline."""
         keyword, _, value = line.partition(b" ")
         if keyword == b"go":
             self.let_go()
@@ -245,9 +261,9 @@ class Guard:
             self.end(float(value))
 
     def kill(self) -> int:
-        """End everything within 5 s and return how many processes are left.
+        """Kill all processes and return how many are left, after 5 s at most.
 
-        Stops all first, so that nothing forks away.
+        Stops all processes first, so that none can escape by forking.
         """
         deadline = time.monotonic() + SWEEP_SECONDS
         frozen: set[table.Process] = set()
@@ -274,11 +290,11 @@ class Guard:
                 time.sleep(0.002)
 
     def _chase(self) -> bool:
-        """Kill the guard's children as they appear, faster than a chain of forks can grow; return True once none is
-        left.
+        """Kill the guard's children as they appear, faster than a chain of forks can grow.
 
-        On a busy machine, a process of the chain may be gone each time before it is signalled. Its group is hit all the
-        same: the kernel signals all processes of a group at once, and a fork that is under way in the group fails.
+        Return True once no child is left; return False if some are left after a fraction of a second. On a busy
+        machine, each process of a chain may be gone before it is signalled. So its process group is killed, too: the
+        kernel signals all processes of a group at once, and a fork that is under way in the group fails.
         """
         began = time.monotonic()
         seen: set[int] = set()
@@ -303,7 +319,7 @@ class Guard:
 def wait_for_go(gate: int, *, guard: int) -> None:
     """Wait in the new child until the guard releases it; end the child if that never happens.
 
-    Every signal but SIGKILL is blocked until then, because the guard's handlers are still those of this process.
+    Every signal but SIGKILL is blocked until then, because the child still has the guard's signal handlers.
     """
     table.prctl(table.PR_SET_PDEATHSIG, _signal.SIGKILL)
     if posix.getppid() != guard or posix.read(gate, 1) != _GO:
@@ -311,7 +327,10 @@ def wait_for_go(gate: int, *, guard: int) -> None:
 
 
 def become_agent(argv: list[bytes], env: dict[bytes, bytes], *, confined: bytes = b"") -> None:
-    """Turn the new child into the agent's process, confined as given. Returns only by raising OSError."""
+    """Turn the new child into the agent's process by an exec, after applying the confinement in `confined`.
+
+    Never returns. Raises OSError if the exec or the confinement fails.
+    """
     if not posix.isatty(0):
         posix.setpgid(0, 0)  # a kill(0) of the agent's must not hit the guard
     _signal.set_wakeup_fd(-1)
@@ -360,7 +379,10 @@ def _wake_on_signals() -> int:
 
 
 def _watch(pid: int) -> int:
-    """Return a descriptor that becomes readable when the process ends (Linux); -1 if there is none."""
+    """Return a descriptor that becomes readable when the process ends; -1 if the system has no such descriptor.
+
+    Exits if the process has already ended.
+    """
     try:
         return int(posix.pidfd_open(pid))
     except AttributeError:
@@ -372,12 +394,12 @@ def _watch(pid: int) -> int:
 
 
 def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
-    """Wait until it is time to kill: no process is left, or the end was requested and its grace is over."""
+    """Wait until no process is left, or until an end was requested and its grace period is over."""
     poll = select.poll()
     for fd in (lifeline, wakeup, holder, guard.report):
         if fd >= 0:
             poll.register(fd, select.POLLIN)
-    wishes = b""
+    partial_line = b""
     while True:
         childless = guard.reap()
         if guard.exited is not None and not childless:
@@ -392,7 +414,7 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
             if fd == wakeup:
                 guard.on_signals(posix.read(wakeup, 4096))
             elif fd == lifeline and (data := posix.read(lifeline, 4096)):
-                *lines, wishes = (wishes + data).split(b"\n")
+                *lines, partial_line = (partial_line + data).split(b"\n")
                 for line in lines:
                     guard.on_command(line)
             elif fd == guard.report:
@@ -404,7 +426,8 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
 
 
 def main(instructions: list[bytes]) -> None:
-    """Run the agent to its end and exit as it did. `instructions` is the split output of `telling`."""
+    """Run the agent to its end, and exit with the agent's exit code. `instructions` are the parts of the result of
+    `telling`."""
     lifeline, status, holder_pid = (int(keyword) for keyword in instructions[:3])
     marker, unstarted, confined, argv = instructions[3], instructions[5], instructions[6], instructions[7:]
     if posix.fstat(lifeline).st_mode & 0o170000 != 0o010000:
@@ -440,7 +463,10 @@ def main(instructions: list[bytes]) -> None:
 
 
 def _leave_note(path: bytes) -> None:
-    """Create the file that says that the agent was never started. If that fails, it stays unknown whether it was."""
+    """Create the file that says that the agent was never started.
+
+    If the file can't be created, the next holder does not know whether the agent was started.
+    """
     if path:
         try:
             posix.close(posix.open(path, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))

@@ -33,7 +33,11 @@ _READ_BYTES = 64 * 1024
 
 
 class Change(NamedTuple):
-    """One event of the kernel: the number of its watch, a mask of the constants above, and the file's name, or ""."""
+    """One event of the kernel: the number of the watch, a mask of the constants above, and the name of the changed
+    file.
+
+    The name is "" if the watched path itself has changed.
+    """
 
     watch: int
     mask: int
@@ -41,8 +45,10 @@ class Change(NamedTuple):
 
 
 class Inotify:
-    """One non-blocking inotify instance. Raises OSError if the system has no inotify, or this user has reached the
-    limit."""
+    """One non-blocking inotify instance.
+
+    Raises OSError if the system has no inotify, or if this user has reached the limit of instances.
+    """
 
     def __init__(self) -> None:
         self._handle = _call(b"inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC) if table.LINUX else -1
@@ -63,11 +69,11 @@ class Inotify:
         name = os.fsencode(path)
         number = _call(b"inotify_add_watch", self._handle, name, mask)
         if number < 0:
-            raise _why_not(name)
+            raise _watch_error(name)
         return number
 
     def remove(self, watch: int) -> None:
-        """End a watch. A watch that has already ended is no error."""
+        """End a watch. A watch that has already ended is not an error."""
         _call(b"inotify_rm_watch", self._handle, watch)
 
     def read(self) -> list[Change]:
@@ -102,8 +108,11 @@ def _call(name: bytes, *arguments: int | bytes) -> int:
     return _function(name)(*arguments)
 
 
-def _why_not(path: bytes) -> OSError:
-    """Return the error for a refused watch: the error of the path if it has one, otherwise that no watch is left."""
+def _watch_error(path: bytes) -> OSError:
+    """Return the error for a path that the kernel refused to watch.
+
+    It is the error of listing the path as a directory. If the path can be listed, it is ENOSPC: no watch is left.
+    """
     try:
         with os.scandir(path):
             return OSError(errno.ENOSPC, "no inotify watch to be had", os.fsdecode(path))

@@ -1,13 +1,15 @@
-"""Landlock: this process and everything that it starts can change nothing below some folders, by any path.
+"""Confines this process by Landlock: neither it nor its future children can change anything below the protected
+folders.
 
-The guard's child calls it just before it becomes the agent, so it imports as little as `table` does. Landlock only
-knows permissions, and a permission for a folder covers everything below it. So every entry of each folder on the way to
-a protected one is allowed separately, and no such folder is: a *new* entry directly in one (in HOME, say) is refused,
-and so is the removal of an old one.
+This holds for all paths that lead there. The guard's child calls this module just before it becomes the agent, so the
+module imports as little as `table` does. Landlock can only grant rights, and a right for a folder covers everything
+below it. So a folder on the way to a protected folder gets no right itself; its other entries get their rights one by
+one. As a result, no entry can be created or removed directly in such a folder (in HOME, say).
 
-It can't refuse chmod, chown, times and extended attributes; a file that has a second name (hard link) elsewhere; a bind
-mount elsewhere (see `mounts.py`); what another process is asked to do. Before ABI 3 it does not cover truncate(2), and
-with ABI 1 nothing moves from one folder to another (programs copy then).
+Landlock can't prevent changes of the mode, the owner, the times and the extended attributes of a file. It can't prevent
+writing to a protected file by a second name (a hard link) or through a bind mount elsewhere (see
+`confinement.aliases`), and it does not bind another process that is asked to do something. Before ABI 3 it does not
+cover truncate(2). With ABI 1 no file can be moved from one folder to another (programs copy it then).
 """
 
 from __future__ import annotations
@@ -39,19 +41,22 @@ _OF_A_FILE = _WRITE_FILE | _TRUNCATE
 
 
 def abi() -> int:
-    """Return the version of Landlock that this kernel lets this process use; 0 for none."""
+    """Return the version of Landlock that this process can use on this kernel; 0 if it can't use Landlock."""
     if not table.LINUX or posix.uname().machine.startswith(_OTHER_NUMBERS):
         return 0
     return max(0, table.libc(b"syscall")(_CREATE_RULESET, 0, 0, _VERSION))
 
 
 def rights(version: int) -> int:
-    """Return all rights to change something that this version can withhold. Device ioctls (ABI 5) change no file."""
+    """Return the mask of all rights to change files that this version of Landlock can withhold.
+
+    The right to device ioctls (ABI 5) is left out, because they change no file.
+    """
     return _WRITE_FILE | _REMOVE_AND_MAKE | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
 
 
 def carried(protected: Iterable[bytes], allowed: Iterable[bytes]) -> bytes:
-    """Return both lists as one unambiguous argument for the guard."""
+    """Return the two lists of paths encoded as one value for the guard; `read` decodes it."""
     return " ".join([*(f"-{path.hex()}" for path in protected), *(f"+{path.hex()}" for path in allowed)]).encode()
 
 
@@ -63,7 +68,10 @@ def read(value: bytes) -> tuple[list[bytes], list[bytes]]:
 
 
 def confine_as(value: bytes, version: int = 0) -> None:
-    """Confine this process as `carried` says. Raises OSError, with its errno increased by `FAILED`."""
+    """Confine this process as the encoded `value` says (see `carried`). `version` is Landlock's (0: ask the kernel).
+
+    Raises OSError with an errno that is increased by `FAILED`.
+    """
     protected, allowed = read(value)
     try:
         confine(protected, allowed, version or abi())
@@ -72,9 +80,10 @@ def confine_as(value: bytes, version: int = 0) -> None:
 
 
 def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) -> None:
-    """Confine this process permanently, with no way to gain rights through a setuid program. Raises OSError.
+    """Confine this process permanently, and keep setuid programs from giving it other rights. Raises OSError.
 
-    `allowed` are folders and files inside the protected ones that stay writable; each must exist.
+    `allowed` are folders and files inside the protected folders that stay writable; each must exist. `version` is the
+    version of Landlock.
     """
     call = table.libc(b"syscall")
     handled = rights(version)
@@ -82,7 +91,7 @@ def confine(protected: Iterable[bytes], allowed: Iterable[bytes], version: int) 
     if rules < 0:
         raise OSError(errno.ENOSYS, "this kernel gives no Landlock")
     try:
-        for path, is_folder in _open_to_all(list(protected)):
+        for path, is_folder in _unprotected_entries(list(protected)):
             _allow(call, rules, path, handled if is_folder else handled & _OF_A_FILE)
         for path in allowed:
             if not _allow(call, rules, path, handled if _is_folder(path) else handled & _OF_A_FILE):
@@ -109,9 +118,11 @@ def _allow(call: Callable[..., int], rules: int, path: bytes, granted: int) -> b
         posix.close(fd)
 
 
-def _open_to_all(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield the entries beside the protected folders and beside the folders on the way to them, and whether each is a
-    folder.
+def _unprotected_entries(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield (path, is_folder) for each entry that is not protected itself, but lies in a folder on the way to a
+    protected path.
+
+    Links and the folders on the way to protected paths are left out.
     """
     on_the_way, ends = way_to(protected)
     closed = on_the_way | ends
@@ -127,11 +138,12 @@ def _open_to_all(protected: list[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def way_to(protected: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """Return (folders, ends).
+    """Return two sets of real paths: (folders, ends).
 
-    `folders` are the existing folders in which a step to a protected path is looked up, by their real paths; `ends` are
-    the real paths of the protected ones. A link on the way counts with the folder that holds it, because it could be
-    replaced there.
+    `folders` are the folders in which the system looks up the parts of the protected paths, without folders at or below
+    a protected path. `ends` are the protected paths themselves. If a part of a path is a symbolic link, the folder that
+    contains the link belongs to `folders`, too, because the link could be replaced there. Raises OSError if a path
+    leads through too many links.
     """
     folders: set[bytes] = set()
     ends: set[bytes] = set()

@@ -1,13 +1,16 @@
-"""Bytes in chunks of any size -> complete lines. Pure; does not depend on where the bytes come from."""
+"""Splits a stream of bytes into complete lines. The bytes come in chunks of any size.
+
+Pure; does not depend on where the bytes come from.
+"""
 
 from __future__ import annotations
 
 
 class Lines:
-    """Splits a stream at each newline byte; any chunking of the same bytes gives the same lines.
+    """Splits a stream at each newline byte. The lines do not depend on how the stream is divided into chunks.
 
-    A line longer than `limit` bytes is returned as its first `limit` bytes, once, when the limit is passed; the rest of
-    it is dropped. Each byte is copied a fixed number of times, however long the line is.
+    A line longer than `limit` bytes is cut off: its first `limit` bytes are returned as soon as the limit is passed,
+    and the rest of the line is dropped. Each byte is copied a fixed number of times, however long the line is.
     """
 
     def __init__(self, limit: int) -> None:
@@ -18,9 +21,10 @@ class Lines:
         self.cut = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that this chunk completes, without their newlines.
+        """Return the lines that this chunk completes, without their newlines; also a line that this chunk makes too
+        long.
 
-        `cut` counts those that were too long so far.
+        `cut` is the number of lines that were cut off so far.
         """
         lines: list[bytes] = []
         *whole, rest = chunk.split(b"\n")
@@ -66,7 +70,7 @@ class Tail:
         self._kept = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Add bytes and forget the oldest."""
+        """Add bytes, and drop the oldest bytes beyond the limit."""
         self._kept += chunk[-self._limit :]
         if len(self._kept) > 2 * self._limit:
             del self._kept[: -self._limit]

@@ -1,7 +1,7 @@
-"""Ways into protected folders that Landlock does not close: links in a work tree, and hard links.
+"""Searches for ways into protected folders: symbolic links in a work tree, and hard links.
 
-They are open as well where there is no Landlock. The search is limited in time and size, and changes nothing. Does not
-depend on what the folders are for.
+Symbolic links matter on a system without Landlock; hard links are not covered by Landlock either. Each search is
+limited, and changes nothing. Does not depend on what the folders are for.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _LOOK_AT_CLOCK = 256  # entries
 
 
 class LinkSearch(Struct, frozen=True, kw_only=True):
-    """The result of a search in a work tree.
+    """The result of a search for symbolic links in a work tree.
 
-    `links` lead into a protected folder, or to one above it. `skipped` are the topmost folders that were not searched,
-    or could not be.
+    `links` are the paths of the links that lead into a protected folder, or to a folder above one. `entries` is how
+    many entries were visited. `skipped` are the folders that were not searched completely; their subfolders are not
+    named.
     """
 
     links: tuple[str, ...] = ()
@@ -41,9 +42,10 @@ def leading_into(
     seconds: float = SECONDS,
     now: Callable[[], float] = time.monotonic,
 ) -> LinkSearch:
-    """Find the symbolic links below `tree` that lead to a protected path, even if that does not exist yet.
+    """Find the symbolic links below `tree` that lead to a protected path, even if that path does not exist yet.
 
-    The topmost folders come first; no link is followed on the way.
+    Visits at most `entries` entries within `seconds`, the folders nearest to `tree` first. Does not follow links to
+    other folders. A link into /proc also counts, because it may lead another process to another place.
     """
     ends = [os.path.realpath(path) for path in protected]
     until = now() + seconds
@@ -69,10 +71,10 @@ def leading_into(
 
 
 def hard_linked(folders: Sequence[str], *, below: str, entries: int = NAMES) -> Iterator[str]:
-    """Yield the files that have another name somewhere: hard links.
+    """Yield the files that have a second name somewhere (a hard link). Whoever can write to that name can change the
+    file.
 
-    Searches the folders, and `below` at any depth, up to that many entries. Whoever may write the other name may write
-    the file.
+    Searches `folders` without their subfolders, and `below` at any depth. Visits at most `entries` entries in total.
     """
     waiting, visited = deque([*folders, below]), 0
     depth = len(folders)

@@ -19,7 +19,10 @@ class Load(Struct, frozen=True):
 
 
 def of_trees(owners: Sequence[Owner]) -> Load | None:
-    """Return the load of these processes and all their descendants; ended ones do not count. None if unknown."""
+    """Return the load of these processes and all their descendants. Processes that have ended do not count.
+
+    Return None if the load is unknown.
+    """
     if not table.LINUX or any(tree.is_alive(owner) is None for owner in owners):
         return None
     roots = {owner.pid for owner in owners if tree.is_alive(owner)}

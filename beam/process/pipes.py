@@ -1,6 +1,6 @@
 """The pipes between beam and one guard with its agent, as asyncio protocols.
 
-Does not depend on who reads them, or why.
+Does not depend on how the output is used.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ F_SETPIPE_SZ = 1031
 
 
 class Held(Struct, frozen=True):
-    """The agent's process, which waits before its exec; all fields are 0 if the system refused it, or the
-    guard failed.
+    """The agent's process while it waits before its exec.
+
+    Both fields are 0 if the system refused to create the process, or if the guard failed.
     """
 
     pid: int = 0
@@ -32,11 +33,11 @@ class Held(Struct, frozen=True):
 
 
 def nothing() -> None:
-    """Do nothing: a callback for a caller that needs none."""
+    """Do nothing: the default for a callback that a caller does not need."""
 
 
 class Pipe(asyncio.Protocol):
-    """One pipe from the guard or the agent; `closed` is done after its end was delivered."""
+    """One pipe from the guard or from the agent. `closed` is a future that is done after `on_end` was called."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_data: Callable[[bytes], None], on_end: Callable[[], None]
@@ -57,7 +58,7 @@ class Pipe(asyncio.Protocol):
         settle(self.closed)
 
     def close(self) -> None:
-        """Deliver what the pipe contains now, and stop reading, even if another process keeps it open."""
+        """Deliver the bytes that are in the pipe now, and stop reading, even if another process keeps the pipe open."""
         if self._transport and not self._transport.is_closing():
             with suppress(OSError):  # it is empty, or a terminal that nobody has open any more
                 if rest := os.read(self._transport.get_extra_info("pipe").fileno(), PIPE_BYTES):
@@ -66,7 +67,7 @@ class Pipe(asyncio.Protocol):
 
 
 def enlarge(fd: int) -> None:
-    """Enlarge the pipe so that its writer blocks later; keep its size if the system refuses."""
+    """Enlarge the buffer of the pipe, so that its writer blocks later. Do nothing if the system refuses."""
     if sys.platform == "linux":
         from fcntl import fcntl
 
@@ -75,9 +76,11 @@ def enlarge(fd: int) -> None:
 
 
 class Output:
-    """The agent's stdout, and its stderr if someone wants it, passed to the caller's callbacks until one fails.
+    """Passes the agent's output to callbacks: stdout, and stderr if `on_error_line` is given.
 
-    `on_data` gets everything as it comes, instead of lines.
+    `on_line` and `on_error_line` are called with each line; if `on_data` is given, it is called with the bytes of
+    stdout as they come, and `on_line` is not called. After a callback has raised an exception, no callback is called
+    any more: the exception becomes `error`, and `fail` is called.
     """
 
     def __init__(
@@ -144,10 +147,11 @@ class Output:
 
 
 class Status:
-    """The guard's status lines (see `guard.py`).
+    """Reads the guard's status lines (see `guard.py`).
 
-    `held` is done when the agent's process exists, `executed` when it became the agent (True) or never will. `errno` is
-    why the system refused it.
+    `held` is a future that is done once the agent's process exists, or can't exist. `executed` is a future that is done
+    once the process has executed the agent's program (True) or never will (False). `errno` is the system's reason for
+    refusing to start the agent, 0 if it did not refuse.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -186,7 +190,7 @@ def _set_once(future: asyncio.Future[T], value: T) -> None:
 
 
 def settle(future: asyncio.Future[None]) -> None:
-    """Set the future's result, once."""
+    """Set the future's result to None, unless the future is already done."""
     if not future.done():
         future.set_result(None)
 

@@ -1,4 +1,4 @@
-"""Whether a program can be started, and a readable reason if not.
+"""Checks whether a program can be started, and explains in words why one could not be started.
 
 Does not depend on processes or turns.
 """
@@ -14,7 +14,7 @@ from beam.process import guard, landlock
 
 
 def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
-    """Raise OSError for a program that does not exist or may not be executed, before anything is started."""
+    """Raise OSError if the program does not exist or may not be executed. Starts nothing."""
     folders = [""] if "/" in program else env.get("PATH", guard.PATH.decode()).split(":")
     number = errno.ENOENT
     for folder in folders:
@@ -27,9 +27,9 @@ def check(program: str, *, env: Mapping[str, str], cwd: str) -> None:
 
 
 def refusal(error: OSError | ValueError | DiskError, program: str, *, env: Mapping[str, str], cwd: str) -> BeamError:
-    """Return why `program` was not started in `cwd`.
+    """Return the error that tells a person why `program` was not started in `cwd`.
 
-    It is a ShortageError if the cause is temporary, else NotFoundError, ConfigError, DiskError or BeamError.
+    It is a ShortageError if the cause is temporary, otherwise a NotFoundError, ConfigError, DiskError or BeamError.
     """
     cause = error.__cause__ if isinstance(error, DiskError) else error
     number = cause.errno if isinstance(cause, OSError) else None

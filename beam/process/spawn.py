@@ -1,8 +1,9 @@
 """Starts an agent's process under its guard and transfers its bytes: the only module that starts agents.
 
-The process is held before its exec until the caller releases it, and it is ended whatever state the guard is in.
-asyncio's own subprocesses are not used: their lines are limited, and how they wait differs between Python versions.
-Nothing here waits for a pid that is not its own. Does not depend on turns, events or adapters.
+The process waits before its exec until the caller releases it. It can be ended even if its guard is stuck or dead.
+asyncio's own subprocesses are not used, because they limit the length of lines, and because they wait for processes
+differently in each Python version. This module waits only for processes that it has started itself. Does not depend on
+turns, events or adapters.
 """
 
 from __future__ import annotations
@@ -40,10 +41,11 @@ POLL_SECONDS = 0.01
 
 
 class Ended(Struct, frozen=True):
-    """How the agent's process ended and what its guard found.
+    """How the agent's process ended, and what its guard found.
 
-    `signal` is a name ("SIGKILL"). Both `code` and `signal` are None if the guard was killed first. `swept` processes
-    outlived the agent and were ended; `left` could not be.
+    `signal` is a name ("SIGKILL"). Both `code` and `signal` are None if the guard was killed first. `swept` is the
+    number of processes that outlived the agent and were ended. `left` is the number of processes that could not be
+    ended.
     """
 
     code: int | None = None
@@ -54,8 +56,9 @@ class Ended(Struct, frozen=True):
 
 
 def marker(turn_key: str) -> str:
-    """Return the name of the variable that every process of the turn carries; a turn runs one agent process
-    at a time.
+    """Return the name of the environment variable that every process of the turn carries.
+
+    All agent processes of a turn share this name, because a turn runs only one of them at a time.
     """
     return f"BEAM_TURN_{turn_key}"
 
@@ -80,16 +83,21 @@ async def start(
 ) -> Child:
     """Start the agent's process, which waits before its exec until `Child.go`.
 
-    `on_line` gets each line of stdout without its newline; `on_output` is called at any output; `on_long_line` after a
-    line that was cut at `line_bytes`; `on_error_line` gets each line of stderr. An exception in a callback ends the
-    tree and is raised by `Child.wait`. With `stdin` the agent's stdin is a pipe for `feed`, else /dev/null. Stdout is a
-    pipe of 1 MiB, which makes a fast agent wait; with `stdout_in` it is an unnamed file in that directory, for an agent
-    that does not wait (see `stdout_file.py`). With `confinement` neither the agent nor what it starts can change
-    anything there, or it is not started. `grace` is for an end that beam did not ask for (its own death). `unstarted`
-    is a file that the guard creates if the agent was never executed.
+    `on_line` is called with each line of stdout, `on_error_line` with each line of stderr, without the newline.
+    `on_output` is called at any output. `on_long_line` is called after a line of stdout was cut off at `line_bytes`
+    bytes. If a callback raises an exception, the process tree is ended, and `Child.wait` raises the exception.
 
-    Raises NotFoundError (not_installed), ConfigError for `cwd`, BeamError for what can't be executed, ShortageError,
-    and DiskError; `Child.wait` raises what only the exec reveals.
+    With `stdin`, the agent's stdin is a pipe for `Child.feed` and `Child.write`, otherwise /dev/null. Stdout is a pipe
+    of 1 MiB, so an agent that writes faster than beam reads has to wait. With `stdout_in`, stdout is an unnamed file in
+    that directory, for an agent that drops output and does not wait (see `stdout_file.py`). With `confinement`, neither
+    the agent nor a process that it starts can change the protected paths; if the system can't enforce that, the agent
+    is not started. `grace` is the time in seconds until the processes are killed in an end that beam did not ask for,
+    such as after beam's own death. `unstarted` is the path of a file that the guard creates if the agent was never
+    executed. `stderr_lines` is how many last lines of stderr `Ended.stderr_tail` has.
+
+    Raises NotFoundError (kind not_installed), ConfigError if `cwd` does not exist, BeamError if the program can't be
+    executed, ShortageError if the cause is temporary, and DiskError. An error that only the exec reveals is raised by
+    `Child.wait`.
     """
     child = Child(turn_key, Output(on_line, on_output, on_long_line, line_bytes, on_error_line), Tail(stderr_lines))
     try:
@@ -120,10 +128,11 @@ async def start_in_terminal(
     confinement: Confinement | None = None,
     grace: float = DEFAULT.grace,
 ) -> Child:
-    """Start the agent's process on a terminal of its own, which has its size before the program begins.
+    """Start the agent's process on a terminal of its own.
 
-    `on_data` gets what it writes, as it comes; `Child.write` types. Otherwise like `start`, which also lists what it
-    raises.
+    `columns` and `rows` are the size of the terminal, which is set before the program begins. `on_data` is called with
+    the bytes that the agent writes, as they come. `Child.write` types into the terminal. All else is as described at
+    `start`, including the errors.
     """
     output = Output(_no_line, nothing, nothing, 1, on_data=on_data)
     child = Child(turn_key, output, Tail(0))
@@ -197,7 +206,7 @@ class Child:
         return (self._process.returncode or 0) < 0
 
     def go(self) -> None:
-        """Release the agent to its exec: from here on it acts. Does nothing once an end was requested."""
+        """Release the agent to its exec: from now on the agent may act. Does nothing if an end was requested before."""
         self._command("go")
 
     async def executed(self) -> bool:
@@ -205,26 +214,30 @@ class Child:
         return await asyncio.shield(self._status.executed)
 
     def interrupt(self, signal: str) -> None:
-        """Send the signal (a name) to the agent's process alone; do nothing if that has ended."""
+        """Send the signal (a name) to the agent's process alone. Does nothing if the process has ended."""
         self._command(f"interrupt {int(signals.Signals[signal])}")
 
     def end(self, grace: float) -> None:
-        """End the whole tree: SIGTERM, then SIGKILL after `grace` seconds.
+        """End the whole process tree: send SIGTERM now, and SIGKILL after `grace` seconds. Returns immediately.
 
-        A later call may shorten them. A guard that is not done 5 s later is killed, and its tree is ended from here.
+        A later call may shorten that time. If the guard is not done 5 s after that time, this process kills the guard
+        and ends the tree itself.
         """
         self._command(f"end {grace}")
         self._expect_end(grace)
 
     async def feed(self, data: bytes) -> None:
-        """Write all of stdin, then close it. A child that does not read it all is no error."""
+        """Write all the data to stdin, then close it. A child that does not read all of it is not an error."""
         try:
             await self.write(data)
         finally:
             self.close_stdin()
 
     async def write(self, data: bytes) -> None:
-        """Write to stdin and leave it open; one writer at a time. A child that does not read it all is no error."""
+        """Write to stdin and leave it open. A child that does not read all the data is not an error.
+
+        Only one task at a time may write.
+        """
         rest = memoryview(data)
         while rest and self._stdin and not self._stdin.closed:
             fd = self._stdin.fileno()
@@ -236,8 +249,9 @@ class Child:
                 self.close_stdin()
 
     def reads_keys(self) -> bool:
-        """Return whether the agent on its terminal reads single keys: until then the system itself edits lines and
-        echoes.
+        """Return whether the agent has switched its terminal to single keys.
+
+        Before that, the system itself lets the user edit a line, and echoes it.
         """
         import termios
 
@@ -258,10 +272,11 @@ class Child:
                 self._waiting_to_write.set_result(None)
 
     async def wait(self) -> Ended:
-        """Return how it ended, once the guard and the whole tree are gone and all output was delivered.
+        """Return how the agent's process ended, once the guard and the process tree are gone and all output was
+        delivered.
 
-        Raises what a callback raised; and what `start` raises, if the system refused to execute it. May be called
-        again, also after it was cancelled.
+        Raises the exception of a callback that failed, or an error of `start` if the system refused to execute the
+        program. May be called again, also after a call was cancelled.
         """
         return await asyncio.shield(self._ended)
 
@@ -276,22 +291,25 @@ class Child:
 
     def _command(self, text: str) -> None:
         if self._lifeline >= 0:
-            with suppress(BrokenPipeError, BlockingIOError):  # the guard is over, or wedged: then `_step_in` is next
+            with suppress(BrokenPipeError, BlockingIOError):  # the guard is gone, or stuck: see `_end_stuck_guard`
                 os.write(self._lifeline, text.encode() + b"\n")
             self._process.send_signal(signals.SIGCONT)  # somebody may have stopped it
 
     def _expect_end(self, grace: float) -> None:
-        """Wait for the guard to end within that many seconds and a margin."""
+        """Set the time at which the guard counts as stuck: after `grace` seconds and a margin.
+
+        If an earlier time is set already, that one stays.
+        """
         if self._lifeline < 0:
             return
         when = self._loop.time() + grace + WEDGED_SECONDS
         if self._overdue is not None:
             when = min(when, self._overdue.when())
             self._overdue.cancel()
-        self._overdue = self._loop.call_at(when, self._step_in)
+        self._overdue = self._loop.call_at(when, self._end_stuck_guard)
 
-    def _step_in(self) -> None:
-        """End the guard, which is stuck, and its whole tree."""
+    def _end_stuck_guard(self) -> None:
+        """End the guard, if it still runs, and its whole process tree. Called when the guard counts as stuck."""
         if self._process.poll() is not None:
             return
         self._cleaned = self._clean(patience=0.0)
@@ -323,7 +341,7 @@ class Child:
             lifeline, self._lifeline = _pipe(of_the_guard, ours)
             status, self._status_fd = reversed(_pipe(ours, of_the_guard))
             os.set_blocking(self._lifeline, False)
-            instructions = _nameless(
+            instructions = _unnamed_file(
                 guard.telling(
                     [os.fsencode(word) for word in argv],
                     lifeline=lifeline,
@@ -359,7 +377,7 @@ class Child:
             enlarge(self._process.stdout.fileno())
 
     def _open_terminal(self, columns: int, rows: int, of_the_guard: ExitStack, ours: ExitStack) -> int:
-        """Open a terminal of that size and return the agent's end of it."""
+        """Open a terminal of that size and return the descriptor of the agent's end."""
         import termios
 
         try:
@@ -427,7 +445,7 @@ class Child:
         return Ended(self._status.code, self._status.signal, self._tail.text(), swept, left)
 
     async def _guard_gone(self) -> None:
-        """Wait until the guard's process has ended, or proves to be impossible to end."""
+        """Wait until the guard's process has ended, or until it is known that not even SIGKILL ends it."""
         looking = self._loop.create_task(self._look_after_agent())
         gone = self._loop.create_future()
         try:
@@ -450,7 +468,8 @@ class Child:
         tree.spared.discard(self.guard_pid)
 
     async def _look_after_agent(self) -> None:
-        """Watch for a guard that does not notice its agent's end: it is stuck and has to be ended."""
+        """Wait for the agent's end, then set the time at which the guard counts as stuck if it has not noticed that
+        end."""
         await asyncio.shield(self._status.held)
         while not self.pid or tree.start_ticks(self.pid) == self.start_ticks:
             await asyncio.sleep(LOOK_SECONDS)
@@ -458,7 +477,10 @@ class Child:
         self._expect_end(guard.LEFTOVER_GRACE)
 
     def _clean(self, *, patience: float | None = None) -> tuple[int, int]:
-        """End what the guard left: processes below it, with the marker, or adopted by this process."""
+        """End the processes that the guard left: below it, with the marker, or adopted by this process.
+
+        Return how many were ended, and how many are left.
+        """
         here = tree.this_process()
         known = ((self.guard_pid, self.guard_start_ticks), (self.pid, self.start_ticks))
         owners = [structs.replace(here, pid=pid, start_ticks=ticks) for pid, ticks in known if pid]
@@ -468,14 +490,14 @@ class Child:
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
-    """Return the two ends of a pipe; each is closed when its stack is closed."""
+    """Return the read end and the write end of a new pipe. Each is closed by the stack of its name."""
     source, sink = os.pipe()
     reads.callback(os.close, source)
     writes.callback(os.close, sink)
     return source, sink
 
 
-def _nameless(data: bytes) -> int:
+def _unnamed_file(data: bytes) -> int:
     """Return a descriptor of an unnamed file with this content."""
     try:
         fd = os.memfd_create("told")
@@ -495,4 +517,4 @@ def _nameless(data: bytes) -> int:
 
 
 def _no_line(line: bytes) -> None:
-    """Ignore a line: a terminal has none."""
+    """Ignore a line. Never called, because a terminal's output is not split into lines."""

@@ -1,8 +1,9 @@
 """An agent's stdout as a private file that is followed as it grows: for a CLI that drops output when its pipe is full.
 
-Some runtimes write to a pipe without waiting and exit with the rest unwritten (Claude Code 2.1: exit code 0, no result
+Some runtimes write to a pipe without waiting, and exit before all is written (Claude Code 2.1: exit code 0, no result
 line, however fast the reader). A file accepts everything immediately. It has no name, so it is removed with the last
-descriptor; until then it takes as much disk as the process wrote. Does not depend on who reads, or why.
+descriptor; until then it takes as much disk space as the process has written. Does not depend on how the output is
+used.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ POLL_SECONDS = 0.02  # where the kernel notifies nobody: macOS, or a user's inot
 
 
 class StdoutFile:
-    """One such file in `directory`; `sink` is the agent's descriptor.
+    """The file for the stdout of one agent process, created in `directory`. The agent writes to the descriptor `sink`.
 
-    `closed` is done after all was delivered, or has a DiskError.
+    `on_data` is called with new bytes, and `on_end` after the last of them. `closed` is a future that is done after
+    that; if reading fails, it has a DiskError. `notified` is False to poll the file in any case.
     """
 
     def __init__(
@@ -62,13 +64,16 @@ class StdoutFile:
         os.close(self.sink)
 
     def finish(self) -> None:
-        """End the file: nobody writes any more. What it contains is delivered in pieces; wait for `closed`."""
+        """Deliver the rest of the file in pieces, and then close it; `closed` is done after that.
+
+        Call this when no process writes to the file any more.
+        """
         if not self.closed.done():
             self._until = os.fstat(self._source).st_size
             self._later(0)
 
     def close(self) -> None:
-        """Stop delivering."""
+        """Stop delivering and call `on_end`. Idempotent."""
         if not self.closed.done():
             self._release()
             self._on_end()

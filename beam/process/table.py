@@ -1,8 +1,8 @@
-"""The process table of this machine: parents, children, markers; and signals that reach no other process.
+"""The process table of this machine: parents, children and markers. Also sends signals safely to one process.
 
-The guard runs this, too: this module may import nothing of beam, and only the cheapest modules of the standard library
-(`signal` costs 8 ms of CPU, `ctypes` 5). Linux reads /proc; macOS asks ps, and all differences depend on `LINUX`. (Not
-run on macOS.)
+The guard runs this module, too. So the module may import nothing of beam, and only the cheapest modules of the standard
+library (`signal` costs 8 ms of CPU, `ctypes` 5). On Linux it reads /proc, on macOS it runs ps; `LINUX` says which.
+(Never tested on macOS.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ Process = tuple[int, int]  # pid and start: no other process ever has both
 
 
 def read(path: str) -> bytes:
-    """Return a whole small file, or b"" if it can't be read (the process is gone, or another user's)."""
+    """Return the content of a small file; b"" if the file can't be read (the process is gone, or belongs to another
+    user)."""
     try:
         fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
@@ -47,9 +48,9 @@ def read(path: str) -> bytes:
 
 
 def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
-    """Return (parent, session, start ticks, alive) of a process, or None.
+    """Return (parent pid, session id, start ticks, is alive) of a process; None if there is no such process.
 
-    A zombie is not alive, unless its threads are.
+    A zombie counts as alive only while it has other threads. On macOS the session id is always 0.
     """
     if not LINUX:
         row = _ps().get(pid)
@@ -62,15 +63,19 @@ def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
 
 
 def pids() -> list[int]:
-    """Return every visible process, the newest first (until the numbers wrap), so that endless forkers are found."""
+    """Return the pids of all visible processes, the highest first.
+
+    The highest pids are the newest processes (until the numbers wrap), so a process that forks endlessly is found.
+    """
     if not LINUX:
         return sorted(_ps(), reverse=True)
     return sorted((int(name) for name in posix.listdir("/proc") if name.isdigit()), reverse=True)
 
 
 def children() -> list[int]:
-    """Return this process's own children, including zombies; scans all processes only if the kernel has no
-    such list.
+    """Return the pids of this process's own children, including zombies.
+
+    Scans all processes only if the kernel has no list of children.
     """
     me = posix.getpid()
     if not LINUX or not posix.access(f"/proc/self/task/{me}/children", posix.R_OK):
@@ -80,7 +85,7 @@ def children() -> list[int]:
 
 
 def descendants(*roots: int) -> set[Process]:
-    """Return the living processes below these, without these themselves."""
+    """Return the living descendants of the processes `roots`, without `roots` themselves."""
     below: dict[int, list[tuple[int, int, bool]]] = {}
     for pid in pids():
         if row := stat_of(pid):
@@ -99,12 +104,18 @@ def descendants(*roots: int) -> set[Process]:
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """Return the process's first environment, `NAME=value` each; empty if it can't be read (and on macOS)."""
+    """Return the environment with which the process was started, as `NAME=value` entries.
+
+    The list is empty if the environment can't be read, and always on macOS.
+    """
     return read(f"/proc/{pid}/environ").split(b"\0") if LINUX else []
 
 
 def environments_above(most: int) -> Iterator[list[bytes]]:
-    """Yield the first environment of each process above this one, the nearest first, for at most `most` processes."""
+    """Yield the environment with which each ancestor of this process was started, beginning with the parent.
+
+    Yields at most `most` environments.
+    """
     pid = posix.getpid()
     for _ in range(most):
         row = stat_of(pid)
@@ -115,7 +126,11 @@ def environments_above(most: int) -> Iterator[list[bytes]]:
 
 
 def marker_of(pid: int, name: bytes) -> bytes | None:
-    """Return the value of the variable in the process's first environment, or None."""
+    """Return the variable's value in the environment with which the process was started; None if the variable is not
+    set.
+
+    On macOS the value is always b"1".
+    """
     if not LINUX:
         return b"1" if b" " + name + b"=" in _ps_environment(pid) else None
     found = (b"\0" + read(f"/proc/{pid}/environ")).partition(b"\0" + name + b"=")
@@ -123,7 +138,8 @@ def marker_of(pid: int, name: bytes) -> bytes | None:
 
 
 def marked(name: bytes) -> Iterator[tuple[Process, bytes]]:
-    """Yield the living processes of this user that carry the variable, each with its value, as they are found."""
+    """Yield each living process of this user that carries the variable, and the variable's value, as soon as it is
+    found."""
     uid = posix.getuid()
     for pid in pids():
         try:
@@ -137,7 +153,10 @@ def marked(name: bytes) -> Iterator[tuple[Process, bytes]]:
 
 
 def send(process: Process, signal: int) -> bool:
-    """Signal this very process, never another that got its pid. Return False if it is gone or may not be signalled."""
+    """Send a signal to this process, but never to another process that got the same pid later.
+
+    Return False if the process is gone or may not be signalled.
+    """
     pid, start = process
     try:
         fd = posix.pidfd_open(pid)
@@ -164,13 +183,14 @@ def send(process: Process, signal: int) -> bool:
 
 
 def prctl(option: int, value: int) -> bool:
-    """Call prctl(2); return False if it is refused or there is none."""
+    """Call prctl(2). Return False if the kernel refuses the call, or if the system has no prctl."""
     return LINUX and libc(b"prctl")(option, value, 0, 0, 0) == 0
 
 
 def libc(name: bytes) -> Callable[..., int]:
-    """Return a function of the C library that takes ints and bytes and returns an int. Importing `_ctypes` without
-    `ctypes` saves 3 ms of CPU.
+    """Return a function of the C library as a callable that takes ints and bytes and returns an int.
+
+    Importing `_ctypes` without `ctypes` saves 3 ms of CPU.
     """
     try:
         import _ctypes
@@ -186,7 +206,10 @@ def libc(name: bytes) -> Callable[..., int]:
 
 
 def _ps() -> dict[int, tuple[int, int]]:
-    """Return pid -> (parent, start in microseconds, rounded to seconds), by ps on macOS. (Not run.)"""
+    """Return pid -> (parent pid, start time in microseconds), as ps reports it on macOS. (Never tested.)
+
+    ps reports whole seconds.
+    """
     found: dict[int, tuple[int, int]] = {}
     for line in _output(["/bin/ps", "-axo", "pid=,ppid=,state=,lstart="]).splitlines():
         fields = line.decode("ascii", "replace").split(None, 3)
@@ -200,8 +223,9 @@ def _ps() -> dict[int, tuple[int, int]]:
 
 
 def _ps_environment(pid: int) -> bytes:
-    """Return the command line and environment of a process, by ps on macOS; empty for Apple's own programs.
-    (Not run.)
+    """Return the command line and environment of a process, as ps reports them on macOS. (Never tested.)
+
+    The environment is missing for Apple's own programs.
     """
     return _output(["/bin/ps", "-p", str(pid), "-wwE", "-o", "command="])
 

@@ -1,7 +1,7 @@
-"""Process trees seen from outside: who is alive, and how to end what a dead holder left.
+"""Process trees seen from outside: whether a process is alive, and how to end the processes that a dead holder left.
 
-Plain functions over `table.py`'s view of the process table; does not depend on turns, journals or asyncio. Every signal
-goes through a pidfd after the start was compared, so that a pid given to another process in the meantime is never hit.
+The functions use `table.py`'s view of the process table. Before each signal to a process, its start time is compared,
+so a signal never hits another process that got the same pid. Does not depend on turns, journals or asyncio.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _subreaper = False
 
 
 class Cleaned(Struct, frozen=True):
-    """How many processes were found and are gone now, and the pids of those that are not."""
+    """The result of a cleanup: how many processes were `ended`, and the pids of the processes that are `left`."""
 
     ended: int = 0
     left: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def this_process() -> Owner:
-    """Return this process, as a journal names it."""
+    """Return this process as the `Owner` that a journal records."""
     pid = os.getpid()
     return Owner(
         pid=pid,
@@ -64,8 +64,8 @@ def _pid_namespace() -> str:
 def is_alive(owner: Owner) -> bool | None:
     """Return whether the process still runs; None if that can't be known from here (another host or pid namespace).
 
-    A process of a host that was restarted since is not alive. An equal boot id means this host, whatever it was called
-    then.
+    If this host was restarted since, the process is not alive. An equal boot id means this host, even if the name of
+    the host has changed.
     """
     if owner.boot_id != _boot_id() or not owner.boot_id:
         if owner.host != os.uname().nodename:
@@ -78,18 +78,22 @@ def is_alive(owner: Owner) -> bool | None:
 
 
 def become_subreaper() -> bool:
-    """Make this process adopt what its dead guards leave; return False if the system has no such thing."""
+    """Make this process a subreaper: it adopts the processes that are left when its guards die.
+
+    Return False if the system has no subreapers.
+    """
     global _subreaper
     _subreaper = table.prctl(table.PR_SET_CHILD_SUBREAPER, 1)
     return _subreaper
 
 
 def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patience: float | None = None) -> Cleaned:
-    """End the recorded processes, what is below them, and this user's processes that carry the marker variable.
+    """End the processes `owners`, their descendants, and all processes of this user that carry the marker variable.
 
-    Never ends this process or one above it. A guard that is still at work may finish first: within `patience` seconds
-    if given, else within most of `timeout`. An owner of another host or pid namespace is left alone: use `is_alive`.
-    Returns when `EMPTY_SCANS` scans in a row found nothing, or after `timeout` seconds.
+    Never ends this process or one of its ancestors. A guard that still runs may finish its own cleanup first: within
+    `patience` seconds, or if that is None, within 70 % of `timeout`. An owner on another host or in another pid
+    namespace is ignored; `is_alive` returns None for it. Returns after `EMPTY_SCANS` scans in a row that found no
+    process, or after `timeout` seconds.
     """
     began = time.monotonic()
     hunt = _Cleanup(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
@@ -112,7 +116,8 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
 
 
 class _Cleanup:
-    """What has to be ended, and every process that ever was in that set."""
+    """The processes that have to be ended. `seen` are all of them that were found so far, including those that are
+    gone."""
 
     def __init__(self, marker: bytes, roots: set[Process]) -> None:
         self._marker = marker
@@ -121,7 +126,10 @@ class _Cleanup:
         self.seen: set[Process] = set()
 
     def strike(self, number: int) -> set[Process]:
-        """Signal all processes that are found, each immediately: one in a chain of forks is gone a moment later."""
+        """Send the signal `number` to all processes that have to be ended, and return these processes.
+
+        Each process is signalled as soon as it is found, because a process in a chain of forks is gone a moment later.
+        """
         struck: set[Process] = set()
         for process, _ in table.marked(self._marker):
             self._hit(process, number, struck)
@@ -135,7 +143,10 @@ class _Cleanup:
         return struck
 
     def let_guards_finish(self, *, until: float) -> None:
-        """Wake guards, tell them to end, and wait for them."""
+        """Ask the guards that still run to end, and wait for them until the monotonic time `until`.
+
+        Stopped guards are woken, too.
+        """
         guards = self._guards()
         self.seen |= guards
         for process in guards:
@@ -159,10 +170,11 @@ class _Cleanup:
 
 
 def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
-    """End the children that this process adopted after a guard was killed, and so everything below them.
+    """End the children that this process adopted after a guard was killed, and then those that it adopts from them.
 
-    A child of this process counts if it began at `since` (the guard's start ticks) or later, runs in another session
-    (the tree of a guard always does) and is not in `spared`. Does nothing in a process that is no subreaper.
+    A child counts as adopted if it began at `since` (the guard's start ticks) or later, runs in another session than
+    this process (as the tree of a guard always does), and is not in `spared`. Does nothing if this process is not a
+    subreaper.
     """
     if not _subreaper:
         return Cleaned()
@@ -190,7 +202,10 @@ def end_orphans(*, since: int, timeout: float = 5.0) -> Cleaned:
 
 
 def _kill_group(child: int) -> None:
-    """Kill the process group of a child in another session; the child keeps its pid until it is reaped here."""
+    """Kill the process group of a child that runs in another session.
+
+    The pid can't belong to another process, because the child is not reaped before.
+    """
     try:
         os.killpg(os.getpgid(child), table.SIGKILL)
     except (PermissionError, ProcessLookupError):

@@ -1,6 +1,7 @@
-"""Counts what a turn's model calls use as they pass, and checks it against a budget.
+"""Counts the tokens and the cost of a turn's model calls, and checks them against a budget.
 
-A budget refuses the next call; it does not cut the one that goes over it. Does not depend on sockets or files.
+A used-up budget refuses the next call; the call that exceeds the budget is not interrupted. Does not depend on sockets
+or files.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from beam.model.prices import estimated_usd
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """The most that one turn may use; null: no limit. All billed tokens count: sent, from a cache, answered."""
+    """The limits of one turn; null means no limit. All billed tokens count: input, cached input and output."""
 
     max_tokens: int | None = None
     usd: float | None = None
 
 
 class Spending:
-    """What was used so far; safe to use from several threads. `cost_usd` is null once a model has no known price."""
+    """The tokens and the cost that a turn has used so far. Thread-safe. `cost_usd` is null as soon as a model without a
+    known price was used."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -31,7 +33,7 @@ class Spending:
         self.calls = 0
 
     def add(self, model: str, usage: Usage) -> None:
-        """Count one model call."""
+        """Count one call of the model `model`, with its tokens."""
         with self._mutex:
             self.calls += 1
             self.usage = self.usage.plus(structs.replace(usage, calls=1))
@@ -39,7 +41,7 @@ class Spending:
             self.cost_usd = None if cost is None or self.cost_usd is None else self.cost_usd + cost
 
     def refusal(self, model: str) -> str:
-        """Return why a call of this model may not begin; "" if it may."""
+        """Return the reason why the budget refuses a call of this model; "" if the call is allowed."""
         budget = self._budget
         with self._mutex:
             tokens = total(self.usage)
@@ -57,32 +59,33 @@ class Spending:
 
 
 def total(usage: Usage) -> int:
-    """Return all tokens that are billed."""
+    """Return the number of billed tokens: input, cached input and output."""
     return (usage.input_tokens or 0) + (usage.cached_tokens or 0) + (usage.output_tokens or 0)
 
 
 class Meter:
-    """Reads the token figures of one answer as it passes; what the API does not report is estimated at four bytes a
-    token."""
+    """Collects the token counts of one answer while it is passed on. Counts that the API does not report are estimated
+    at four bytes per token. `sent` is the size of the request in bytes."""
 
     def __init__(self, sent: int) -> None:
-        self._sent = sent
-        self._came = 0
-        self._told = Usage()
+        self._sent_bytes = sent
+        self._received_bytes = 0
+        self._reported = Usage()
 
     def see(self, used: Usage | None, size: int) -> None:
-        """Take note of one event, or a whole answer, of that many bytes."""
-        self._came += size
+        """Add one event of a stream, or a whole answer, of `size` bytes. `used` are the token counts in it (None: it
+        has none)."""
+        self._received_bytes += size
         if used is not None:  # figures in a stream are those so far
             told = {name: value for name in used.__struct_fields__ if (value := getattr(used, name)) is not None}
-            self._told = structs.replace(self._told, **told)
+            self._reported = structs.replace(self._reported, **told)
 
     @property
     def usage(self) -> Usage:
-        """Return the figures."""
-        told = self._told
+        """Return the token counts of the answer, reported or estimated."""
+        told = self._reported
         if told.input_tokens is None and told.cached_tokens is None:
-            told = structs.replace(told, input_tokens=max(1, self._sent // 4))
+            told = structs.replace(told, input_tokens=max(1, self._sent_bytes // 4))
         if told.output_tokens is None:
-            told = structs.replace(told, output_tokens=max(1, self._came // 4))
+            told = structs.replace(told, output_tokens=max(1, self._received_bytes // 4))
         return told

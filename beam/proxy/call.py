@@ -1,4 +1,4 @@
-"""One request as it came to the proxy: its body, what may be stored of it, and the same request for another model."""
+"""One request to the proxy: its body, the form of it that may be stored, and the same request for another model."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from beam.proxy.wire.values import ModelRequest
 
 
 class Call(Struct, kw_only=True):
-    """One request as it came. `body` is its JSON (null: none), `private` the form of it that may be stored, `raw` the
-    text of a body that is no JSON."""
+    """One request to the proxy. `data` is its body as it arrived, `body` the JSON value of the body (null: none), and
+    `private` that value without secrets, which may be stored. `raw` is the text that is stored for a body that is not
+    JSON."""
 
     number: int
     data: bytes
@@ -34,7 +35,8 @@ class Call(Struct, kw_only=True):
 
 
 def call_of(data: bytes, path: str, headers: Message[str, str], dialect: Dialect, route: str | None) -> Call:
-    """Return the request with this body, path with query, headers and kind (`route`). It has no number yet."""
+    """Return the request with this body, path (with its query) and headers. `route` is its kind (None: other). The
+    number of the request is not set yet."""
     plain = _decode(data, headers.get("content-encoding", ""))
     body = private.json_of(plain)
     asked = ModelRequest(size=len(plain))
@@ -55,7 +57,7 @@ def call_of(data: bytes, path: str, headers: Message[str, str], dialect: Dialect
 
 
 def with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
-    """Return the body and the path of a request with another model in it."""
+    """Return the body and the path of a request, changed so that they name the model `model`."""
     if isinstance(call.body, dict) and "model" in call.body:
         return json.dumps({**call.body, "model": model}).encode(), path
     before, mark, after = path.partition("/models/")
@@ -63,8 +65,7 @@ def with_model(call: Call, path: str, model: str) -> tuple[bytes, str]:
 
 
 def _raw(data: bytes, blanker: Blanker) -> str:
-    """Return what is stored and compared of a body that is no JSON: its text or, if it is no text, its size and
-    digest."""
+    """Return the stored form of a body that is not JSON: its text or, if it is not UTF-8, its size and digest."""
     try:
         return blanker.text(data.decode())
     except UnicodeDecodeError:

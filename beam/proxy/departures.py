@@ -1,4 +1,4 @@
-"""Ends requests to the model whose agent has disconnected. A thread of its own watches the connections."""
+"""Ends a request to the model when the agent that made it has disconnected. A thread watches the connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOOK_S = 0.5
 
 
 class Departures:
-    """Pairs of connections: an agent's, and the one to the model for the same request."""
+    """Watches pairs of connections: the agent's, and the proxy's connection to the model for the same request."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[socket.socket, socket.socket]] = {}
@@ -20,17 +20,18 @@ class Departures:
         threading.Thread(target=self._look, name="proxy-watch", daemon=True).start()
 
     def watch(self, number: int, agent: socket.socket, model: socket.socket) -> None:
-        """End the connection to the model if the agent leaves, from now on until `unwatch`."""
+        """Watch the connections of one request until `unwatch` is called. If the agent disconnects, the connection to
+        the model is ended."""
         with self._lock:
             self._waiting[number] = agent, model
 
     def unwatch(self, number: int) -> None:
-        """Stop watching the connections of this call."""
+        """Stop watching the connections of this request."""
         with self._lock:
             self._waiting.pop(number, None)
 
     def stop(self) -> None:
-        """End everything that still waits for the model."""
+        """Stop the thread, and end all watched connections to the model."""
         self._over.set()
         for _, model in self._pairs():
             _shut(model)

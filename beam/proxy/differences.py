@@ -1,7 +1,7 @@
-"""Finds the differences of two requests: field by field, line by line.
+"""Finds the differences between two requests: field by field, line by line.
 
-Whole bodies are never compared as texts: one id near the beginning and one near the end would look like a change of
-everything between. Does not depend on files, sockets or any CLI.
+Whole bodies are never compared as texts: two changed ids, one near the beginning and one near the end, would look like
+a change of everything between them. Does not depend on files, sockets or any CLI.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _RESULT = re.compile(r"tool_result|function_call_output|custom_tool_call_output|
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One field in which a request differs from the recorded one: its path, the first lines that differ (null: the
-    field is not there), and how many characters differ."""
+    """One field in which a request differs from the recorded request. `recorded` and `got` show the first lines that
+    differ (null: the request does not have the field); `characters` is the number of characters that differ."""
 
     path: str
     recorded: str | None
@@ -28,7 +28,8 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 def differences(recorded: Canonical, got: Canonical) -> list[Difference]:
-    """Return the fields that differ, in the order of the request."""
+    """Return the fields that differ, in the order of the recorded request. Fields that exist only in the new request
+    are last."""
     before, after = recorded.fields, got.fields
     found = []
     for path in dict.fromkeys((*before, *after)):
@@ -66,7 +67,8 @@ def _difference(path: str, old: str | None, new: str | None) -> Difference:
 
 
 def _changed(one: str, other: str) -> tuple[int, int]:
-    """Return where two texts begin to differ, and how many characters lie between there and their common end."""
+    """Return the index at which two texts begin to differ, and the number of characters from there to their common
+    ending."""
     most = min(len(one), len(other))
     start = next((n for n in range(most) if one[n] != other[n]), most)
     end = next((n for n in range(most - start) if one[-1 - n] != other[-1 - n]), most - start)
@@ -74,7 +76,7 @@ def _changed(one: str, other: str) -> tuple[int, int]:
 
 
 def in_results(difference: Difference, got: Canonical) -> bool:
-    """Return whether the field is part of what a tool returned."""
+    """Return whether the field is part of a tool's result in the request `got`."""
     value = got.value
     for step in re.findall(r"[^.\[\]]+|\[\d+\]", difference.path):
         if isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Decides which requests a proxy on loopback accepts: those of this user's processes, but none from a web page, and
-none that is ambiguous.
+"""Decides which requests a proxy on 127.0.0.1 accepts: only those of this user's processes. Requests from web pages and
+ambiguous requests are refused.
 
-Any user of the machine can connect to a port on 127.0.0.1, and so can a page in a browser, by a host name that its
-author points to that address. Linux says to which user a connection belongs; other systems do not. Does not depend on
-what is served.
+Any user of the machine can connect to a port on 127.0.0.1. A web page in a browser can do so, too, through a host name
+that resolves to this address. Linux tells which user a connection belongs to; other systems do not. Does not depend on
+the content that is served.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOPBACK = ("0100007F", "0000000000000000FFFF00000100007F")  # 127.0.0.1, and t
 
 
 def check(path: str, headers: Message[str, str]) -> None:
-    """Raise RequestError for a request that comes from a web page, or may be read in two ways."""
+    """Raise RequestError for a request that comes from a web page, or whose path or headers are ambiguous."""
     if not path.startswith("/") or not path.isascii() or not path.isprintable() or _DOUBTFUL.search(path):
         raise RequestError(400, "a path of this server is needed")
     if any("\r" in value or "\n" in value for value in headers.values()):
@@ -48,8 +48,8 @@ def is_loopback(url: str) -> bool:
 
 
 def is_own(client: tuple[str, int], port: int) -> bool:
-    """Return whether the connection from this address to our port belongs to this user or to root. True if the system
-    doesn't say."""
+    """Return whether the connection from the address `client` to the proxy's port belongs to this user or to root.
+    Return True if the system does not tell."""
     ours, theirs = f":{port:04X}", f":{client[1]:04X}"
     is_told = False
     for local, remote, uid, inode in _connections():

@@ -1,4 +1,5 @@
-"""How the proxy answers one request: from the recording, by the model, or with a refusal in the vendor's own form."""
+"""Answers the requests to a proxy: from the recording, by asking the model, or with an error in the vendor's own
+format."""
 
 from __future__ import annotations
 
@@ -44,11 +45,12 @@ class ProxyServer(Server):
         super().__init__(port, _Handler)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return whether this user, or root, is at the other end: a connection of anybody else is closed unread."""
+        """Return whether the connection belongs to this user or to root. Any other connection is closed without being
+        read."""
         return doors.is_own(client_address, self.server_address[1])
 
     def stop(self) -> None:
-        """Stop serving; what still waits for the model is ended."""
+        """Stop serving, and end the requests that still wait for the model."""
         self.departures.stop()
         super().stop()
 
@@ -98,11 +100,11 @@ class _Handler(Handler):
         options = proxy.options
         is_ask = call.kind == "ask"
         call.number, forked = proxy.take_number(is_ask=is_ask)
-        why = self._why_not(proxy, call)
+        why = self._access_refusal(proxy, call)
         if why:
             self._refuse(proxy, call, 401, why)
             return
-        if options.token and not (self._is_look() if call.kind == "other" else self._is_plain_call()):
+        if options.token and not (self._is_model_listing() if call.kind == "other" else self._is_plain_call()):
             self._refuse(proxy, call, 404, f"{self.command} {self.path.partition('?')[0][:200]} is no model call")
             return
         if is_ask and (why := proxy.spending.refusal(call.asked.model)):
@@ -127,12 +129,12 @@ class _Handler(Handler):
         elif is_ask and options.fill and options.upstream:
             self._pass_on(proxy, call, "filled", match=match)
         else:
-            self._miss(proxy, call, match)
+            self._answer_unmatched(proxy, call, match)
 
     # -- refusals ------------------------------------------------------------------------------------------------------
 
-    def _why_not(self, proxy: ProxyState, call: Call) -> str:
-        """Return why the request's key, wire format or model is refused; "" if it may pass."""
+    def _access_refusal(self, proxy: ProxyState, call: Call) -> str:
+        """Return the reason why the request's key, wire format or model is refused; "" if it is accepted."""
         options = proxy.options
         if not options.token:
             return ""
@@ -146,13 +148,14 @@ class _Handler(Handler):
             return f"this turn asks models of the family {proxy.family}, not {call.asked.model}"
         return ""
 
-    def _is_look(self) -> bool:
-        """Return whether the request only asks which models there are. Other requests that use the key are refused."""
+    def _is_model_listing(self) -> bool:
+        """Return whether the request only asks which models exist. If the turn has a key, all other requests that are
+        not model calls are refused."""
         return self.command in ("GET", "HEAD") and _LOOK.fullmatch(self.path.partition("?")[0]) is not None
 
     def _is_plain_call(self) -> bool:
-        """Return whether the path of a model call is exactly the API's: a path that only ends like it may mean
-        something else."""
+        """Return whether the path of a model call is exactly a path of the vendor's API. A path that only ends like one
+        may have another meaning."""
         return _CALL.fullmatch(self.path.partition("?")[0]) is not None
 
     def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
@@ -162,8 +165,9 @@ class _Handler(Handler):
         )
         self._fail(call.dialect, status, f"beam: {why}")
 
-    def _miss(self, proxy: ProxyState, call: Call, match: Match) -> None:
-        """Answer a request that no recorded call answers. A request that asks no model gets a vendor's usual error."""
+    def _answer_unmatched(self, proxy: ProxyState, call: Call, match: Match) -> None:
+        """Answer a request that has no recorded answer. A request to count tokens gets an estimate, a request to list
+        models gets a fixed list, and a model call gets an error."""
         path = self.path.partition("?")[0]
         served = ServedRequest(
             number=call.number,
@@ -279,7 +283,7 @@ class _Handler(Handler):
             self.last_chunk()  # all is stored and counted by now
 
     def _relay(self, answer: Answer, tape: Tape, call: Call, meter: Meter, key: str | None) -> End:
-        """Send the answer on as it comes, and return how it ended."""
+        """Send the model's answer to the agent as it arrives, and return how the answer ended."""
         if self.command == "HEAD" or answer.status in _BARE:
             self.head(answer.status, {**real_key.headers_without(key, answer.headers), "Content-Length": "0"})
             for _ in answer.pieces():
@@ -306,7 +310,7 @@ class _Handler(Handler):
         return "complete"
 
     def _line(self, call: Call) -> RequestLine:
-        """Return the request as it is stored."""
+        """Return the request in the form in which a recording stores it."""
         return RequestLine(
             n=0,
             at=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),

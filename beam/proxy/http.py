@@ -1,7 +1,8 @@
 """The HTTP server that serves model APIs: one thread per connection, keep-alive, chunked streams; 127.0.0.1 only.
 
-The scripted model and the proxy have a handler each. It is built on the standard library's server, because it must cut,
-stall and chunk streams exactly as it is told; web frameworks hide that. Does not depend on any wire format.
+The scripted model and the proxy each have a handler class for this server. It is built on the standard library's
+server, because a handler must be able to cut, stall and chunk streams exactly; web frameworks hide this. Does not
+depend on any wire format.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SIZE = re.compile(rb"[0-9A-Fa-f]{1,16}")
 
 
 class RequestError(Exception):
-    """A request that is refused; `status` and the message are the answer."""
+    """The request is refused. `status` and the error's message are sent as the answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -53,7 +54,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return where it listens, without a slash at the end."""
+        """Return the URL of the server, without a slash at the end."""
         return f"http://127.0.0.1:{self.server_address[1]}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -72,7 +73,8 @@ class Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def stop(self) -> None:
-        """Cut all connections, stalled ones too, close the port, and wait until their threads are done."""
+        """Stop serving: cut all connections, even stalled ones, close the port, and wait briefly for the connections'
+        threads."""
         self.shutdown()
         self.server_close()
         with self._changed:
@@ -91,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
     body_limit = BODY_LIMIT
 
     def answer(self) -> None:
-        """Answer the request whose head was read."""
+        """Answer the request whose request line and headers were just read."""
         raise NotImplementedError
 
     def do_HEAD(self) -> None:
@@ -107,7 +109,8 @@ class Handler(BaseHTTPRequestHandler):
         """Log nothing: the users of this server keep their own logs."""
 
     def read_body(self) -> bytes:
-        """Return the request's body. Raises RequestError, or ConnectionResetError if the client left."""
+        """Return the request's body. Raises RequestError for a body that is too large or has no clear length, and
+        ConnectionResetError if the client disconnects."""
         lengths = set(self.headers.get_all("content-length", []))
         if len(lengths) > 1 or (lengths and "transfer-encoding" in self.headers):
             raise RequestError(400, "the request has two lengths")
@@ -143,13 +146,13 @@ class Handler(BaseHTTPRequestHandler):
         return data
 
     def send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        """Send a whole answer."""
+        """Send a complete answer: head and body."""
         self.head(status, {**headers, "Content-Length": str(len(body))})
         if self.command != "HEAD":
             self.wfile.write(body)
 
     def head(self, status: int, headers: Mapping[str, str]) -> None:
-        """Send the head of an answer."""
+        """Send the head of an answer: status line and headers."""
         self.send_response(status, None if status != 529 else "Overloaded")
         for name, value in headers.items():
             self.send_header(name, value)
@@ -158,15 +161,16 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def chunk(self, data: bytes) -> None:
-        """Send a piece of an answer whose head said that it is chunked."""
+        """Send one chunk of an answer in chunked transfer encoding."""
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
     def last_chunk(self) -> None:
-        """Send the end of an answer in chunks."""
+        """Send the last chunk, which ends an answer in chunked transfer encoding."""
         self.wfile.write(b"0\r\n\r\n")
 
     def pause(self, seconds: float | None) -> None:
-        """Wait that long (None: for ever). Raises ConnectionError as soon as the client leaves or the server stops."""
+        """Wait for `seconds` (None: without a limit). Raises ConnectionError as soon as the client disconnects or the
+        server stops."""
         until = None if seconds is None else time.monotonic() + seconds
         poll = select.poll()
         poll.register(self.connection, select.POLLIN)

@@ -1,11 +1,14 @@
-"""Which recorded call answers a request: exact, else minor, else major, else none. Values in, values out.
+"""Finds the recorded call that answers a request: an exact match, else a minor one, else a major one, else none.
 
 - exact: the canonical forms are equal.
-- minor: equally many messages; few characters differ, none of them in a person's words or in what a tool returned.
-- major: the same last words of a person, and either equally many messages or the same results of tools.
+- minor: the person's last words and the number of messages are equal. Few characters differ, and none of them are in
+  the result of a tool.
+- major: the person's last words and the number of the person's messages are equal, and either the number of all
+  messages or the results of tools are equal.
 
-A recorded call is used once; the next equal request gets the next one. The last one is used again, for a client that
-asks more often than before. Does not depend on files or sockets.
+Each recorded call is used once: of several equal calls, the first unused one is taken. If all of them are used, the
+last one is used again, for a client that asks more often than it did during the recording. Does not depend on files or
+sockets.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ _LISTS = ("messages", "input", "contents")
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """What was found for a request: the recorded call (None: none fits), the nearest one, and how that differs."""
+    """The match for one request. `exchange` is the recorded call that answers it (None: none fits), `nearest` the
+    number of the most similar recorded call, and `differences` are the differences between the request and that call.
+    """
 
     step: Step
     exchange: Exchange | None = None
@@ -36,8 +41,8 @@ class Match(Struct, frozen=True, kw_only=True):
     differences: tuple[Difference, ...] = ()
 
 
-class _Known:
-    """A recorded call, as the ladder compares it."""
+class _RecordedCall:
+    """A recorded call with the values that are compared with those of a request."""
 
     def __init__(self, exchange: Exchange, canonical: Canonical, asked: ModelRequest, position: int) -> None:
         self.exchange = exchange
@@ -49,8 +54,8 @@ class _Known:
 
 
 class Ladder:
-    """Finds the recorded calls of one replay; safe to use from several threads. One canonicalizer knows the folders of
-    the recording, the other the current ones."""
+    """Finds the recorded calls that answer the requests of one replay. Thread-safe. The canonicalizer `recorded` knows
+    the folders of the recording, and `now` knows the current folders."""
 
     def __init__(self, exchanges: tuple[Exchange, ...], recorded: Canonicalizer, now: Canonicalizer) -> None:
         self._recorded = recorded
@@ -58,16 +63,19 @@ class Ladder:
         self._mutex = threading.Lock()
         self._next = 0
         self._known = []
-        self._by_digest: dict[str, list[_Known]] = {}
+        self._by_digest: dict[str, list[_RecordedCall]] = {}
         for position, exchange in enumerate(exchanges):
             request = exchange.request
             canonical = recorded.canonical(request.method, _usual(request.path), form_of(exchange.body, request.raw))
-            known = _Known(exchange, canonical, self._asked(request.format, exchange.body, request.path), position)
+            known = _RecordedCall(
+                exchange, canonical, self._asked(request.format, exchange.body, request.path), position
+            )
             self._known.append(known)
             self._by_digest.setdefault(canonical.digest, []).append(known)
 
     def match(self, *, format: str, kind: str, method: str, path: str, body: Any, raw: str | None = None) -> Match:
-        """Return the recorded call for a request, from which the secrets were removed."""
+        """Return the match for a request, and mark its recorded call as used. The secrets must already be removed from
+        the request."""
         canonical = self._now.canonical(method, _usual(path), form_of(body, raw))
         with self._mutex:
             if equal := self._by_digest.get(canonical.digest):
@@ -89,19 +97,19 @@ class Ladder:
         exchange = None if step == "unmatched" else best.exchange
         return Match(step=step, exchange=exchange, nearest=best.exchange.request.n, differences=tuple(differing))
 
-    def _use(self, known: _Known) -> None:
+    def _use(self, known: _RecordedCall) -> None:
         known.is_used = True
         self._next = known.position + 1
 
-    def _is_alike(self, known: _Known, format: str, kind: str, method: str, path: str) -> bool:
+    def _is_alike(self, known: _RecordedCall, format: str, kind: str, method: str, path: str) -> bool:
         request = known.exchange.request
         if (request.format, request.kind, request.method) != (format, kind, method):
             return False
         return kind != "other" or request.path.partition("?")[0] == path.partition("?")[0]
 
     def _judge(
-        self, known: _Known, canonical: Canonical, asked: ModelRequest, count: int
-    ) -> tuple[Step, int, list[Difference], _Known]:
+        self, known: _RecordedCall, canonical: Canonical, asked: ModelRequest, count: int
+    ) -> tuple[Step, int, list[Difference], _RecordedCall]:
         found = differences(known.canonical, canonical)
         size = sum(difference.characters for difference in found)
         if known.exchange.request.kind != "ask":
@@ -129,7 +137,7 @@ def _usual(path: str) -> str:
 
 
 def form_of(body: Any, raw: str | None) -> Any:
-    """Return what is compared of a request: the JSON of its body, or the body's text if it is no JSON."""
+    """Return the part of a request that is compared: the JSON of its body, or the text of a body that is not JSON."""
     return body if raw is None else raw
 
 

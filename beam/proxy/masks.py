@@ -1,8 +1,8 @@
-"""The parts in which two requests that mean the same may differ: dates, paths, ids, versions. The masks are data, for
-each CLI.
+"""Masks the parts in which two requests with the same meaning may differ: dates, paths, ids, versions. Each CLI has its
+own masks, which are data.
 
-`canonical` gives a request a form in which such parts are gone and tool ids are positions, so that equal forms mean
-equal requests. Does not depend on files, sockets or any CLI.
+`Canonicalizer.canonical` returns a request in a form in which these parts are replaced and tool ids are numbered, so
+that requests with the same meaning have equal forms. Does not depend on files, sockets or any CLI.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _IDS = frozenset(
 class Masks(Struct, frozen=True, kw_only=True):
     """The parts of a CLI's requests that do not count in a comparison.
 
-    `drop`: fields by their paths (`metadata.user_id`; `*` is any item of a list). `patterns`: regular expressions and
-    what stands in their place.
+    `drop`: the paths of fields that are left out (`metadata.user_id`; `*` is any item of a list). `patterns`: regular
+    expressions, each with the text that replaces its matches.
     """
 
     drop: tuple[str, ...] = ()
     patterns: tuple[tuple[str, str], ...] = ()
 
     def plus(self, other: Masks) -> Masks:
-        """Return the masks of both."""
+        """Return the union of these masks and the other ones."""
         return Masks(drop=(*self.drop, *other.drop), patterns=(*self.patterns, *other.patterns))
 
 
@@ -62,7 +62,8 @@ GENERAL = Masks(
 
 
 class Canonical:
-    """A request's form for comparison. `value` is its JSON."""
+    """The canonical form of a request, which is used for comparisons. `value` is the form as JSON, `digest` the digest
+    of it."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -77,7 +78,8 @@ class Canonical:
 
 
 class Canonicalizer:
-    """Makes canonical forms. `places` are folders by their names ({"cwd": "/home/me/project"})."""
+    """Makes the canonical forms of requests. `places` maps names to folders ({"cwd": "/home/me/project"}); a folder in
+    a request is replaced by its name."""
 
     def __init__(self, masks: Masks, places: Mapping[str, str]) -> None:
         self._drop = tuple(tuple(path.split(".")) for path in masks.drop)
@@ -101,11 +103,11 @@ class Canonicalizer:
         self._masked = masked
 
     def text(self, text: str) -> str:
-        """Return a text in the form that is compared."""
+        """Return a text in its canonical form: folders and matches of patterns are replaced."""
         return self._masked(text)
 
     def canonical(self, method: str, path: str, body: Any) -> Canonical:
-        """Return the canonical form of a request, from which the secrets were removed."""
+        """Return the canonical form of a request. The secrets must already be removed from the request."""
         ids: dict[str, str] = {}
         value = self._walk(body, ids, self._drop, "")
         return Canonical({"method": method, "path": path.partition("?")[0], "body": value})

@@ -1,7 +1,7 @@
 """Replaces the folders in recorded answers by the folders of the replay.
 
-A model's tool call has absolute paths in it. Without this a replayed agent would work in the old folder, if there is
-one. Does not depend on files or sockets.
+A model's tool call contains absolute paths. Without the replacement, a replayed agent would work in the folder of the
+recording if that folder still exists. Does not depend on files or sockets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from beam.proxy import private
 
 
 class Mover:
-    """Replaces the folders of a recording by the current ones with the same names."""
+    """Replaces each folder of a recording (`then`) by the current folder with the same name (`now`)."""
 
     def __init__(self, then: Mapping[str, str], now: Mapping[str, str]) -> None:
         pairs = [(path, now[name]) for name, path in then.items() if name in now and now[name] != path]
@@ -25,7 +25,7 @@ class Mover:
         self._marks = tuple(path.encode() for path in paths)
 
     def data(self, data: bytes) -> bytes:
-        """Return an answer that is no stream, with its folders replaced."""
+        """Return the body of an answer that is not a stream, with its folders replaced."""
         if self._pattern is None or not any(mark in data for mark in self._marks):
             return data
         try:

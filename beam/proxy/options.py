@@ -1,4 +1,4 @@
-"""What a proxy is to do, and what it counted: values that cross to and from its process as JSON."""
+"""The options of a proxy, and its counts of requests. Both are sent between beam and the proxy's process as JSON."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from beam.proxy.masks import GENERAL, Masks
 
 
 class ProxyOptions(Struct, frozen=True, kw_only=True):
-    """What a proxy does.
+    """The options of a proxy.
 
-    `upstream` is the URL of the model's API ("" where all is replayed). `record` and `replay` are directories. `fill`:
-    a request that has no recording goes to the model, and is recorded. `fork_at`: this model call and all later ones go
-    to the model; `fork_model`, if it is not "", replaces the model that they name. `token`: the agent must send this as
-    its key, and `format` is the only wire format that it may use then. `places` are the folders that requests may name,
-    `masks` the other parts that do not count when requests are compared.
+    `upstream` is the URL of the model's API ("" if every answer is replayed). `record` and `replay` are the directories
+    of recordings. `fill`: a model call without a recorded answer goes to the model, and is recorded. `fork_at`: the
+    model call with this number (the first is 1) and all later ones go to the model; `fork_model`, if it is not "",
+    replaces the model that they name. `token` is the key that the agent must send; if it is set, `format` is the only
+    wire format that the agent may use. `places` maps names to the folders that requests may contain, and `masks` are
+    the other parts that do not count when requests are compared.
     """
 
     upstream: str = ""
@@ -35,10 +36,11 @@ class ProxyOptions(Struct, frozen=True, kw_only=True):
 
 
 class ProxyCounts(Struct, frozen=True, kw_only=True):
-    """What a proxy counted. `calls` are the requests for an answer of the model, whoever gave it. Of these, `exact`,
-    `minor` and `major` were answered from the recording, `unmatched` found no recorded answer, `filled` went to the
-    model because no recorded answer fit, and `live` because nothing was replayed. `others` are requests that ask no
-    model; `refused` are those that a budget or a wrong key kept from it."""
+    """The numbers of requests that a proxy handled. `calls` counts the model calls that were not refused. Of these,
+    `exact`, `minor` and `major` were answered from the recording, `unmatched` had no recorded answer, `filled` went to
+    the model because no recorded answer fit, and `live` went to the model because nothing was replayed or the replay
+    had ended (`fork_at`). `others` counts requests that are not model calls; `refused` counts model calls that were not
+    allowed, for example because of the budget or a wrong key."""
 
     calls: int = 0
     live: int = 0

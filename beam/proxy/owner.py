@@ -1,7 +1,7 @@
-"""The owner's side of a proxy's process: starts it, reads its reports, and ends it with its owner.
+"""Starts a proxy in a process of its own, reads the reports of that process, and ends it.
 
-The process is in a session of its own, has a small environment, and ends when its stdin does. Does not depend on turns
-or CLIs.
+The process has a session of its own and a small environment. It ends when its stdin is closed, so it also ends when its
+owner dies. Does not depend on turns or CLIs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _END_S = 10.0
 
 
 class ProxyProcess:
-    """A proxy that runs. `served` is called for each request, from a thread."""
+    """A running proxy in a process of its own. `served` is called after each request, from another thread."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ProxyProcess:
         key_fd: int | None = None,
         secret: str = "",
     ) -> None:
-        """Start it and wait until it listens. Raises BeamError, which says why, if it can't."""
+        """Start the process and wait until the proxy listens. If it can't start, raises BeamError with the reason."""
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "beam.proxy.process"],
@@ -84,7 +84,7 @@ class ProxyProcess:
                     self.counts = said.counts
 
     def stop(self) -> ProxyCounts:
-        """End it and return what it counted: nothing where it was killed. Idempotent."""
+        """End the process and return the proxy's counts: all are 0 if the process had to be killed. Idempotent."""
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()

@@ -1,8 +1,8 @@
-"""Stores requests in little space: a part that was stored before is named, not repeated.
+"""Packs requests into little space: a part that was stored before is replaced by a reference to it.
 
-Each request of a conversation repeats everything before it. Therefore long parts are blobs, which are named by their
-content, and a list that begins like a list of an earlier request names that request (`$after`). Does not depend on
-files.
+Each request of a conversation repeats all earlier messages. Therefore long parts are stored as blobs, which are named
+by a digest of their content, and a list that begins like a list of an earlier request refers to that request
+(`$after`). Does not depend on files.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _MARKS = frozenset({"$blob", "$after", "$is"})
 
 
 def name_of(data: bytes, *, is_text: bool) -> str:
-    """Return the name of a blob: 32 hexadecimal digits of its content's BLAKE2b; the name of a text is never that of a
-    JSON value."""
+    """Return the name of a blob: the BLAKE2b digest of its content as 32 hexadecimal digits. A text and a JSON value
+    always have different names."""
     return blake2b(data, digest_size=16, person=b"text" if is_text else b"json").hexdigest()
 
 
 def encode(value: Any) -> bytes:
-    """Return a value as the JSON of a blob or a line."""
+    """Return a value as JSON, in the form in which blobs and lines are stored."""
     return msgspec.json.encode(value)
 
 
 class Packer:
-    """Packs the requests of one recording, in order. `put` gets a blob's content, and whether it is plain text; it
-    stores the blob and returns its name."""
+    """Packs the requests of one recording, in order. `put` is called with each blob's content and whether it is plain
+    text; it must store the blob and return its name."""
 
     def __init__(self, put: Callable[[bytes, bool], str]) -> None:
         self._put = put
@@ -50,7 +50,7 @@ class Packer:
         }
 
     def remember(self, number: int, body: Any) -> None:
-        """Let the lists of later requests refer to those of a request that is already stored."""
+        """Let later requests refer to the lists of a request that is already stored."""
         for name, value in body.items() if isinstance(body, dict) else ():
             if isinstance(value, list):
                 self._remember(name, number, [encode(item) for item in value])
@@ -62,15 +62,15 @@ class Packer:
 
     def _list(self, number: int, name: str, value: list[Any]) -> Any:
         items = [encode(item) for item in value]
-        best, of = 0, 0
+        best, after = 0, 0
         for before, known in reversed(self._lists.get(name, ())):
             common = next((n for n, (a, b) in enumerate(zip(known, items, strict=False)) if a != b), None)
             common = min(len(known), len(items)) if common is None else common
             if common > best:
-                best, of = common, before
+                best, after = common, before
         self._remember(name, number, items)
         rest = [self._packed(item) for item in value[best:]]
-        return {"$after": of, "keep": best, "then": rest} if best else rest
+        return {"$after": after, "keep": best, "then": rest} if best else rest
 
     def _packed(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -90,9 +90,10 @@ class Packer:
 
 
 class Unpacker:
-    """Unpacks the requests of one recording, in order. `get` returns a blob's content, and whether it is plain text.
+    """Unpacks the requests of one recording, in order. `get` is called with a blob's name and must return its content,
+    and whether it is plain text.
 
-    Raises CorruptError for what no Packer made.
+    Raises CorruptError for data that no Packer can have made.
     """
 
     def __init__(self, get: Callable[[str], tuple[bytes, bool]]) -> None:
@@ -101,7 +102,7 @@ class Unpacker:
         self._known: dict[str, Any] = {}
 
     def unpack(self, number: int, packed: Any) -> Any:
-        """Return the body of this request."""
+        """Return the body of the request with this number. The requests before it must already be unpacked."""
         body = packed
         if isinstance(packed, dict) and "$blob" not in packed:
             body = {name: self._field(name, value) for name, value in packed.items()}

@@ -1,6 +1,8 @@
-"""An open folder that an agent may write to: a link in it, or in its place, can't lead beam's writes elsewhere.
+"""Writes files into a folder to which an agent may also write. Symbolic links that the agent puts there are not
+followed.
 
-Only the names of files are looked up, each in a folder that is open already. Does not depend on what is stored.
+Each file is opened by its name within a folder that is already open, so a link can't lead beam's writes elsewhere. Does
+not depend on the content that is stored.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ class Place:
     """An open folder. Close it, or use `with`."""
 
     def __init__(self, path: Path, within: Place | None = None) -> None:
-        """Open the folder; make it if it does not exist. With `within`, it is the folder of that name in that one, and
-        must not be a link. Raises DiskError."""
+        """Open the folder; create it if it does not exist. With `within`, the folder of this name in the open folder
+        `within` is opened, and it must not be a symbolic link. Raises DiskError."""
         self.path = path
         with files.disk("open", path):
             if within is None:
@@ -33,7 +35,7 @@ class Place:
                 self._fd = os.open(path.name, flags, dir_fd=within._fd)
 
     def has(self, name: str) -> bool:
-        """Return whether there is anything of that name."""
+        """Return whether the folder contains an entry of that name."""
         try:
             os.stat(name, dir_fd=self._fd, follow_symlinks=False)
         except OSError:
@@ -41,20 +43,21 @@ class Place:
         return True
 
     def new(self, name: str) -> int:
-        """Return a descriptor of a new, private file of that name; what was there is removed. Raises DiskError."""
+        """Create a new, private file of that name and return its descriptor. An existing file of that name is removed.
+        Raises DiskError."""
         with files.disk("write", self.path / name):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._fd)
             return os.open(name, _NEW, 0o600, dir_fd=self._fd)
 
     def to_append(self, name: str) -> int:
-        """Return a descriptor that adds to the file of that name, which is made if it is not there. Raises OSError, and
-        RefusedFileError for anything but a plain file."""
+        """Return a descriptor that appends to the file of that name; create the file if it does not exist. Raises
+        OSError, and RefusedFileError for anything but a regular file."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         return files.open_to_write(self.path / name, flags, directory_fd=self._fd)
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a whole file; readers see the old one or the new one. Raises DiskError."""
+        """Write a whole file atomically: readers see either the old content or the new one. Raises DiskError."""
         temporary = f".{name}.{os.getpid()}.tmp"
         handle = self.new(temporary)
         with files.disk("write", self.path / name):

@@ -1,8 +1,9 @@
-"""Removes from a model call what may not be stored: keys, tokens, cookies. Ids and signatures stay whole.
+"""Removes secrets (keys, tokens, cookies) from a model call before it is stored. Ids and signatures stay unchanged.
 
-The API checks what it gave out itself (tool ids, signatures of thoughts), so such a value is never changed, whatever it
-looks like, unless it is the request's own key. Nothing in the input or the result of a tool counts as such a value. The
-same request always gives the same stored form. Does not depend on files or sockets.
+The API checks the values that it issued itself (tool ids, signatures of thoughts). Such a value is therefore never
+changed, even if it looks like a secret; only the request's own key is removed from it. No value in the input or the
+result of a tool is treated as issued by the API. Equal requests always have equal stored forms. Does not depend on
+files or sockets.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ _PLACES = ("index", "output_index", "content_index", "summary_index", "item_id")
 
 
 def credentials(headers: Mapping[str, str], path: str = "") -> tuple[str, ...]:
-    """Return the keys, tokens and cookies that a request's headers and the query of its path carry."""
+    """Return the keys, tokens and cookies in a request's headers and in the query of its path. Values that are too
+    short to be secret are left out."""
     found = []
     for name, value in headers.items():
         if name.lower() == "cookie":
@@ -64,12 +66,12 @@ def credentials(headers: Mapping[str, str], path: str = "") -> tuple[str, ...]:
 
 
 def request_headers(headers: Mapping[str, str], blanker: Blanker) -> dict[str, str]:
-    """Return the headers of a request that are stored."""
+    """Return those headers of a request that may be stored, without secrets in their values."""
     return _without_keys(headers, _REQUEST_HEADERS, blanker)
 
 
 def answer_headers(headers: Mapping[str, str], blanker: Blanker) -> dict[str, str]:
-    """Return the headers of an answer that are stored."""
+    """Return those headers of an answer that may be stored, without secrets in their values."""
     return _without_keys(headers, _ANSWER_HEADERS, blanker)
 
 
@@ -78,14 +80,14 @@ def _without_keys(headers: Mapping[str, str], names: frozenset[str], blanker: Bl
 
 
 def path_of(path: str, blanker: Blanker) -> str:
-    """Return a request's path and its query, without the parameters that may hold a key."""
+    """Return a request's path and query. Query parameters that may hold a key are removed."""
     bare, mark, query = path.partition("?")
     kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] in _QUERY] if mark else []
     return f"{blanker.text(bare)}?{blanker.text(urlencode(kept))}" if kept else blanker.text(bare)
 
 
 class Blanker:
-    """Removes secrets: those that beam recognises by their form, and the credentials of the request itself."""
+    """Removes secrets: texts that have the form of a secret, and the credentials of the request itself (`secrets`)."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self._secrets = tuple(dict.fromkeys(secrets))
@@ -102,8 +104,8 @@ class Blanker:
         return text
 
     def value(self, value: Any, data: bytes) -> Any:
-        """Return a JSON value, whose bytes are `data`, without its secrets; the same value if it has none. Half a
-        character of UTF-16, which UTF-8 can't hold, becomes a replacement character."""
+        """Return a JSON value without its secrets; the same value if it has none. `data` are the bytes that the value
+        was parsed from. A lone UTF-16 surrogate, which UTF-8 can't encode, becomes a replacement character."""
         if _HALF.search(data):
             value = map_strings(value, _whole_characters, _whole_characters)
         return map_strings(value, self.text, self.own) if self._may_be_in(data) else value
@@ -113,7 +115,7 @@ class Blanker:
         return map_event(event, self.text, self.own) if self._may_be_in(event) else event
 
     def body(self, data: bytes) -> bytes:
-        """Return the body of an answer, of whatever kind, without its secrets."""
+        """Return the body of an answer without its secrets, whether it is JSON or not."""
         value = json_of(data)
         if value is None:
             return self.text(data.decode("latin-1")).encode("latin-1", "replace")
@@ -141,7 +143,7 @@ class Blanker:
 
 
 def json_of(data: bytes) -> Any:
-    """Return the value of a JSON text; None if the bytes are no JSON."""
+    """Return the value of a JSON text; None if the bytes are not JSON."""
     try:
         return json.loads(data) if data else None
     except (ValueError, RecursionError):
@@ -149,8 +151,8 @@ def json_of(data: bytes) -> Any:
 
 
 def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -> list[bytes] | None:
-    """Return the events of a stream with the texts in them changed. A text comes in pieces, in several events: `change`
-    gets the pieces of one text, and returns equally many. Return None if nothing changed."""
+    """Return the events of a stream with their texts changed; None if nothing changed. A text may be split into pieces
+    in several events: `change` is called with all pieces of one text, and must return the same number of pieces."""
     parts = [split_event(event) for event in events]
     texts: dict[tuple[object, ...], list[tuple[int, Any, str]]] = {}
     for number, (_, value, _) in enumerate(parts):
@@ -172,8 +174,8 @@ def rewrite(events: Sequence[bytes], change: Callable[[list[str]], list[str]]) -
 
 
 def map_event(event: bytes, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> bytes:
-    """Return one event with its strings changed by `change`. The strings that the API must get back as it sent them go
-    through `whole` instead, if it is given."""
+    """Return one event with its strings changed by `change`. Strings that the API must get back exactly as it sent them
+    are changed by `whole` instead or, without `whole`, not at all."""
     head, value, end = split_event(event)
     if value is None:
         return change(event.decode("utf-8", "replace")).encode()
@@ -187,8 +189,8 @@ def _blanked(text: str) -> str:
 
 
 def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str], str] | None = None) -> Any:
-    """Return a JSON value with each string and name changed by `change`. The strings that the API must get back as it
-    sent them go through `whole` instead, if it is given."""
+    """Return a JSON value with each string and each name changed by `change`. Strings that the API must get back
+    exactly as it sent them are changed by `whole` instead or, without `whole`, not at all."""
     keep = whole or _same
 
     def mapped(value: Any, key: str, *, is_tools: bool) -> Any:
@@ -210,7 +212,7 @@ def map_strings(value: Any, change: Callable[[str], str], whole: Callable[[str],
 
 
 def _is_answer(key: str, name: str) -> bool:
-    """Return whether the field `name` of the object at `key` is what a tool returned, in Gemini's wire format."""
+    """Return whether the field `name` of the object at `key` holds the result of a tool, in Gemini's wire format."""
     return key in ("functionResponse", "function_response") and name == "response"
 
 
@@ -243,24 +245,25 @@ def split_event(event: bytes) -> tuple[bytes, Any, bytes]:
 
 
 def _pieces(value: Any) -> list[tuple[tuple[object, ...], Any, str]]:
-    """Return the pieces of texts in an event: to which text each belongs, and where it is."""
+    """Return the pieces of texts in an event, each as (identifier of the text, object that holds the piece, key in that
+    object)."""
     found: list[tuple[tuple[object, ...], Any, str]] = []
 
-    def look(holder: Any, place: tuple[object, ...]) -> None:
+    def collect(holder: Any, place: tuple[object, ...]) -> None:
         if isinstance(holder, list):
             for item in holder:
-                look(item, place)
+                collect(item, place)
         elif isinstance(holder, dict):
             here = (*place, *(holder.get(name) for name in _PLACES if isinstance(holder.get(name), (int, str))))
             for key, item in holder.items():
                 if isinstance(item, str) and key in _DELTAS:
                     found.append(((*here, key), holder, key))
                 elif isinstance(item, (dict, list)):
-                    look(item, (*here, key))
+                    collect(item, (*here, key))
 
     kind = value.get("type") if isinstance(value, dict) else None
     if kind is None or str(kind).endswith("delta"):
-        look(value, ())
+        collect(value, ())
     return found
 
 

@@ -1,8 +1,9 @@
-"""A proxy in a process of its own: `python -m beam.proxy.process`. Its order comes on stdin; its reports go to stdout.
+"""Runs a proxy in a process of its own: `python -m beam.proxy.process`.
 
-One line of JSON is read, an `Order`; then it serves until stdin ends, which also happens when its owner dies. It writes
-lines of JSON: where it listens (`url`) or why not (`error`), each request (`served`), and at its end what it counted.
-Before it reads a key it makes itself unreadable for other processes of its user. Does not depend on any CLI.
+The process reads one line of JSON from stdin, an `Order`. It then serves until stdin ends, which also happens when its
+owner dies. It writes each `Report` to stdout as a line of JSON: the URL where it listens (`url`) or why it can't listen
+(`error`), each request (`served`), and its counts at the end (`counts`). Before it reads a key, it makes its memory
+unreadable for other processes of its user. Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ ENVIRONMENT = frozenset(
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What the process is to do. The real key comes on descriptor `key_fd`, or is stored in the keyring under the name
-    `secret`."""
+    """The order to the process: the proxy's options, and where the real key is. The key is read from the descriptor
+    `key_fd`, or from the keyring under the name `secret`."""
 
     options: ProxyOptions
     key_fd: int | None = None
@@ -43,8 +44,8 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line that the process writes: exactly one field is set. `error` is a message, a hint, and the error's
-    class."""
+    """One line that the process writes: exactly one field is set. `error` is (message, hint, name of the error's
+    class)."""
 
     url: str = ""
     error: tuple[str, str, str] | None = None
@@ -53,7 +54,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def main() -> int:
-    """Serve as the order on stdin says, until stdin ends."""
+    """Read the order from stdin, serve until stdin ends, and return the exit code."""
     make_unreadable()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # its owner decides, by closing stdin
@@ -80,9 +81,9 @@ def main() -> int:
 
 
 def make_unreadable() -> None:
-    """Keep other processes of this user from reading this one's memory and environment, and the system from writing
-    them to disk. Processes are kept out on Linux only, and not those of a user with the right to trace any process
-    (root)."""
+    """Keep other processes of this user from reading this process's memory and environment (on Linux only), and keep
+    the system from writing them to a core dump. A process with the right to trace any process, like those of root, is
+    not kept out."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -93,7 +94,8 @@ def make_unreadable() -> None:
 
 
 def key_of(order: Order) -> str | None:
-    """Return the real key, None if the order names none. Raises NotFoundError, UnsupportedError."""
+    """Return the real key; None if the order names none. Raises NotFoundError if the key is missing, UnsupportedError
+    if the keyring can't be used."""
     if order.key_fd is not None:
         with os.fdopen(order.key_fd, "rb") as file:
             key = file.read(_KEY_BYTES).decode("utf-8", "replace").strip()

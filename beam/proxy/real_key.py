@@ -1,4 +1,4 @@
-"""The real key of a model's API: it replaces the turn's key in a request, and is removed from the answer."""
+"""Puts the real key of a model's API into requests, in place of the turn's key, and removes it from answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def _key_of(name: str, value: str) -> str:
 
 
 def headers_with(key: str | None, given: Message[str, str]) -> dict[str, str]:
-    """Return the headers of a request that are sent on, with the real key in place of the turn's."""
+    """Return a request's headers as they are sent to the model: the real key replaces the turn's key, and cookies are
+    removed. If `key` is None, nothing is changed."""
     headers = dict(given.items())
     if key is None:
         return headers
@@ -38,7 +39,7 @@ def headers_with(key: str | None, given: Message[str, str]) -> dict[str, str]:
 
 
 def path_with(key: str | None, path: str) -> str:
-    """Return a request's path with the real key in place of the turn's."""
+    """Return a request's path, with the real key in place of the turn's key. If `key` is None, nothing is changed."""
     bare, mark, query = path.partition("?")
     pairs = parse_qsl(query, keep_blank_values=True)
     if key is None or not any(name == "key" for name, _ in pairs):
@@ -47,7 +48,7 @@ def path_with(key: str | None, path: str) -> str:
 
 
 def pieces_without(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of an answer without the key, which an API may quote in an error."""
+    """Yield the pieces of an answer with the key removed. An API may quote the key in an error message."""
     secret, held = key.encode(), b""
     for piece in pieces:
         data = (held + piece).replace(secret, b"[redacted:key]")
@@ -61,5 +62,5 @@ def pieces_without(key: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def headers_without(key: str | None, headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers of an answer without the key."""
+    """Return the headers of an answer with the key removed."""
     return {name: value.replace(key, "[redacted:key]") if key else value for name, value in headers.items()}

@@ -1,8 +1,9 @@
-"""A recording on disk: `exchanges.jsonl`, `answers/`, `blobs/`. docs/proxy.md describes the format.
+"""Reads and writes recordings: `exchanges.jsonl`, `answers/`, `blobs/`. docs/proxy.md describes the format.
 
-One process writes a recording at a time. What was written before a kill stays readable: a request's line comes before
-it is sent on, and an answer's events are appended as they come. Nothing read here is believed: names are checked,
-sizes bounded, links refused. Does not depend on sockets.
+Only one process at a time writes a recording. If that process is killed, everything that it wrote stays readable: the
+line of a request is written before the request is sent on, and the events of an answer are appended as they arrive.
+Content that is read is not trusted: names are checked, sizes are limited, and links are refused. Does not depend on
+sockets.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _BLOB = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """`recording.json`: the version, the agent CLI if one is known, and the folders that its requests may name."""
+    """The content of `recording.json`: the version of the format (`v`), the agent CLI ("" if unknown), and the folders
+    that its requests may name."""
 
     v: int = VERSION
     agent: str = ""
@@ -43,8 +45,8 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 class RequestLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="request"):
-    """A request as it is stored. `kind`: `ask` (for an answer of the model), `count` (of tokens) or `other`; `raw`: its
-    body, if that is not JSON."""
+    """A stored request. `n` is its number. `kind`: `ask` (a model call), `count` (a request to count tokens) or
+    `other`. `body` is the packed JSON of the body; `raw` is the text of a body that is not JSON."""
 
     n: int
     at: str
@@ -58,8 +60,9 @@ class RequestLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="requ
 
 
 class AnswerLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="answer"):
-    """How a request was answered. `file` is in `answers/`; `end`: complete, cut in the middle, failed (the model could
-    not be reached: `error`), dropped (the agent left)."""
+    """The stored answer to the request with the number `n`. `file` is the file in `answers/` with the answer's body.
+    `end`: complete, cut in the middle, failed (the model could not be reached; `error` says why), or dropped (the agent
+    disconnected)."""
 
     n: int
     status: int = 0
@@ -75,8 +78,9 @@ _line: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """One recorded model call: the request with its body unpacked, and the answer's bytes (`events` where it came as a
-    stream of server-sent events). If a kill cut the answer short, `end` is `cut`."""
+    """One recorded model call. `body` is the unpacked body of the request. The body of the answer is in `events` if it
+    is a stream of server-sent events, otherwise in `data`. If the recorder was killed before the answer ended,
+    `answer.end` is `cut`."""
 
     request: RequestLine
     body: Any
@@ -86,7 +90,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
 
 def suffix_of(headers: Mapping[str, str]) -> str:
-    """Return the ending of the file that an answer with these headers is stored in."""
+    """Return the suffix (sse, json or body) of the file in which an answer with these headers is stored."""
     kind = headers.get("content-type", "")
     return "sse" if "event-stream" in kind else "json" if "json" in kind else "body"
 
@@ -190,7 +194,7 @@ def _names(number: int) -> tuple[str, ...]:
 
 
 class Recorder:
-    """Writes a recording: a new one, or more calls of an existing one. Safe to use from several threads."""
+    """Writes a new recording, or adds calls to an existing one. Thread-safe."""
 
     def __init__(self, directory: Path, about: About) -> None:
         """Open the recording. Raises DiskError, CorruptError; UsageError if another process writes it."""
@@ -232,7 +236,7 @@ class Recorder:
         return number
 
     def answer(self, number: int, suffix: str) -> AnswerFile:
-        """Make the file for that request's answer and return it, open."""
+        """Create the file for the answer to the request with this number, and return it open."""
         return AnswerFile(self._answers, f"{number:06d}.{suffix}")
 
     def end(self, answer: AnswerLine) -> None:
@@ -241,7 +245,7 @@ class Recorder:
             self._append(answer)
 
     def close(self) -> None:
-        """Close the recording, so that others can write it."""
+        """Close the recording, so that another process can write it."""
         os.close(self._index)
         for place in (self._blobs, self._answers, self._top):
             place.close()
@@ -268,14 +272,14 @@ class AnswerFile:
         self._handle = place.new(name)
 
     def add(self, data: bytes) -> None:
-        """Append bytes."""
+        """Append bytes. Raises DiskError."""
         try:
             files.write_all(self._handle, data)
         except OSError as error:
             raise files.disk_error("write", self.path, error) from error
 
     def close(self, instead: bytes | None = None) -> None:
-        """Close the file; `instead` replaces all that was written."""
+        """Close the file. With `instead`, the whole content is replaced by these bytes."""
         os.close(self._handle)
         if instead is not None:
             self._place.put(self.path.name, instead)

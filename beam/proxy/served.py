@@ -1,4 +1,4 @@
-"""The result of one request to a proxy, and its description for people."""
+"""The result of one request to a proxy, and an explanation for a request without a recorded answer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from beam.proxy.differences import Difference
 
 
 class ServedRequest(Struct, frozen=True, kw_only=True):
-    """What became of one request. `kind`: ask, count, other. `step` is that of the ladder, or `live`, `filled`,
-    `refused`, `over` (the budget is used up); `recorded` is the number of the recorded call that answered it, `nearest`
-    that of the recorded call that is nearest to it."""
+    """The result of one request. `kind`: ask, count or other. `step`: exact, minor, major or unmatched (see `ladder`),
+    `live`, `filled`, `refused`, or `over` (the budget is used up). `recorded` is the number of the recorded call that
+    answered the request, or under which the request was recorded; `nearest` is the number of the most similar recorded
+    call. `why` is the reason of a refusal or failure."""
 
     number: int
     kind: str
@@ -27,7 +28,8 @@ class ServedRequest(Struct, frozen=True, kw_only=True):
 
 
 def explain(served: ServedRequest) -> str:
-    """Return why a request has no recorded answer: the nearest recorded call and its first difference."""
+    """Return an explanation why a request has no recorded answer. It names the most similar recorded call and the first
+    difference from that call."""
     if served.nearest is None:
         return f"model call {served.number} was not recorded, and nothing like it was"
     first = served.differences[0] if served.differences else None

@@ -1,6 +1,6 @@
-"""The proxy itself, in the background of a process: `with Proxy(ProxyOptions(replay=DIR)) as proxy: proxy.url`.
+"""Runs a proxy in the background of a process: `with Proxy(ProxyOptions(replay=DIR)) as proxy: proxy.url`.
 
-How one request is answered is in `handling`. Does not depend on any CLI.
+The module `handling` answers the requests. Does not depend on any CLI.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from beam.proxy.upstream import Upstream
 
 
 class Proxy:
-    """A proxy on loopback; start it with `with`. `served` is called after each request, from the proxy's threads; `key`
-    is the real key, for a proxy that keeps it from the agent."""
+    """A proxy on 127.0.0.1; start it with `with`. `served` is called after each request, from the proxy's threads.
+    `key` is the real key of the model's API, if the agent must not know it."""
 
     def __init__(
         self, options: ProxyOptions, *, served: Callable[[ServedRequest], None] | None = None, key: str | None = None
     ) -> None:
-        """Read what is replayed. Raises UsageError, NotFoundError, CorruptError, DiskError."""
+        """Read the recording that is replayed, and open the one that is written. Raises UsageError, NotFoundError,
+        CorruptError, DiskError."""
         if options.upstream:
             Upstream(options.upstream)
         self._shared = ProxyState(options, served, key)
@@ -34,18 +35,18 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """Return where it listens, without a slash at the end. Only while it runs."""
+        """Return the URL of the proxy, without a slash at the end. Raises RuntimeError unless the proxy is running."""
         if self._server is None:
             raise RuntimeError("the proxy is not running: use `with`")
         return self._server.url
 
     @property
     def counts(self) -> ProxyCounts:
-        """Return what was counted so far."""
+        """Return the counts of the requests so far."""
         return self._shared.counts
 
     def start(self) -> Self:
-        """Listen. Raises DiskError for a port that is taken."""
+        """Start to listen. Raises DiskError if the port is taken."""
         port = self._shared.options.port
         try:
             self._server = ProxyServer(port, self._shared)

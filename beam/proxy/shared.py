@@ -1,4 +1,4 @@
-"""What all connections of one proxy share: its recording, its ladder, what was counted. Safe to use from threads."""
+"""The state that all connections of one proxy share: its recording, its ladder, its counts. Thread-safe."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ COUNTED = frozenset({"exact", "minor", "major", "unmatched", "filled", "live"})
 
 
 class ProxyState:
-    """The state of one proxy. `served` is called after each request, from the proxy's threads; `key` is the real key,
-    for a proxy that keeps it from the agent."""
+    """The state of one proxy. `served` is called after each request, from the proxy's threads. `key` is the real key of
+    the model's API, if the agent must not know it."""
 
     def __init__(self, options: ProxyOptions, served: Callable[[ServedRequest], None] | None, key: str | None) -> None:
         """Read the recording that is replayed, and open the one that is written. Raises NotFoundError, CorruptError,
@@ -42,12 +42,12 @@ class ProxyState:
 
     @property
     def counts(self) -> ProxyCounts:
-        """Return what was counted so far."""
+        """Return the counts of the requests so far."""
         with self._mutex:
             return structs.replace(self._counts, usage=self.spending.usage, cost_usd=self.spending.cost_usd)
 
     def take_number(self, *, is_ask: bool) -> tuple[int, bool]:
-        """Return the number of a request, and whether it goes to the model because the replay ends before it
+        """Return the number of a new request, and whether the request goes to the model because the replay has ended
         (`fork_at`)."""
         with self._mutex:
             self._numbers += 1
@@ -56,8 +56,7 @@ class ProxyState:
             return self._numbers, forked
 
     def is_of_family(self, model: str) -> bool:
-        """Return whether the model is of the same family (`claude`, `gpt`, `gemini`) as the first model that was
-        asked."""
+        """Return whether the model is of the same family (`claude`, `gpt`, `gemini`) as the model of the first call."""
         family = model.partition("/")[2] or model
         family = family.replace(".", "-").partition("-")[0].lower()
         with self._mutex:
@@ -65,7 +64,7 @@ class ProxyState:
             return family == self.family
 
     def note(self, served: ServedRequest) -> None:
-        """Count what became of a request, and tell the owner."""
+        """Count the result of a request, and call `served` with it."""
         with self._mutex:
             counts = self._counts
             if served.kind == "ask" and served.step in COUNTED:
@@ -79,9 +78,9 @@ class ProxyState:
             self._served(served)
 
 
-def _of_recording(folder: str, cwd: str) -> Masks:
-    """Return the mask that removes the recording's own folder from git's list of untracked files. The folder is in that
-    list while it is recorded, and no more once it is committed."""
+def _recording_mask(folder: str, cwd: str) -> Masks:
+    """Return the mask that removes the recording's own folder from a list of untracked files that git printed. Git
+    lists the folder while the recording is made, but no longer after the recording is committed."""
     try:
         parts = Path(folder).relative_to(cwd or "/nowhere").parts
     except ValueError:
@@ -96,6 +95,6 @@ def _ladder_of(options: ProxyOptions, places: Mapping[str, str]) -> tuple[Ladder
         return None, Mover({}, {})
     recording = Recording(Path(options.replay))
     then, now = {**places, **recording.about.places}, {**recording.about.places, **places}
-    masks = _of_recording(options.replay, now.get("cwd", "")).plus(options.masks)
+    masks = _recording_mask(options.replay, now.get("cwd", "")).plus(options.masks)
     ladder = Ladder(recording.exchanges, Canonicalizer(masks, then), Canonicalizer(masks, now))
     return ladder, Mover(recording.about.places, now)

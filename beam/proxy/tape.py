@@ -1,4 +1,5 @@
-"""Records one exchange while it passes: the request before it is sent on, the answer as it comes, and its figures.
+"""Records one exchange while the proxy passes it on: the request before it is sent, the answer as it arrives, and the
+answer's token counts.
 
 Does not depend on sockets.
 """
@@ -13,7 +14,7 @@ from beam.proxy.wire.dialects import Dialect
 
 
 class Tape:
-    """What is stored of one exchange while it passes; does nothing where nothing is recorded."""
+    """Stores one exchange while the proxy passes it on, and counts its tokens. Stores nothing without a recorder."""
 
     def __init__(self, recorder: Recorder | None, request: RequestLine, blanker: Blanker) -> None:
         """Store the request. Raises DiskError."""
@@ -29,14 +30,14 @@ class Tape:
         self.number = None if recorder is None else recorder.begin(request)
 
     def begin(self, suffix: str, dialect: Dialect, meter: Meter) -> None:
-        """Begin the answer, in a file with that ending."""
+        """Begin the answer, and create its file with that suffix. `dialect` and `meter` count the answer's tokens."""
         self._dialect, self._meter, self._is_stream = dialect, meter, suffix == "sse"
         if self._recorder is not None and self.number is not None:
             self._file = self._recorder.answer(self.number, suffix)
             self._name = self._file.path.name
 
     def add(self, data: bytes) -> None:
-        """Take a piece of the answer. Events are stored when they are whole."""
+        """Add a piece of the answer. An event of a stream is stored as soon as it is complete."""
         if not self._is_stream:
             self._rest += data
             return
@@ -57,7 +58,7 @@ class Tape:
             self._file.add(self._events[-1])
 
     def flush(self) -> None:
-        """Store an incomplete last event of a stream; count the tokens of an answer that is no stream."""
+        """Store an incomplete last event of a stream; count the tokens of an answer that is not a stream."""
         if self._is_stream and self._rest:
             self._event(bytes(self._rest))
         elif self._meter is not None and self._dialect is not None and not self._is_stream:
@@ -88,6 +89,7 @@ class Tape:
 
 
 def _end_of_event(data: bytearray, begin: int) -> int:
-    """Return where the first event ends, after its blank line; 0 if none is complete."""
+    """Return the index at which the first event ends, after its blank line; 0 if no event is complete. The search
+    starts at `begin`."""
     ends = [at + len(mark) for mark in (b"\n\n", b"\r\n\r\n") if (at := data.find(mark, begin)) >= 0]
     return min(ends, default=0)

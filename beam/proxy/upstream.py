@@ -1,7 +1,8 @@
-"""The model's real API, asked over HTTP(S): bytes are passed on as they come.
+"""Asks the model's real API over HTTP(S), and returns the bytes of each answer as they arrive.
 
-It uses the standard library's client, which hands out each read of a stream at once, adds no headers of its own to
-those given, and follows no redirect: that would carry the key elsewhere. Does not depend on wire formats or recordings.
+The standard library's client is used: it returns each read of a stream at once, adds only the headers that HTTP needs,
+and does not follow redirects, which would carry the key to another server. Does not depend on wire formats or
+recordings.
 """
 
 from __future__ import annotations
@@ -37,15 +38,16 @@ class UnreachableError(Exception):
 
 
 class CutError(Exception):
-    """The model's API broke off its answer."""
+    """The model's API ended its answer too early."""
 
 
 class Upstream:
-    """One connection to a model's API, kept for the next request. If `url` has a path, it is put before the path of
-    each request."""
+    """A connection to a model's API, which is reused for later requests. If `url` has a path, that path is put before
+    the path of each request."""
 
     def __init__(self, url: str) -> None:
-        """Take the URL apart. Raises UsageError for what is no http or https URL."""
+        """Check the URL and store its parts. Raises UsageError for anything but an http or https URL, and for a URL
+        with a password."""
         parts = urlsplit(url)
         try:
             port = parts.port
@@ -62,7 +64,7 @@ class Upstream:
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send a request and return its answer, as far as its head. Raises UnreachableError."""
+        """Send a request, and return its answer as soon as the answer's head has arrived. Raises UnreachableError."""
         sent = {name: value for name, value in headers.items() if name.lower() not in _HOP}
         sent["Accept-Encoding"] = "identity"
         if body or method == "POST":
@@ -74,13 +76,14 @@ class Upstream:
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             raise UnreachableError(f"{self._host}: {getattr(error, 'strerror', None) or error}") from error
-        if why := _why_not(response):
+        if why := _unusable_reason(response):
             self.close()
             raise UnreachableError(f"{self._host} {why}")
         return Answer(response, self)
 
     def connect(self) -> socket.socket:
-        """Return the socket of a connection, new or kept, for the request that follows. Raises UnreachableError."""
+        """Connect unless a connection is open and idle, and return the socket that the next request uses. Raises
+        UnreachableError."""
         try:
             found: socket.socket = self._connected().sock
         except (OSError, http.client.HTTPException) as error:
@@ -125,8 +128,8 @@ class Upstream:
 
 
 class Answer:
-    """An answer of the model's API. Its body comes decoded if it was compressed; `headers` are those that are passed on
-    to the agent."""
+    """An answer of the model's API. Its body is decompressed if it was compressed; `headers` has only the headers that
+    are passed on to the agent."""
 
     def __init__(self, response: http.client.HTTPResponse, upstream: Upstream) -> None:
         self.status = response.status
@@ -137,7 +140,7 @@ class Answer:
         self.headers = {name: value for name, value in response.getheaders() if name.lower() not in gone}
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the body as it comes. Raises CutError if it breaks off."""
+        """Yield the body in pieces as they arrive. Raises CutError if the body ends too early."""
         left = self._response.length  # None for one in chunks, or up to the connection's end
         try:
             while data := self._response.read1(_PIECE):
@@ -167,8 +170,9 @@ def _encoding(response: http.client.HTTPResponse) -> str:
     return "" if found == "identity" else found
 
 
-def _why_not(response: http.client.HTTPResponse) -> str:
-    """Return why an answer can't be passed on; "" if it can. A redirect would lead the agent around the proxy."""
+def _unusable_reason(response: http.client.HTTPResponse) -> str:
+    """Return the reason why an answer can't be passed on to the agent; "" if it can. A redirect is refused because the
+    agent would follow it past the proxy."""
     if response.status < 200:
         return f"answered with {response.status}, which says nothing"
     if response.status in _REDIRECTS:
@@ -182,8 +186,8 @@ def _why_not(response: http.client.HTTPResponse) -> str:
 
 
 def _is_idle(connection: socket.socket) -> bool:
-    """Return whether nothing arrived on a kept connection. Usually a server ends one after some time without
-    requests."""
+    """Return whether a kept connection can be used again: nothing arrived on it. Servers usually close a connection
+    after some time without requests, and then the end of the stream arrives."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return not poll.poll(0)

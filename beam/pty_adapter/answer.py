@@ -1,5 +1,6 @@
-"""The agent's answer as its screen shows it: without composer, spinner and box, and un-wrapped. Lossy: Markdown is
-rendered already, and the terminal's line breaks can't always be told from the agent's. Pure."""
+"""Extracts the agent's answer from the lines of its screen, without composer, spinner and frame, and with wrapped lines
+joined. Information is lost: Markdown is rendered already, and the terminal's line breaks can't always be distinguished
+from the agent's. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _FILLED = 0.75  # of the width: a shorter row was ended by the agent
 
 
 def of_lines(lines: Sequence[Line], *, columns: int) -> str:
-    """Return the rows as the program wrote them, with only the terminal's own line breaks undone."""
+    """Return the lines as the program wrote them: only the line breaks that the terminal inserted are removed."""
     text = ""
     for line in lines:
         text += line.text.ljust(columns) if line.wrapped else line.text + "\n"
@@ -27,7 +28,7 @@ def of_lines(lines: Sequence[Line], *, columns: int) -> str:
 
 
 def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, columns: int) -> str:
-    """Return the text between the echo of this prompt and the composer; "" if there is no echo."""
+    """Return the text between the echo of the prompt `text` and the composer; "" if there is no echo."""
     rows = [_without_bar(profile, line.text, columns) for line in lines]
     end = _composer(profile, rows)
     start = _after_echo(profile, rows[:end], text)
@@ -38,7 +39,7 @@ def of_conversation(profile: Profile, lines: Sequence[Line], text: str, *, colum
 
 
 def _without_bar(profile: Profile, row: str, columns: int) -> str:
-    """Return the row without the scroll bar, which stands in the last column."""
+    """Return the row without the scroll bar in its last column, if it has one."""
     if not row or row[-1] not in profile.scrollbar or sum(max(0, wcwidth(char)) for char in row) != columns:
         return row
     return row[:-1].rstrip(" ")
@@ -55,7 +56,7 @@ def _composer(profile: Profile, rows: Sequence[str]) -> int:
 
 
 def _after_echo(profile: Profile, rows: Sequence[str], text: str) -> int | None:
-    """Return the row after the last echo of the text, None if there is no echo."""
+    """Return the row after the last echo of the text; None if there is no echo."""
     wanted = squeezed(text)
     for row in range(len(rows) - 1, -1, -1):
         shown = is_echo(profile, rows[row], wanted) if profile.echo_rows else ""
@@ -79,8 +80,8 @@ def _bare(profile: Profile, row: str) -> str:
 
 
 def _join_wrapped(rows: Sequence[str], width: int) -> list[str]:
-    """Return the rows as they were before the terminal broke them: a row is joined to the row before if its first word
-    had no room there."""
+    """Return the rows with wrapped lines joined. A row is joined to the previous row if that row had no space for its
+    first word."""
     found: list[str] = []
     length = 0
     for row in rows:

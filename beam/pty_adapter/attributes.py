@@ -22,7 +22,8 @@ PALETTE = (  # of the 256 colours
 
 
 class Attributes(NamedTuple):
-    """The appearance of a cell. Colours are "" (the terminal's own), a name (`red`, `bright red`) or `#rrggbb`."""
+    """The appearance of a cell: `colour` of the text, `ground` (the background colour) and switches. A colour is ""
+    (the terminal's default), a name (`red`, `bright red`) or `#rrggbb`."""
 
     colour: str = ""
     ground: str = ""
@@ -50,9 +51,9 @@ _CHANGES: dict[int, dict[str, str | bool]] = {
 
 @lru_cache(maxsize=_CACHED_SEQUENCES)
 def changes(parameters: str) -> dict[str, Any]:
-    """Return the attributes that an SGR sequence with these parameters sets, by name.
+    """Return the attributes that an SGR sequence with these parameters sets, by name, with their new values.
 
-    A colour that does not exist changes nothing; neither does the colour of the underline (58).
+    A colour that does not exist changes nothing. The colour of the underline (58) is ignored.
     """
     found: dict[str, Any] = {}
     rest = list(reversed(_numbers(parameters)))
@@ -72,7 +73,8 @@ def changes(parameters: str) -> dict[str, Any]:
 
 
 def _numbers(parameters: str) -> list[int]:
-    """Return the numbers of an SGR sequence in one form: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes `4`."""
+    """Return the numbers of an SGR sequence in a uniform notation: `38:2::r:g:b` becomes `38;2;r;g;b`, `4:3` becomes
+    `4`."""
     found: list[int] = []
     for part in parameters.split(";"):
         number, *sub = part.split(":")

@@ -1,7 +1,7 @@
 """Finds secrets that are visible on a screen, even if they were drawn in pieces, backwards, or over two rows.
 
-`Player` shows the screen of a recording. `blank` removes from the recording the characters that drew a secret, and
-leaves everything else unchanged. Does not depend on files, or on whose screen it is.
+`Player` plays a recording on a screen. `blank` replaces the characters of a recording that drew a secret, and leaves
+everything else unchanged. Does not depend on files, or on whose screen it is.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ Place = tuple[int, int]  # row and column, from 0
 
 
 class Player:
-    """A screen that shows a recording, and detects a visible secret."""
+    """Plays a recording on a screen and detects secrets that become visible."""
 
     def __init__(self, columns: int, rows: int) -> None:
         self._looking = Looking(Screen(columns, rows, scrollback=0))
 
     def shows_secret(self, text: str) -> bool:
-        """Return whether a secret is visible after this text, too."""
+        """Return whether a secret is visible after this text is drawn, too. Return False if the text does not change
+        the screen."""
         self._looking.screen.feed(text.encode("utf-8", "replace"))
         return any(True for _ in self._looking.secrets())
 
 
 def blank(texts: Sequence[str], columns: int, rows: int) -> list[str] | None:
-    """Return the pieces without the characters of secrets; None if a secret would still be visible."""
+    """Return the texts of a recording with the characters of secrets replaced by marks; None if a secret would still be
+    visible."""
     written = [*texts]
     for _ in range(_ROUNDS):
         written = _Tracer(columns, rows).blank(written)
@@ -59,7 +61,8 @@ class Looking:
         self._seen: list[Line] = []
 
     def secrets(self) -> Iterator[list[Place]]:
-        """Yield the cells of each secret on the screen; nothing if the screen has not changed since the last call."""
+        """Yield the cells of each secret on the screen. Yield nothing if the screen has not changed since the last
+        call."""
         lines = [*self.screen.shown()]
         if len(lines) == len(self._seen) and all(map(operator.is_, lines, self._seen)):
             return
@@ -74,24 +77,26 @@ class Looking:
                 yield from ([place for place in places[start:end] if place] for start, end, _ in found)
 
     def _end(self, y: int, line: Line) -> str:
-        """Return the text between the row and the next one."""
+        """Return the text that joins the row to the next one: a newline or, for a wrapped row, a blank or nothing."""
         return "\n" if not line.wrapped else " " if self.screen.grid()[y].cells[-1] == " " else ""
 
     def _places(self, y: int, indent: int, size: int) -> list[Place | None]:
-        """Return the cell of each character of a row's text; None for a character that is in no cell."""
+        """Return the cell of each character of a row's text; None for a character that is in no cell, such as a
+        newline."""
         cells = [(y, x) for x, cell in enumerate(self.screen.grid()[y].cells) for _ in cell]
         inside = cells[indent : len(self._seen[y].text)]
         return [*inside, *[None] * (size - len(inside))]
 
 
 def _indent(lines: list[Line], y: int) -> int:
-    """Return how many blanks a program put before a word that continues in this row; 0 if the terminal broke the
-    word."""
+    """Return the number of blanks that the program put before a word that continues in this row; 0 if the terminal
+    wrapped the word."""
     return 0 if lines[y - 1].wrapped else len(lines[y].text) - len(lines[y].text.lstrip())
 
 
 def _is_broken(lines: list[Line], y: int, columns: int) -> bool:
-    """Return whether a word may continue in the next row because this one is full."""
+    """Return whether a word may continue in the next row, because this row is full and both rows have word characters
+    at the break."""
     text, after = lines[y].text, lines[y + 1].text.lstrip() if y + 1 < len(lines) else ""
     return len(text) >= columns - _EDGE and text[-1:] in _IN_WORD and after != "" and after[0] in _IN_WORD
 
@@ -100,14 +105,15 @@ def _is_broken(lines: list[Line], y: int, columns: int) -> bool:
 
 
 class _Cell(str):
-    """A character with its position in the output."""
+    """A character with its position in the recorded output (`origin`)."""
 
     origin: int
 
 
 class _TracedGrid(Grid):
-    """A grid whose cells know their characters' positions. `at` is the position of the next unit of output; `step` is 0
-    if that unit is a sequence."""
+    """A grid whose cells know the position of their characters in the output. `at` is the position of the next
+    character of output. `step` is 0 while an escape sequence draws characters, because they all have the position of
+    the sequence."""
 
     at = 0
     step = 1
@@ -142,7 +148,7 @@ class _TracedGrid(Grid):
 
 
 class _Tracer(Screen):
-    """Plays a recording and records which of its characters drew a secret."""
+    """Plays a recording and notes which of its characters drew a secret."""
 
     def __init__(self, columns: int, rows: int) -> None:
         super().__init__(columns, rows, scrollback=0)
@@ -151,7 +157,7 @@ class _Tracer(Screen):
         self._grid = self._main
 
     def blank(self, texts: Sequence[str]) -> list[str]:
-        """Return the recorded texts without the secrets."""
+        """Return the recorded texts with marks in place of the characters of secrets."""
         units: list[list[str]] = []
         origins = set[int]()
         looking = Looking(self)
@@ -163,11 +169,11 @@ class _Tracer(Screen):
                     grid.at, grid.step = at, int(unit >= " ")
                 self.obey(unit)
                 at += len(unit)
-            origins.update(self._drawn_with(looking))
+            origins.update(self._secret_origins(looking))
         repeated = {at: count for grid in self._traced for at, count in grid.repeated.items()}
         return list(_without(units, sorted(origins), repeated))
 
-    def _drawn_with(self, looking: Looking) -> Iterator[int]:
+    def _secret_origins(self, looking: Looking) -> Iterator[int]:
         rows = self.grid()
         for places in looking.secrets():
             for y, x in places:
@@ -177,8 +183,8 @@ class _Tracer(Screen):
 
 
 def _without(units: list[list[str]], origins: list[int], repeated: dict[int, int]) -> Iterator[str]:
-    """Yield the pieces with a mark in place of each character to blank. A sequence that repeats such a character
-    becomes as many marks as it drew characters."""
+    """Yield the pieces with a mark in place of each character that drew a secret. A sequence that repeats such a
+    character is replaced by one mark for each character that it drew."""
     flat = [unit for piece in units for unit in piece]
     starts = list(accumulate(map(len, flat), initial=0))
     by_unit: dict[int, list[int]] = {}

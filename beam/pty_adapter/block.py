@@ -1,7 +1,7 @@
-"""Finds a dialog on a screen: it is the lowest block, below the conversation, with no composer under it.
+"""Finds a dialog on a screen. A dialog is the lowest block, below the conversation, and no composer is below it.
 
-A block reaches from its first row to the screen's last row. A dialog is read inside its block only, because an agent
-can write an imitation anywhere above. Pure; does not depend on time, or on earlier screens.
+A block reaches from its first row to the screen's last row. A dialog is read only inside its block, because an agent
+can write an imitation anywhere above it. Pure; does not depend on time, or on earlier screens.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _ROWS_ABOVE = 12  # of the request, where nothing says in which row a dialog beg
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """A dialog on the screen: `text` are its rows, `found` is the match of its `match` pattern, and `line` is the
-    line of its first row, counted from the first line ever shown. `row` is that row on the screen. `above` are some
-    rows above it, if the request's first row is unknown. `is_doubtful`: several rows could be the first."""
+    """A dialog on the screen. `row` is the dialog's first row on the screen, and `line` the same row counted from the
+    first line ever shown. `text` are all rows of the dialog. `found` is the text that its pattern `match` found, and
+    `found_to` is the line where that text ends. `above` are some rows above the dialog, for a dialog whose first row
+    has no pattern. `is_doubtful`: several rows could be the first row."""
 
     dialog: Dialog
     row: int
@@ -32,24 +33,25 @@ class Block(Struct, frozen=True, kw_only=True):
     is_doubtful: bool = False
 
     def group(self, text: str) -> str:
-        """Return group 1 of the pattern inside the block; "" if the pattern does not match."""
+        """Return group 1 of this pattern in the block; "" if the pattern does not match."""
         found = pattern(text).search(self.text) if text else None
         return (found[1] or "").strip("\n") if found else ""
 
     def only_group(self, text: str) -> str:
-        """Return group 1 of a pattern that matches once; "" if it matches more often, since one match may be faked."""
+        """Return group 1 of this pattern if it matches once in the block. Return "" if it matches more than once,
+        because a match may be an imitation."""
         found = list(pattern(text).finditer(self.text)) if text else []
         return (found[0][1] or "").strip("\n") if len(found) == 1 else ""
 
 
 @lru_cache(maxsize=512)
 def pattern(text: str) -> re.Pattern[str]:
-    """Return a profile's pattern, compiled."""
+    """Return the compiled form of a pattern of a profile."""
     return re.compile(text, re.MULTILINE)
 
 
 def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, composer: int | None) -> Block | None:
-    """Return the dialog whose answers are the lowest on this screen.
+    """Return the dialog whose answers are the lowest on this screen; None if the screen shows no dialog.
 
     `composer` is the row of the input field, None if the screen shows none.
     """
@@ -62,10 +64,10 @@ def lowest(dialogs: Sequence[Dialog], rows: Sequence[str], scrolled: int, compos
 
 
 def _widest(same: Sequence[Block], low: Block) -> Block:
-    """Return one block for all blocks that have the same answers.
+    """Return one block for several blocks that have the same answers.
 
-    If they begin in different rows, some are only quoted, above the request or inside it, and nobody can tell which.
-    Then the request consists of the rows of all of them, and it is a permission request if one of them is.
+    If they begin in different rows, some are only quoted, above the request or inside it, and nobody can tell which. In
+    that case the result covers the rows of all blocks, and it is a permission request if one of them is.
     """
     top = min(same, key=lambda block: block.row, default=low)
     if top.row == low.row:
@@ -102,9 +104,10 @@ def _block(dialog: Dialog, rows: Sequence[str], scrolled: int, composer: int | N
 
 
 def _top(dialog: Dialog, rows: Sequence[str]) -> tuple[int | None, int]:
-    """Return the first row of the block and how many rows could be the first; no row if there is no block.
+    """Return the first row of the block, and the number of rows that could be the first. If there is no block, the row
+    is None.
 
-    If several could be the first, the highest is taken, so that no part of the request is left out.
+    If several rows could be the first, the highest is returned, so that no part of the request is left out.
     """
     if not (dialog.first or dialog.body):
         return 0, 1

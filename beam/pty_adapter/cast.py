@@ -1,8 +1,8 @@
-"""Recordings of a terminal in asciicast v2 (https://docs.asciinema.org/manual/asciicast/v2/), written and read.
+"""Writes and reads recordings of a terminal in asciicast v2 (https://docs.asciinema.org/manual/asciicast/v2/).
 
-One JSON value a line: a header, then `[seconds, kind, text]`; `o` is what the program wrote, `i` what was typed, `m` a
-mark. Recordings by beam have their secrets blanked, even those that only become visible when played, and are complete.
-The caller opens the files. Does not depend on whose terminal it is.
+Each line is a JSON value: first a header, then lines `[seconds, kind, text]`. The kind is `o` for output of the
+program, `i` for typed text, `m` for a mark. In recordings by beam, secrets are replaced, even those that become visible
+only when the recording is played. The caller opens the files. Does not depend on whose terminal it is.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Kind = Literal["o", "i", "m"]
 
 
 class Moment(Struct, frozen=True):
-    """One line of a recording. `kind`: o (written), i (typed), m (a mark); others are left out."""
+    """One line of a recording. `kind` is o (output), i (typed text) or m (a mark)."""
 
     seconds: float
     kind: Kind
@@ -39,10 +39,10 @@ class Moment(Struct, frozen=True):
 class Recorder:
     """Writes a recording to `file`, which must be readable and writable.
 
-    After `most` bytes it adds only a mark that says that the rest is missing. It also draws the screen that a viewer of
-    the recording would see. When a secret appears there, it empties the file, keeps the recording in memory, and writes
-    it at the end without the characters of the secret. `now` returns monotonic seconds. Raises OSError if the disk is
-    full.
+    After `most` bytes, the recorder adds only a mark that says that the rest is missing. The recorder also draws the
+    screen that a viewer of the recording would see. When a secret appears on it, the recorder empties the file and
+    keeps the recording in memory. At the end it writes the recording without the characters of the secret. `now`
+    returns monotonic seconds. Raises OSError if the disk is full.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Recorder:
         self._say("i", redact(data.decode("utf-8", "replace"))[0])
 
     def mark(self, text: str) -> None:
-        """Record something that happened and is not visible on the screen."""
+        """Record an event that is not visible on the screen."""
         self._say("m", redact(text)[0])
 
     def end(self) -> None:
@@ -109,7 +109,7 @@ class Recorder:
             self._held.append(moment)
 
     def _hold_back(self, seconds: float) -> None:
-        """Empty the file, and hold its moments back until `end`, because they contain pieces of a secret."""
+        """Empty the file and keep its moments in memory until `end`, because they contain parts of a secret."""
         try:
             self._file.flush()
             self._file.seek(0)
@@ -135,14 +135,16 @@ def _line(moment: Moment) -> str:
 
 
 def _fitting(moments: list[Moment]) -> list[Moment]:
-    """Return the first of the held moments, as many as can be searched for secrets (`MOST_HELD_BYTES`)."""
+    """Return the first moments up to a size that can be searched for secrets in reasonable time (`MOST_HELD_BYTES`). If
+    some are left out, a mark says so."""
     sizes = accumulate(len(_line(moment)) for moment in moments)
     fitting = [moment for moment, size in zip(moments, sizes, strict=True) if size <= MOST_HELD_BYTES]
     return fitting if len(fitting) == len(moments) else [*fitting, Moment(moments[len(fitting)].seconds, "m", CUT)]
 
 
 def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
-    """Return the moments without the characters that drew secrets; if that is impossible, without all output."""
+    """Return the moments without the characters that drew secrets. If that is impossible, return them without any
+    output, after a mark that says so."""
     texts = blank([moment.text for moment in moments if moment.kind == "o"], columns, rows)
     if texts is None:
         return [Moment(0.0, "m", LEFT_OUT), *(moment for moment in moments if moment.kind != "o")]
@@ -151,11 +153,11 @@ def _blanked(moments: list[Moment], columns: int, rows: int) -> list[Moment]:
 
 
 class NoCastError(Exception):
-    """The file is no asciicast v2; the message says what is wrong with it."""
+    """The file is not a recording in asciicast v2. The message says what is wrong with the file."""
 
 
 class Cast(Struct, frozen=True, kw_only=True):
-    """A recording that was read."""
+    """A recording in memory: the size and title of the terminal, and the moments."""
 
     columns: int
     rows: int
@@ -164,7 +166,7 @@ class Cast(Struct, frozen=True, kw_only=True):
 
 
 def read(data: bytes) -> Cast:
-    """Return the recording. A last line that is torn is left out. Raises NoCastError."""
+    """Return the recording in these bytes. An incomplete last line is left out. Raises NoCastError."""
     lines = data.decode("utf-8", "replace").split("\n")
     header = _value(lines[0])
     if not isinstance(header, dict) or header.get("version") != 2:

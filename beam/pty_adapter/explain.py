@@ -1,4 +1,4 @@
-"""Explains which rows of a screen decide its reading, and by which field of the profile, for authors of profiles.
+"""Explains, for authors of profiles, which rows of a screen decide how it is read, and by which field of the profile.
 Pure."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _ANYWHERE = ("resumed_rows", "done_rows", "error_rows")
 
 
 class Because(Struct, frozen=True, kw_only=True):
-    """A row, from 0, with its text, and the field of the profile that it fits (`dialogs` with the dialog's name)."""
+    """A row (from 0) that matches a field of the profile, with its text. `field` is the name of the field; for a dialog
+    it is `dialogs` with the name of the dialog."""
 
     field: str
     row: int
@@ -26,12 +27,13 @@ class Because(Struct, frozen=True, kw_only=True):
 
 
 def because(profile: Profile, view: View, reading: Reading) -> tuple[Because, ...]:
-    """Return the rows that decided this reading; none if the screen is unknown."""
+    """Return the rows that decided this reading of the screen, from top to bottom; an empty tuple if no row matches the
+    profile."""
     return tuple(sorted(_because(profile, view, reading), key=lambda found: found.row))
 
 
 def is_unknown(profile: Profile, view: View, reading: Reading) -> bool:
-    """Return whether the screen shows something, but nothing that its profile describes."""
+    """Return whether the screen shows text, but nothing that the profile describes."""
     if reading.block is not None or reading.busy or (reading.prompt is not None and not reading.question):
         return False
     shown = pattern(profile.warning).sub("", view.text) if profile.warning else view.text

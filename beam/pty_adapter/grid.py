@@ -1,7 +1,9 @@
-"""One buffer of a terminal: rows of cells, a cursor, a scroll region; bounded, whatever is written.
+"""One buffer of a terminal: rows of cells, a cursor and a scroll region. Its size is bounded, whatever is written into
+it.
 
-It behaves like the VT220 and xterm; where these differ, like tmux. Rows that scroll out at the top are kept, and half
-of a wide character becomes a blank. Does not depend on bytes, escape sequences or modes of the whole terminal.
+It behaves like the VT220 and xterm; where these two differ, it behaves like tmux. Rows that scroll out at the top are
+kept. If half of a wide character is overwritten, the other half becomes a blank. Does not depend on bytes, escape
+sequences or modes of the whole terminal.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ class Margins(NamedTuple):
 
 
 class Cursor:
-    """Where the next character goes, from 0 (`x` may be one past the last column: then the next one wraps), and how it
-    will look."""
+    """The position of the next character, from 0, and its attributes. `x` may be one past the last column: then the
+    next character is written in the next row."""
 
     __slots__ = ("attributes", "hidden", "x", "y")
 
@@ -47,7 +49,7 @@ class Cursor:
 
 
 class _Saved(NamedTuple):
-    """The state that DECSC saves."""
+    """The state that the escape sequence DECSC saves."""
 
     x: int
     y: int
@@ -62,17 +64,17 @@ Climb = tuple[int, int, int]  # its number, how many rows were begun by then, an
 
 
 class Line(Struct, frozen=True):
-    """A row of text without trailing blanks. `wrapped`: the terminal broke the line here, and it continues in the
-    next row."""
+    """The text of a row, without trailing blanks. `wrapped`: the terminal broke the line at the end of this row, and
+    the line continues in the next row."""
 
     text: str
     wrapped: bool = False
 
 
 class Row:
-    """The cells of one row: what stands in each ("" in the right half of a wide character), and its attributes.
+    """The cells of one row: the character in each cell ("" in the right half of a wide character), and its attributes.
 
-    `line` is its text, None after a change.
+    `line` caches the text of the row. It is None after a change.
     """
 
     __slots__ = ("attributes", "cells", "line", "wrapped")
@@ -84,32 +86,33 @@ class Row:
         self.wrapped = False
 
     def read(self) -> Line:
-        """Return the row as text."""
+        """Return the text of the row."""
         if self.line is None:
             self.line = Line("".join(self.cells).rstrip(), self.wrapped)
         return self.line
 
     def put(self, start: int, cells: str | list[str], attributes: Attributes) -> None:
-        """Fill the cells from `start` on."""
+        """Write these characters into the cells from `start` on, one in each cell, with these attributes."""
         end = start + len(cells)
         self.cells[start:end] = cells
         self.attributes[start:end] = [attributes] * len(cells)
         self.line = None
 
     def cut(self, start: int, end: int) -> None:
-        """Blank the cells from `start` to before `end`."""
+        """Blank the cells from `start` up to, but not including, `end`."""
         self.part(start, end)
         self.put(start, " " * (end - start), PLAIN)
 
     def part(self, start: int, end: int) -> None:
-        """Blank the wide characters that lie only half inside the cells from `start` to before `end`."""
+        """Blank each wide character of which only one half is in the cells from `start` up to, but not including,
+        `end`."""
         for x in (start, end):
             if 0 < x < len(self.cells) and self.cells[x] == _STUB:
                 self.put(x - 1, "  ", PLAIN)
 
 
 class Style:
-    """One set of attributes."""
+    """One set of attributes. `after` caches the style that follows it, by the parameters of an SGR sequence."""
 
     __slots__ = ("after", "attributes")
 
@@ -119,7 +122,7 @@ class Style:
 
 
 class Grid:
-    """The buffer. `history` has the lines that left it at the top; without `scrollback` none are kept."""
+    """One buffer of a terminal. `history` has the lines that scrolled out at the top, at most `scrollback` of them."""
 
     def __init__(self, columns: int, lines: int, *, scrollback: int) -> None:
         self.columns = columns
@@ -134,7 +137,7 @@ class Grid:
         self.reset()
 
     def reset(self) -> None:
-        """Put everything but the history as it was at the beginning."""
+        """Restore the initial state of everything except the history."""
         self.grid = self._blank_rows(self.lines)
         self.cursor = Cursor()
         self.margins: Margins | None = None
@@ -150,7 +153,7 @@ class Grid:
         self._climb()
 
     def read(self) -> list[Line]:
-        """Return all rows, from the top."""
+        """Return the lines of all rows, from top to bottom."""
         return [row.line or row.read() for row in self.grid]
 
     def _blank_rows(self, count: int) -> list[Row]:
@@ -170,7 +173,7 @@ class Grid:
         self._put(data)
 
     def _is_simple(self, data: str) -> bool:
-        """Return whether each character just takes the next cell."""
+        """Return whether each character of the text goes into one cell, the next one, without any further effect."""
         return (
             (data.isascii() or self._narrow.issuperset(data))
             and self._charsets[self._charset] is None
@@ -179,7 +182,7 @@ class Grid:
         )
 
     def _put(self, text: str) -> None:
-        """Write text that has room in this row, one character in each cell."""
+        """Write text that fits into the rest of this row, one character in each cell."""
         cursor = self.cursor
         row, start = self.grid[cursor.y], cursor.x
         cursor.x = end = start + len(text)
@@ -188,7 +191,7 @@ class Grid:
         row.put(start, text, cursor.attributes)
 
     def _wrap(self) -> None:
-        """Move to the beginning of the next row, where the text continues."""
+        """Mark the row as wrapped and move to the beginning of the next row, where the text continues."""
         row = self.grid[self.cursor.y]
         row.wrapped, row.line = True, None
         self.cursor_next_row()
@@ -238,7 +241,7 @@ class Grid:
         return self.margins or (0, self.lines - 1)
 
     def index(self) -> None:
-        """Move down one row; at the bottom of the region scroll it up."""
+        """Move the cursor down one row. At the bottom of the scroll region, scroll the region up instead."""
         self.rows_begun += 1
         top, bottom = self.margins or (0, self.lines - 1)
         y = self.cursor.y
@@ -249,12 +252,12 @@ class Grid:
             self.cursor.y = y + 1
 
     def cursor_next_row(self) -> None:
-        """Move to the beginning of the next row (NEL)."""
+        """Move the cursor to the beginning of the next row (NEL)."""
         self.cursor.x = 0
         self.index()
 
     def reverse_index(self) -> None:
-        """Move up one row; at the top of the region scroll it down."""
+        """Move the cursor up one row. At the top of the scroll region, scroll the region down instead."""
         top, bottom = self._region()
         if self.cursor.y == top:
             del self.grid[bottom]
@@ -269,18 +272,18 @@ class Grid:
             self.scrolled += 1
 
     def cursor_up(self, count: int | None = None) -> None:
-        """Move up; from inside the region, not beyond its top."""
+        """Move the cursor up. From inside the scroll region, it does not go beyond the top of the region."""
         top, _ = self._region()
         self.cursor.y = max(self.cursor.y - (count or 1), top if self.cursor.y >= top else 0)
         self._climb()
 
     def cursor_down(self, count: int | None = None) -> None:
-        """Move down; from inside the region, not beyond its bottom."""
+        """Move the cursor down. From inside the scroll region, it does not go beyond the bottom of the region."""
         _, bottom = self._region()
         self.cursor.y = min(self.cursor.y + (count or 1), bottom if self.cursor.y <= bottom else self.lines - 1)
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
-        """Move to a row and a column, both counted from 1."""
+        """Move the cursor to a row and a column, both counted from 1."""
         top, bottom = self._region() if self.origin else (0, self.lines - 1)
         self.cursor.x = min(column or 1, self.columns) - 1
         self.cursor.y = min(top + (line or 1) - 1, bottom)
@@ -291,38 +294,38 @@ class Grid:
         self.climbs.append((self._climbs, self.rows_begun, self.scrolled + self.cursor.y))
 
     def cursor_to_column(self, column: int | None = None) -> None:
-        """Move to a column, counted from 1, in the same row."""
+        """Move the cursor to a column, counted from 1, in the same row."""
         self.cursor.x = min(column or 1, self.columns) - 1
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        """Move to a row, in the same column."""
+        """Move the cursor to a row, counted from 1, in the same column."""
         self.cursor_position(line, min(self.cursor.x, self.columns - 1) + 1)
 
     def tab(self) -> None:
-        """Move to the next tab stop."""
+        """Move the cursor to the next tab stop, or to the last column if there is none."""
         self.cursor.x = min((stop for stop in self._tab_stops if stop > self.cursor.x), default=self.columns - 1)
 
     def tab_back(self, count: int) -> None:
-        """Move to a tab stop further left, at most to the first column."""
+        """Move the cursor back by `count` tab stops, at most to the first column."""
         stops = sorted((stop for stop in self._tab_stops if stop < self.cursor.x), reverse=True)
         self.cursor.x = stops[count - 1] if count <= len(stops) else 0
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
-        """Set the scroll region, rows counted from 1, and move to its home position."""
+        """Set the scroll region (rows are counted from 1), and move the cursor to its home position."""
         first, last = max(1, top or 1) - 1, min(bottom or self.lines, self.lines) - 1
         if first < last:
             self.margins = None if (first, last) == (0, self.lines - 1) else Margins(first, last)
             self.cursor_position()
 
     def save_cursor(self) -> None:
-        """Save the cursor, its attributes, character sets and modes. Only the last saved state is kept."""
+        """Save the cursor with its attributes, character sets and modes. Only the state saved last is kept."""
         cursor = self.cursor
         self._saved = _Saved(
             cursor.x, cursor.y, cursor.attributes, self._charset, tuple(self._charsets), self.origin, self.wraps
         )
 
     def restore_cursor(self) -> None:
-        """Restore the saved state, which may be repeated; go home if none was saved."""
+        """Restore the saved state, which stays saved. If no state was saved, move the cursor to its home position."""
         saved = self._saved
         if saved is None:
             self.set_origin(False)
@@ -335,29 +338,30 @@ class Grid:
         self._climb()
 
     def cursor_forward(self, count: int = 1) -> None:
-        """Move right, at most to the last column."""
+        """Move the cursor right, at most to the last column."""
         self.cursor.x = min(self.cursor.x + count, self.columns - 1)
 
     def cursor_back(self, count: int = 1) -> None:
-        """Move left, at most to the first column. A cursor that would wrap stands in the last column."""
+        """Move the cursor left, at most to the first column. A cursor past the last column counts as being in the last
+        column."""
         self.cursor.x = max(min(self.cursor.x, self.columns - 1) - count, 0)
 
     def cursor_up1(self, count: int = 1) -> None:
-        """Move to the beginning of a row further up."""
+        """Move the cursor up by `count` rows, to the beginning of the row."""
         self.cursor_up(count)
         self.cursor.x = 0
 
     def cursor_down1(self, count: int = 1) -> None:
-        """Move to the beginning of a row further down."""
+        """Move the cursor down by `count` rows, to the beginning of the row."""
         self.cursor_down(count)
         self.cursor.x = 0
 
     def backspace(self) -> None:
-        """Move one column left."""
+        """Move the cursor one column left."""
         self.cursor_back()
 
     def carriage_return(self) -> None:
-        """Move to the beginning of the row."""
+        """Move the cursor to the beginning of its row."""
         self.cursor.x = 0
 
     def set_tab_stop(self) -> None:
@@ -365,14 +369,15 @@ class Grid:
         self._tab_stops.add(self.cursor.x)
 
     def clear_tab_stop(self, how: int = 0) -> None:
-        """Remove the tab stop at the cursor (0), or all (3)."""
+        """Remove the tab stop at the cursor (`how` 0), or all tab stops (3)."""
         if how == 0:
             self._tab_stops.discard(self.cursor.x)
         elif how == 3:
             self._tab_stops.clear()
 
     def soft_reset(self) -> None:
-        """Reset modes, character sets, style and what DECSC saved, but neither rows nor the cursor's place (DECSTR)."""
+        """Reset modes, character sets, attributes and the state saved by DECSC. The rows and the cursor's position stay
+        unchanged (DECSTR)."""
         self.margins, self._saved = None, None
         self.origin, self.wraps, self.inserts = False, True, False
         self._charset, self._charsets = 0, [None, None]
@@ -380,48 +385,50 @@ class Grid:
         self.style("0")
 
     def take_cursor(self, other: Cursor) -> None:
-        """Move the cursor to the position of the other buffer's cursor."""
+        """Move the cursor to the position of another buffer's cursor."""
         self.cursor.x, self.cursor.y = other.x, other.y
         self._climb()
 
     # -- modes and character sets --------------------------------------------------------------------------------------
 
     def set_origin(self, on: bool) -> None:
-        """Count rows from the top of the scroll region, or from that of the screen; the cursor goes home."""
+        """Set whether rows are counted from the top of the scroll region (DECOM) or of the screen. The cursor goes to
+        its home position."""
         self.origin = on
         self.cursor_position()
 
     def define_charset(self, code: str, which: str) -> None:
-        """Make G0 (`which` is "(") or G1 (")") the character set with this final character, if it is a known one."""
+        """Set G0 (`which` is "(") or G1 (")") to the character set with the final character `code`, if that is a known
+        one."""
         if code in _CHARSETS:
             self._charsets[which == ")"] = _CHARSETS[code]
 
     def shift_in(self) -> None:
-        """Use G0."""
+        """Use the character set G0."""
         self._charset = 0
 
     def shift_out(self) -> None:
-        """Use G1."""
+        """Use the character set G1."""
         self._charset = 1
 
     # -- rows and cells ------------------------------------------------------------------------------------------------
 
     def scroll_up(self, count: int) -> None:
-        """Move everything in the region up."""
+        """Move everything in the scroll region up by `count` rows."""
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
             self._leave(self.grid.pop(top), top)
             self.grid.insert(bottom, Row(self.columns))
 
     def scroll_down(self, count: int) -> None:
-        """Move everything in the region down."""
+        """Move everything in the scroll region down by `count` rows."""
         top, bottom = self._region()
         for _ in range(min(count, bottom - top + 1)):
             del self.grid[bottom]
             self.grid.insert(top, Row(self.columns))
 
     def insert_lines(self, count: int | None = None) -> None:
-        """Insert blank rows at the cursor's row."""
+        """Insert blank rows at the cursor's row, inside the scroll region."""
         top, bottom = self._region()
         if top <= self.cursor.y <= bottom:
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
@@ -429,7 +436,7 @@ class Grid:
                 self.grid.insert(self.cursor.y, Row(self.columns))
 
     def delete_lines(self, count: int | None = None) -> None:
-        """Remove rows, beginning with the cursor's."""
+        """Remove rows, beginning with the cursor's row, inside the scroll region."""
         top, bottom = self._region()
         if top <= self.cursor.y <= bottom:
             for _ in range(min(count or 1, bottom - self.cursor.y + 1)):
@@ -437,7 +444,7 @@ class Grid:
                 self.grid.insert(bottom, Row(self.columns))
 
     def insert_characters(self, count: int | None = None) -> None:
-        """Insert blanks at the cursor and move what is right of it."""
+        """Insert blanks at the cursor, and move the rest of the row right."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         count = min(count or 1, self.columns - x)
         row.part(x, x)
@@ -448,7 +455,7 @@ class Grid:
         row.line = None
 
     def delete_characters(self, count: int | None = None) -> None:
-        """Remove cells at the cursor."""
+        """Remove cells at the cursor, and move the rest of the row left."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         count = min(count or 1, self.columns - x)
         row.part(x, x + count)
@@ -460,7 +467,7 @@ class Grid:
         self.grid[self.cursor.y].cut(self.cursor.x, min(self.cursor.x + (count or 1), self.columns))
 
     def erase_in_line(self, how: int = 0) -> None:
-        """Blank the row: from the cursor on (0), up to it (1), all (2)."""
+        """Blank the row: from the cursor on (`how` 0), up to the cursor (1), or all of it (2)."""
         row, x = self.grid[self.cursor.y], self.cursor.x
         if how == 0:
             row.cut(x, self.columns)
@@ -472,7 +479,8 @@ class Grid:
             row.wrapped = False
 
     def erase_in_display(self, how: int = 0) -> None:
-        """Blank the screen: from the cursor on (0), up to it (1), all (2), only the scrollback (3)."""
+        """Blank the screen: from the cursor on (`how` 0), up to the cursor (1), or all of it (2). With 3, clear only
+        the history."""
         y = self.cursor.y
         if how == 3:
             self.history.clear()
@@ -483,7 +491,8 @@ class Grid:
             self.erase_in_line(how)
 
     def alignment_display(self) -> None:
-        """Fill the screen with E, without a scroll region (DECALN); the cursor goes home."""
+        """Fill the screen with the letter E and remove the scroll region (DECALN). The cursor goes to its home
+        position."""
         self.margins = None
         for row in self.grid:
             row.put(0, "E" * self.columns, PLAIN)
@@ -492,7 +501,7 @@ class Grid:
     # -- attributes ----------------------------------------------------------------------------------------------------
 
     def style(self, parameters: str) -> None:
-        """Apply an SGR sequence with these parameters."""
+        """Apply an SGR sequence with these parameters to the cursor's attributes."""
         style = self._style.after.get(parameters)
         if style is None:
             before = self._style
@@ -505,7 +514,7 @@ class Grid:
         self.cursor.attributes = style.attributes
 
     def _restyle(self) -> None:
-        """Set the style that follows from the cursor's attributes."""
+        """Set the current style to the one with the cursor's attributes."""
         attributes = self.cursor.attributes
         if len(self._styles) > _CACHED_STYLES:
             for style in self._styles.values():

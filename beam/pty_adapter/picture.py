@@ -1,6 +1,5 @@
-"""A picture of a screen: rows of text with colours and attributes, as a value that other processes and other terminals
-can show. Pure; nothing in it can be an escape sequence.
-"""
+"""A picture of a screen: rows of text with colours and attributes. It is a value that other processes and other
+terminals can show. Pure; no text in a picture can be an escape sequence."""
 
 from __future__ import annotations
 
@@ -27,8 +26,9 @@ _LEVELS = (0, 95, 135, 175, 215, 255)  # of the 6 x 6 x 6 cube of the 256 colour
 
 
 class Run(Struct, frozen=True, array_like=True):
-    """Characters next to each other that look alike. Colours are "" (the terminal's own), a name (`red`, `bright red`)
-    or `#rrggbb`; `looks` are words of `bold italics underscore strikethrough reverse blink`."""
+    """Adjacent characters of a row with the same appearance. A colour is "" (the terminal's default), a name (`red`,
+    `bright red`) or `#rrggbb`; `ground` is the background colour. `looks` are words of `bold italics underscore
+    strikethrough reverse blink`."""
 
     text: str
     colour: str = ""
@@ -40,8 +40,9 @@ Runs = tuple[Run, ...]
 
 
 class Picture(Struct, frozen=True, kw_only=True):
-    """A screen at one moment. `row` and `column` are the cursor's, from 0. `pastes`: the program takes a paste as one
-    piece; `keypad`: it wants the cursor keys in their application form."""
+    """A screen at one moment. `row` and `column` are the position of the cursor, from 0, and `cursor` says whether it
+    is visible. `pastes`: the program has enabled bracketed paste. `keypad`: the program has enabled the application
+    form of the cursor keys."""
 
     columns: int
     rows: tuple[Runs, ...]
@@ -54,20 +55,20 @@ class Picture(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return the rows without trailing blanks, down to the last one that is not blank."""
+        """Return the rows as text without trailing blanks, down to the last row that is not blank."""
         rows = ["".join(run.text for run in runs).rstrip() for runs in self.rows]
         return "\n".join(rows).rstrip("\n")
 
 
 class Painter:
-    """Makes pictures of one screen; unchanged rows are reused."""
+    """Makes pictures of one screen. Rows that did not change since the last picture are reused."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._known: list[tuple[Line, Runs]] = []
 
     def picture(self) -> Picture:
-        """Return the screen as it is now."""
+        """Return a picture of the screen as it is now."""
         screen = self._screen
         before, self._known = self._known, []  # held, so that no new line gets the id of an old one
         known = {id(line): runs for line, runs in before}
@@ -106,7 +107,7 @@ def _look(cell: Attributes) -> tuple[str, str, tuple[str, ...]]:
 
 
 def cut(runs: Sequence[Run], first: int, width: int) -> Runs:
-    """Return the `width` cells from `first` on; a wide character that is cut in half becomes a blank."""
+    """Return the `width` cells from cell `first` on. A wide character that is cut in half becomes a blank."""
     found: list[Run] = []
     at = 0
     for run in runs:
@@ -130,7 +131,8 @@ def cut(runs: Sequence[Run], first: int, width: int) -> Runs:
 
 
 def paint(runs: Sequence[Run], *, true_colour: bool = True) -> str:
-    """Return the runs with their escape sequences, each followed by a reset."""
+    """Return the text of the runs with escape sequences for their appearance. After each sequence and its text, the
+    appearance is reset."""
     return "".join(
         f"\x1b[{codes}m{_safe(run.text)}\x1b[m" if (codes := _codes(run, true_colour)) else _safe(run.text)
         for run in runs
@@ -138,14 +140,15 @@ def paint(runs: Sequence[Run], *, true_colour: bool = True) -> str:
 
 
 def repaint(picture: Picture) -> str:
-    """Return the bytes that draw the whole picture on an empty terminal of its size and place the cursor."""
+    """Return the text that draws the whole picture on an empty terminal of the same size and moves the cursor to its
+    position."""
     rows = [f"\x1b[{number};1H{paint(runs)}" for number, runs in enumerate(picture.rows, 1) if runs]
     shown = "\x1b[?25h" if picture.cursor else "\x1b[?25l"
     return f"\x1b[H\x1b[2J{''.join(rows)}\x1b[{picture.row + 1};{picture.column + 1}H{shown}"
 
 
 def _safe(text: str) -> str:
-    """Return the text without control characters, and with every kind of blank as a space."""
+    """Return the text without control characters. Every kind of blank becomes a space."""
     return text if text.isascii() and text.isprintable() else "".join(map(_safe_character, text))
 
 
@@ -172,7 +175,7 @@ def _codes(run: Run, true_colour: bool) -> str:
 
 
 def _of_256(*parts: int) -> int:
-    """Return the number of the nearest colour of the 256-colour cube."""
+    """Return the number of the nearest colour in the 6 x 6 x 6 cube of the 256 colours."""
     number = 16
     for part, weight in zip(parts, (36, 6, 1), strict=True):
         number += weight * min(range(6), key=lambda level: abs(_LEVELS[level] - part))

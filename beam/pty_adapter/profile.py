@@ -1,6 +1,7 @@
-"""Reads a screen by an agent's profile: whether the agent is ready, busy or asking, and what is typed in the composer.
+"""Reads a screen by means of an agent's profile: whether the agent is ready, busy or asking, and the text in the
+composer.
 
-Pure: a view goes in, a reading comes out. Does not depend on time, earlier screens, or what was sent.
+Pure: a view goes in, a reading comes out. Does not depend on time, on earlier screens, or on the message that was sent.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _QUESTION = re.compile(
 
 class Reading(Struct, frozen=True):
     """The reading of one screen. `prompt` is the line of the composer, counted from the first line ever shown (None:
-    there is none); `typed` is the text in it, without white space; `block` is the open dialog; `ready`: the start-up
-    is complete."""
+    there is no composer). `typed` is the text in the composer, without white space. `block` is the open dialog.
+    `question`: the screen shows something that looks like a question. `more`: the prompt of an unfinished input is
+    shown. `ready`: the agent's start-up is complete."""
 
     prompt: int | None = None
     typed: str = ""
@@ -39,17 +41,17 @@ class Reading(Struct, frozen=True):
 
     @property
     def dialog(self) -> Dialog | None:
-        """Return the kind of the dialog on the screen, None if there is none."""
+        """Return the profile's entry for the dialog on the screen; None if the screen shows no dialog."""
         return self.block.dialog if self.block is not None else None
 
     @property
     def idle(self) -> bool:
-        """Return whether the agent could take a message now, judging by this screen alone."""
+        """Return whether the agent could take a message now, according to this screen alone."""
         return self.prompt is not None and not self.typed and not self.busy and self.block is None
 
 
 def read(profile: Profile, view: View) -> Reading:
-    """Return what this screen shows, as the profile describes it."""
+    """Return the reading of this screen by means of the profile."""
     place = _at_cursor(profile, view) if profile.at_cursor else _composer(profile, view)
     block = _dialog(profile, view, place[0] if place is not None else None)
     if place is None:
@@ -74,7 +76,7 @@ def read(profile: Profile, view: View) -> Reading:
 
 
 def zone_start(profile: Profile, view: View, prompt: int) -> int:
-    """Return the first of the rows above the prompt in which the agent may show that it works."""
+    """Return the first of the rows above the prompt in which the profile expects signs that the agent works."""
     row, left = prompt, profile.zone
     while row > 0 and left:
         row -= 1
@@ -83,8 +85,8 @@ def zone_start(profile: Profile, view: View, prompt: int) -> int:
 
 
 def lowest_rows(view: View, prompt: int) -> list[int]:
-    """Return the lowest three rows above the prompt that are not blank; they are recent, however far above the prompt
-    they are."""
+    """Return the lowest three non-blank rows above the prompt. They show the latest output, even if blank rows separate
+    them from the prompt."""
     return list(islice((row for row in range(prompt - 1, -1, -1) if view.rows[row].strip()), _LOWEST))
 
 
@@ -95,7 +97,7 @@ def _dialog(profile: Profile, view: View, composer: int | None) -> Block | None:
 
 
 def learned(profile: Profile, view: View) -> Profile | None:
-    """Return the profile with the prompt learned from the text before the cursor; None if that text is no usable
+    """Return the profile with a prompt learned from the text before the cursor; None if that text can't be used as a
     prompt."""
     before = _row(view, view.row)[: view.column]
     if view.alternate or not before.strip() or view.last_row != view.row:
@@ -104,7 +106,8 @@ def learned(profile: Profile, view: View) -> Profile | None:
 
 
 def echoes(profile: Profile, view: View, text: str) -> int:
-    """Return how many rows above the prompt echo this text (its first line, cut at the row)."""
+    """Return the number of rows above the prompt that echo this text (its first line, as far as it fits into the
+    row)."""
     place = None if profile.at_cursor else _composer(profile, view)
     if place is None or not profile.echo_rows:
         return 0
@@ -113,7 +116,8 @@ def echoes(profile: Profile, view: View, text: str) -> int:
 
 
 def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
-    """Return whether this text is in the composer: its visible beginning or end, or the placeholder of a long paste."""
+    """Return whether this text is in the composer. Its beginning or its end must be visible, or the placeholder of a
+    long paste."""
     wanted = squeezed(text)
     if profile.pasted and pattern(profile.pasted).search(reading.typed):
         return True
@@ -127,44 +131,48 @@ def shows(profile: Profile, view: View, reading: Reading, text: str) -> bool:
 
 
 def squeezed(text: str) -> str:
-    """Return the text without white space.
+    """Return the text without white space and zero-width spaces.
 
-    A terminal breaks and pads lines, and some composers end the text with a zero-width space.
+    Texts are compared in this form, because a terminal breaks and pads lines, and some composers end the text with a
+    zero-width space.
     """
     return "".join(text.split()).replace("\u200b", "")
 
 
 def unframed(profile: Profile, text: str) -> str:
-    """Return the text without the frame that is drawn around it."""
+    """Return the text without the frame that the agent draws around it."""
     return pattern(profile.frame).sub("", text) if profile.frame else text
 
 
 def error_in(profile: Profile, rows: Sequence[str]) -> str | None:
-    """Return why the turn failed, as these rows say, without the sign before it; None if they report no error."""
+    """Return the reason why the turn failed, as these rows report it, without the sign before it; None if they report
+    no error."""
     if profile.failed and (found := pattern(profile.failed).search("\n".join(rows))):
         return found[1].strip()
     return next((_SIGN.sub("", row.strip()) for row in rows if _matches(profile.error_rows, (row,))), None)
 
 
 def session_in(profile: Profile, rows: Sequence[str]) -> str | None:
-    """Return the id that resumes the session, as the agent printed it when it quit; None if it did not."""
+    """Return the id that resumes the session, as the agent printed it when it quit; None if the agent did not print
+    it."""
     if not profile.session:
         return None
     return next((found[1] for row in reversed(rows) if (found := pattern(profile.session).search(row))), None)
 
 
 def has_resumed(profile: Profile, view: View) -> bool:
-    """Return whether the screen shows that the agent loads, or has loaded, the session that it resumes."""
+    """Return whether the screen shows that the agent is loading, or has loaded, the session that it resumes."""
     return _matches(profile.resumed_rows, view.rows)
 
 
 def has_finished(profile: Profile, rows: Sequence[str]) -> bool:
-    """Return whether a row says that a turn is over."""
+    """Return whether one of these rows says that a turn is over."""
     return _matches(profile.done_rows, rows)
 
 
 def answer_rows(profile: Profile, view: View, text: str) -> tuple[str, ...]:
-    """Return the rows from the last echo of the text down to the prompt; all rows above it if no echo is visible."""
+    """Return the rows between the last echo of the text and the prompt. If no echo is visible, return all rows above
+    the prompt."""
     place = None if profile.at_cursor else _composer(profile, view)
     end = len(view.rows) if place is None else place[0]
     if profile.echo_rows:
@@ -175,14 +183,16 @@ def answer_rows(profile: Profile, view: View, text: str) -> tuple[str, ...]:
 
 
 def is_echo(profile: Profile, row: str, wanted: str) -> str:
-    """Return the part of a prompt that the row shows (both squeezed); "" if it shows none of this text."""
+    """Return the text of a prompt that the row echoes, without white space; "" if the row is no echo of `wanted`, which
+    has no white space either."""
     found = pattern(profile.echo_rows).search(row)
     shown = squeezed(found[1] or "") if found else ""
     return shown if wanted.startswith(shown) or shown.startswith(wanted) else ""
 
 
 def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
-    """Return the prompt's row if the cursor is in it, or below it at the end of the screen."""
+    """Return the row of the prompt, the row after its end, and the typed text, for a prompt that ends at the cursor at
+    the end of the screen; None if there is no such prompt."""
     if view.last_row > view.row or not profile.prompt or (profile.bracketed and not view.takes_pastes):
         return None
     for row in range(view.row, max(-1, view.row - 400), -1):
@@ -195,8 +205,8 @@ def _at_cursor(profile: Profile, view: View) -> tuple[int, int, str] | None:
 
 
 def _composer(profile: Profile, view: View) -> tuple[int, int, str] | None:
-    """Return the lowest row that is a prompt between the rows that the profile wants around it, the row after the
-    composer's end, and the composer's text."""
+    """Return the row of the prompt, the row after the composer's end, and the composer's text; None if there is no
+    composer. The prompt is the lowest matching row whose neighbours match the profile, too."""
     if not profile.prompt:
         return None
     for row in range(len(view.rows) - 1, -1, -1):
@@ -228,7 +238,7 @@ def _row(view: View, row: int) -> str:
 
 
 def _until_cursor(view: View) -> str:
-    """Return the cursor's row up to the cursor, whose column counts cells and not characters."""
+    """Return the text of the cursor's row before the cursor. The cursor's column counts cells, not characters."""
     row, cells = _row(view, view.row), 0
     for index, char in enumerate(row):
         if cells >= view.column:
@@ -238,8 +248,8 @@ def _until_cursor(view: View) -> str:
 
 
 def asks_besides(profile: Profile, view: View, answered: Block) -> bool:
-    """Return whether the screen asks something besides this answered dialog. What is left of the dialog in its old
-    place does not count: its rows, and what was typed after them."""
+    """Return whether the screen asks something apart from this answered dialog. Rows of the dialog that are still in
+    their old place are ignored, with any text typed after them."""
     rows = list(view.rows)
     for row, asked in enumerate(answered.text.split("\n"), answered.line - view.scrolled):
         if 0 <= row < len(rows) and asked.strip() and rows[row].startswith(asked.rstrip()):
@@ -248,7 +258,8 @@ def asks_besides(profile: Profile, view: View, answered: Block) -> bool:
 
 
 def question_row(view: View) -> int:
-    """Return the row that looks like a question, for a screen whose `question` is true; without one, the last row."""
+    """Return the row that looks like a question; the last non-blank row if no row does. Use it for a screen whose
+    `question` is true."""
     found = next((row for row in range(view.last_row, -1, -1) if _QUESTION.search(view.rows[row])), None)
     return view.last_row if found is None else found
 

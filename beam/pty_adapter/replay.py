@@ -1,6 +1,6 @@
-"""Plays a recorded terminal to the state machine that detects the end of a turn, on the recording's clock.
+"""Feeds a recorded terminal to the state machine that detects the end of a turn, with the times of the recording.
 
-Reads asciicasts, and raw bytes with the times at which they came (`NAME.raw`, `NAME.timeline.jsonl`). Pure.
+Reads asciicasts, and raw bytes with the times of their arrival (`NAME.raw`, `NAME.timeline.jsonl`). Pure.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TITLES = (0, 1, 2)
 
 class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One observation at `t` seconds: a new `state` with its evidence (`via`, `reason`), a `dialog` on the screen, a
-    `signal` (the number of an OSC) or `title` with its text, a `mark` of the recording, or a pressed `key` (Enter).
-    With explanations, `because` are the deciding rows, and `unknown` is a screen that stopped changing and matches
-    nothing in the profile."""
+    `signal` (the number of an OSC sequence) with its `text`, a new `title`, a `mark` of the recording, or a pressed
+    `key` (Enter). If explanations were requested, `because` are the rows that decided, and `unknown` are the rows of a
+    screen that stopped changing and matches nothing in the profile."""
 
     t: float
     state: str | None = None
@@ -53,10 +53,11 @@ class Noted(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def read(
     data: bytes, timeline: bytes | None = None, *, columns: int = 100, rows: int = 40, enters: Sequence[float] = ()
 ) -> Cast:
-    """Return the recording. With a `timeline` (or if it is no asciicast), `data` is the raw output of a terminal with
-    `columns` and `rows`.
+    """Return the recording in `data`. If there is a `timeline`, or if `data` is not an asciicast, `data` is the raw
+    output of a terminal with this number of columns and rows.
 
-    `enters` are seconds at which Enter was pressed, if the recording does not have them. Raises NoCastError.
+    `enters` are the times (seconds) at which Enter was pressed, for a recording that does not contain them. Raises
+    NoCastError.
     """
     recording = cast.read(data) if timeline is None and data[:1] == b"{" else _raw(data, timeline, columns, rows)
     if not enters:
@@ -85,14 +86,15 @@ def _raw(data: bytes, timeline: bytes | None, columns: int, rows: int) -> Cast:
 
 
 def replay(recording: Cast, profile: Profile, *, explain: bool = False) -> Iterator[Noted]:
-    """Yield the machine's observations, in order; with `explain` also the deciding rows."""
+    """Yield the observations of the state machine in order. With `explain`, the observations contain the rows that
+    decided."""
     return _Replay(recording, profile, explain=explain).run()
 
 
 def profile_of(adapter: str | None) -> Profile:
-    """Return the profile of this adapter's screen; without an adapter, the one that fits any program.
+    """Return the profile of this adapter's screen. If `adapter` is None, return the generic profile for any program.
 
-    Raises NotFoundError for an unknown adapter, UnsupportedError for one whose screen nobody described.
+    Raises NotFoundError for an unknown adapter, UnsupportedError for an adapter without a screen profile.
     """
     if adapter is None:
         return GENERIC
@@ -153,7 +155,7 @@ class _Replay:
         yield from self._state(now)
 
     def _begin(self, number: int) -> None:
-        """Begin a message: what is typed from here on is its text."""
+        """Begin a message. Its text is the text that is typed from this moment on, up to Enter."""
         moments = self.recording.moments
         following = (moments[at] for at in range(number, len(moments)))
         typed = (moment for moment in following if moment.kind == "i")
@@ -189,7 +191,7 @@ class _Replay:
         return because(self.end.profile, self.view, self.end.reading) if self.explain else ()
 
     def _unknown(self, now: float) -> Iterator[Noted]:
-        """Yield a note about a screen that nothing describes, once for each."""
+        """Yield an observation of a screen that matches nothing in the profile, once for each such screen."""
         if self.unknown != self.view.text:
             self.unknown = self.view.text
             rows = tuple(row for row in self.view.rows if row.strip())
@@ -203,9 +205,8 @@ class _Replay:
 
 
 def _last_enters(recording: Cast, profile: Profile) -> set[int]:
-    """Return the numbers of the moments that are the last Enter of their message: those of all Enters, unless beam's
-    marks show which Enters belong to one message.
-    """
+    """Return the numbers of the moments that are the last Enter of a message. Every Enter counts as such, unless beam's
+    marks in the recording show which Enters belong to one message."""
     found: set[int] = set()
     inside, last = False, -1  # of this message
     for number, moment in enumerate(recording.moments):

@@ -1,7 +1,8 @@
-"""The screen: what a person would see on the agent's terminal, and the agent's signals to the terminal itself.
+"""The screen of an agent's terminal: the text that a person would see, and the signals of the agent to the terminal.
 
-Bytes go in. Rows, scrollback, modes, titles and other signals come out, and the answers to the agent's queries. On the
-recordings it equals tmux's screen, row for row. Does not depend on any agent, or on the meaning of a screen.
+The agent's output goes in as bytes. Rows, scrollback, modes, titles, other signals, and answers to the agent's queries
+come out. For the recordings of the tests it equals tmux's screen, row for row. Does not depend on any agent, or on the
+meaning of a screen.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Action = Callable[[], object]
 
 
 class Signal(Struct, frozen=True):
-    """An OSC sequence from the agent: its number and text (0 and the title, say), and the cursor's position: `line`
-    counts from the first line ever shown, `column` from 0."""
+    """An OSC sequence from the agent: its number and its text (a title has number 0, say), and the cursor's position at
+    that time. `line` is counted from the first line ever shown, `column` from 0."""
 
     number: int
     text: str
@@ -37,9 +38,8 @@ class Signal(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """The screen at one moment. `scrolled`: how many lines have left it at the top; `row` and `column`: the cursor's,
-    from 0.
-    """
+    """The screen at one moment. `scrolled` is the number of lines that have scrolled out at the top; `row` and `column`
+    are the position of the cursor, from 0."""
 
     rows: tuple[str, ...]
     columns: int = 0
@@ -56,12 +56,12 @@ class View(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return all rows down to the last one that is not blank."""
+        """Return the rows as text, down to the last row that is not blank."""
         return "\n".join(self.rows).rstrip("\n")
 
     @property
     def last_row(self) -> int:
-        """Return the last row that is not blank; 0 if all are."""
+        """Return the number of the last row that is not blank; 0 if all rows are blank."""
         return next((row for row in range(len(self.rows) - 1, -1, -1) if self.rows[row].strip()), 0)
 
 
@@ -74,7 +74,7 @@ class Cursor(Struct, frozen=True):
 
 
 class Screen:
-    """A terminal of a fixed size."""
+    """A terminal of a fixed size, as a screen with its scrollback, modes and signals."""
 
     def __init__(self, columns: int, rows: int, *, scrollback: int = SCROLLBACK) -> None:
         self.columns = columns
@@ -101,11 +101,11 @@ class Screen:
 
     @property
     def drawing(self) -> bool:
-        """Return whether the agent is in the middle of drawing a frame (mode 2026)."""
+        """Return whether the agent is in the middle of drawing a frame (mode 2026, synchronized output)."""
         return 2026 in self.modes
 
     def view(self) -> View:
-        """Return the screen as it is now."""
+        """Return a view of the screen as it is now."""
         grid = self._grid
         return View(
             rows=tuple(line.text for line in grid.read()),
@@ -123,33 +123,36 @@ class Screen:
         )
 
     def lines(self, first: int = 0) -> list[Line]:
-        """Return the lines of scrollback and screen from `first` on, counted from the first one ever shown.
+        """Return the lines of the scrollback and the screen from line `first` on, counted from the first line ever
+        shown.
 
-        Lines that the scrollback no longer has are left out.
+        Lines that the scrollback no longer contains are left out.
         """
         forgotten = self._main.scrolled - len(self._main.history)
         return [*self._main.history, *self._grid.read()][max(0, first - forgotten) :]
 
     def grid(self) -> list[Row]:
-        """Return the rows of cells as they are now. The caller must not change them."""
+        """Return the rows of cells as they are now. The caller must not change the rows."""
         return self._grid.grid
 
     def shown(self) -> list[Line]:
-        """Return the rows of text as they are now; an unchanged row is the same object as before."""
+        """Return the lines on the screen as they are now. For an unchanged row, the same object is returned each
+        time."""
         return self._grid.read()
 
     def cursor(self) -> Cursor:
-        """Return where the cursor is now."""
+        """Return the position and visibility of the cursor now."""
         cursor = self._grid.cursor
         return Cursor(cursor.y, cursor.x, not cursor.hidden)
 
     def take_signals(self) -> list[Signal]:
-        """Return the signals since the last call."""
+        """Return the signals since the last call, and forget them."""
         taken, self._signals = self._signals, []
         return taken
 
     def take_replies(self) -> bytes:
-        """Return what must be written to the agent as answers to its queries."""
+        """Return the answers to the agent's queries since the last call, and forget them. The caller must write them to
+        the agent."""
         taken = bytes(self._replies)
         self._replies.clear()
         return taken
@@ -157,7 +160,7 @@ class Screen:
     # -- what it reads -------------------------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Process the agent's output; any bytes are valid."""
+        """Process output of the agent. Any bytes are accepted."""
         self.bytes += len(data)
         known = self._actions.get
         for token in self._tokens.feed(data):
@@ -171,7 +174,7 @@ class Screen:
                 self._resolve(token)()
 
     def obey(self, token: str) -> None:
-        """Carry out one unit of output. (`feed` is the faster way for many units.)"""
+        """Carry out one unit of output from the tokenizer. For many units, `feed` is faster."""
         if token >= " " and not "\x7f" <= token <= "\x9f\uffff":
             self._grid.draw(token)
             self._last = token
@@ -179,7 +182,7 @@ class Screen:
             self._resolve(token)()
 
     def _resolve(self, token: str) -> Action:
-        """Return the action of this unit; cheap and common ones are cached."""
+        """Return the action for this unit of output. Actions that are cheap to keep and common are cached."""
         if len(token) == 1:
             action = _CONTROLS.get(token, _nothing)(self)
         else:
@@ -238,7 +241,7 @@ class Screen:
             self.modes.clear()
 
     def set_insert(self, on: bool) -> None:
-        """Set IRM or reset it."""
+        """Set or reset insert mode (IRM)."""
         self._grid.inserts = on
 
     def reset_modes(self, numbers: list[int]) -> None:
@@ -287,12 +290,12 @@ class Screen:
         self.modes.clear()
 
     def soft_reset(self) -> None:
-        """Reset the modes and the style, but not the content (DECSTR)."""
+        """Reset the modes and the attributes, but not the rows (DECSTR)."""
         self._grid.soft_reset()
         self.modes -= {1, 6}
 
     def repeat(self, count: int) -> None:
-        """Repeat the last character, to the end of the row at most (REP)."""
+        """Repeat the last character `count` times, at most to the end of the row (REP)."""
         room = self.columns - self._grid.cursor.x
         if self._last and room > 0:
             self._grid.draw(self._last[-1] * min(count, room))
@@ -326,12 +329,13 @@ class Screen:
             self._signals.append(Signal(number, text[:_TITLE_CHARACTERS], line, cursor.x))
 
     def reply(self, text: str) -> None:
-        """Answer a query."""
+        """Add an answer to a query of the agent. It is dropped if too many answers are waiting."""
         if len(self._replies) + len(text) <= _REPLY_BYTES:
             self._replies += text.encode()
 
     def report(self, kind: int, *, private: bool) -> None:
-        """Answer DSR: the terminal is ready, the cursor's position, or whether the theme is dark."""
+        """Answer DSR. `kind` 5 asks whether the terminal is ready, 6 for the position of the cursor, and 996 whether
+        the theme is dark."""
         mark = "?" if private else ""
         if kind == 5:
             self.reply("\x1b[0n")
@@ -342,20 +346,20 @@ class Screen:
             self.reply("\x1b[?997;1n")
 
     def report_mode(self, number: int) -> None:
-        """Answer DECRQM: the mode is set (1), not set (2), unknown (0)."""
+        """Answer DECRQM: whether the mode is set (1), not set (2) or unknown (0)."""
         known = number in (1, 6, 7, 25, 47, 1004, 1047, 1048, 1049, 2004, 2026)
         as_drawn = {7: self._grid.wraps, 25: not self._grid.cursor.hidden}  # on from the beginning
         state = 1 if as_drawn.get(number, number in self.modes) else 2
         self.reply(f"\x1b[?{number};{state if known else 0}$y")
 
     def report_size(self, kind: int) -> None:
-        """Answer XTWINOPS 18: rows and columns."""
+        """Answer XTWINOPS 18 with the number of rows and columns."""
         if kind == 18:
             self.reply(f"\x1b[8;{self.rows};{self.columns}t")
 
 
 def _numbers(parameters: str) -> list[int]:
-    """Return the parameters of a CSI sequence; a missing one is 0."""
+    """Return the parameters of a CSI sequence as numbers. A missing parameter is 0."""
     return [
         min(int(part), _MOST) if part.isascii() and part.isdigit() else 0
         for part in parameters.replace(":", ";").split(";")
@@ -363,7 +367,7 @@ def _numbers(parameters: str) -> list[int]:
 
 
 def _ignored() -> None:
-    """Do nothing, for sequences that a terminal may ignore."""
+    """Do nothing. This is the action of sequences that a terminal may ignore."""
 
 
 def _nothing(screen: Screen) -> Action:

@@ -1,7 +1,7 @@
-"""An agent on its own terminal: its guarded process, its screen, and its keys.
+"""An agent on its own terminal: its guarded process, its screen, and the keys typed to it.
 
-Its output is always read, its queries are answered immediately, and typed keys keep their order. Does not depend on
-profiles, turns, or the meaning of a screen.
+The agent's output is always read, its queries are answered immediately, and typed keys keep their order. Does not
+depend on profiles, turns, or the meaning of a screen.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ _WRITTEN_AT_ONCE = 1024
 
 
 def environment(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a program on this terminal, without what describes the caller's terminal."""
+    """Return the environment for a program on this terminal. Variables that describe the caller's terminal are
+    removed."""
     return {name: value for name, value in env.items() if name not in WITHOUT} | ENVIRONMENT
 
 
 def typable(text: str) -> str:
-    """Return the text without control characters other than line feeds and tabs, so that nothing in it ends a paste or
-    presses a key.
-    """
+    """Return the text without control characters other than line feeds and tabs. No character in it can end a paste or
+    act as a key."""
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _do_nothing(data: bytes) -> None:
-    """Ignore the data: no viewer is attached."""
+    """Ignore the data. This is the callback while no viewer is attached."""
 
 
 class Terminal:
-    """A running agent and its screen. Made by `open_terminal`."""
+    """A running agent and its screen. Call `open_terminal` to create one."""
 
     def __init__(self, screen: Screen, on_output: Callable[[], None]) -> None:
         self.screen = screen
@@ -53,7 +53,7 @@ class Terminal:
         self._writer: asyncio.Task[None] | None = None
 
     def show(self, data: bytes) -> None:
-        """Show what the agent wrote."""
+        """Draw output of the agent on the screen, send it to the viewer, and answer queries in it."""
         self.on_data(data)
         self.screen.feed(data)
         if replies := self.screen.take_replies():
@@ -61,27 +61,27 @@ class Terminal:
         self._on_output()
 
     async def press(self, keys: str) -> None:
-        """Type keys; return when they are written."""
+        """Type keys, report them to the callback `on_keys`, and return when they are written."""
         data = keys.encode("utf-8", "replace")
         self.on_keys(data)
         await self.type(data)
 
     async def type(self, data: bytes) -> None:
-        """Type a viewer's keys, without telling the observer of keys."""
+        """Type the keys of a viewer, without a call of `on_keys`. Return when they are written."""
         self._put(data)
         await self._empty.wait()
 
     async def paste(self, text: str) -> None:
-        """Type the text as one paste if the agent takes pastes, otherwise plainly."""
+        """Type the text as one paste if the agent takes pastes, otherwise as plain keys."""
         clean = typable(text)
         await self.press(f"\x1b[200~{clean}\x1b[201~" if self.screen.bracketed_paste else clean)
 
     def reads_keys(self) -> bool:
-        """Return whether the agent reads key by key (raw mode)."""
+        """Return whether the agent reads single keys (raw mode) and not whole lines."""
         return self.child.reads_keys()
 
     async def close(self) -> None:
-        """Stop typing for good."""
+        """Stop typing; keys that are not written yet are dropped."""
         if self._writer is not None:
             self._writer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -89,7 +89,7 @@ class Terminal:
         self._empty.set()
 
     def on_started(self, child: spawn.Child) -> None:
-        """Remember the running process; from now on keys can be typed."""
+        """Record the started process. Keys can be typed from now on."""
         self.child = child
         self._writer = asyncio.get_running_loop().create_task(self._write())
 
@@ -120,9 +120,10 @@ async def open_terminal(
     screen: Screen,
     on_output: Callable[[], None],
 ) -> Terminal:
-    """Start the agent on a terminal as large as the screen; it is held until `child.go`.
+    """Start the agent on a terminal of the screen's size. The agent's program is not executed until `child.go` is
+    called.
 
-    Raises what `spawn.start` raises.
+    Raises the errors of `spawn.start`.
     """
     terminal = Terminal(screen, on_output)
     child = await spawn.start_in_terminal(

@@ -1,7 +1,8 @@
-"""Cuts a terminal's bytes into complete units: runs of text, control characters, escape sequences.
+"""Splits a terminal's bytes into complete units: runs of text, control characters, escape sequences.
 
-It comes before the screen, and only it handles incomplete sequences and characters. Its input is untrusted: no input
-raises, hangs, or makes it keep more than `KEPT_CHARACTERS`. Does not depend on the meaning of a sequence.
+Incomplete sequences and characters are handled here, so the screen never sees one. The input is untrusted: no input can
+raise an error, hang, or make the tokenizer keep more than `KEPT_CHARACTERS`. Does not depend on the meaning of a
+sequence.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _CONTROLS = re.compile(r"[\x00-\x1a\x1c-\x1f]")
 
 
 class Sequence(Struct, frozen=True):
-    """An escape sequence that was read. `kind` is `[` (CSI), `]` (OSC), `P`, `X`, `^`, `_` (strings) or "" for any
-    other.
+    """A parsed escape sequence. `kind` is `[` (CSI), `]` (OSC), `P`, `X`, `^`, `_` (other control strings) or "" for
+    any other sequence.
 
-    CSI: `prefix` is one of `<=>?` or "", `middle` its intermediate characters, `final` says what it does. Strings have
-    their content in `parameters`, without the terminator.
+    For CSI, `prefix` is one of `<=>?` or "", `middle` has the intermediate characters, and `final` is the character
+    that names the function. For OSC and other control strings, `parameters` has the content, without the terminator.
     """
 
     kind: str
@@ -50,7 +51,8 @@ class Sequence(Struct, frozen=True):
 
 
 class Tokenizer:
-    """Cuts its input into units. The units are the same for any split of the input, except that text may be split."""
+    """Splits its input into units. The units do not depend on how the input is divided into pieces, except that a run
+    of text may be divided."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -60,7 +62,8 @@ class Tokenizer:
         self._length = 0
 
     def feed(self, data: bytes) -> list[str]:
-        """Return the units that are complete now. A unit that begins with ESC is a whole sequence for `read`."""
+        """Return the units that are complete now. A unit that begins with ESC is a whole escape sequence, which `read`
+        can parse."""
         text = self._decoder.decode(data)
         if self._held:
             text, self._held = self._held + text, ""
@@ -73,7 +76,7 @@ class Tokenizer:
         return done + found if done else found
 
     def _keep(self, found: list[str]) -> None:
-        """Keep the last unit back if it is incomplete."""
+        """Remove the last unit from `found` and keep it for the next call, if it is incomplete."""
         last = found[-1]
         if not _UNFINISHED.match(last):
             return
@@ -97,7 +100,8 @@ class Tokenizer:
             self._pieces.clear()
 
     def _continue(self, text: str, done: list[str]) -> str:
-        """Continue a control string; return the text after its end."""
+        """Continue a control string with this text. If the string ends in it, add the string to `done`. Return the text
+        after its end."""
         assert self._string is not None
         end = _STRING_END[self._string].search(text)
         if end is None:
@@ -121,7 +125,8 @@ class Tokenizer:
 
 
 def read(token: str) -> Sequence:
-    """Return the meaning of a unit that begins with ESC. A malformed one is a sequence without a final character."""
+    """Return the parsed form of a unit that begins with ESC. A malformed unit gives a sequence without a final
+    character."""
     kind = token[1:2]
     if kind == "[":
         body = _CONTROLS.sub("", token[2:])
@@ -143,5 +148,5 @@ def read(token: str) -> Sequence:
 
 
 def controls(token: str) -> str:
-    """Return the control characters inside a CSI sequence: a terminal carries them out first."""
+    """Return the control characters inside a CSI sequence. A terminal carries them out before the sequence."""
     return "".join(_CONTROLS.findall(token))

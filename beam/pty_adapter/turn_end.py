@@ -2,18 +2,20 @@
 
     STARTING   nothing is known yet
     READY      the agent takes a message
-    SENT       Enter was pressed; nothing says yet that the agent took the text
+    SENT       Enter was pressed; no evidence yet that the agent took the text
     ACCEPTED   the agent took the text
-    BUSY       it works
-    WAITING    it asks something; a known dialog, or a screen that is none of the above
-    DONE       it is idle again; ERROR: it is idle again, and says that the turn failed
-    EXITED     its process ended
-    STALLED    nobody knows what it waits for
+    BUSY       the agent works
+    WAITING    the agent asks something: a known dialog, or a screen that fits no other state
+    DONE       the agent is idle again
+    ERROR      the agent is idle again and reports that the turn failed
+    EXITED     the agent's process ended
+    STALLED    nobody knows what the agent waits for
 
-The evidence that decides, strongest first: the agent's own transcript, the state that it tells the terminal (OSC 7501,
-133), its title, the structure of its screen. A title or a screen counts only after it has shown work in this turn, and
-only if what it shows lasts. Stronger evidence that says "working" overrules it. Silence decides nothing. Sans-I/O:
-views, signals and seconds go in. Does not depend on bytes, processes, agents.
+These kinds of evidence can end a turn, the strongest first: the agent's own transcript, the state that the agent
+reports to the terminal (OSC 7501, 133), its window title, the structure of its screen. A title or a screen counts only
+after it has shown work in this turn, and only if it stays the same for a time. If stronger evidence says that the agent
+works, weaker evidence is ignored. Silence never means that a turn is done; after a long silence the state is STALLED.
+Sans-I/O: views, signals and times in seconds go in. Does not depend on bytes, processes, agents.
 """
 
 from __future__ import annotations
@@ -71,12 +73,12 @@ STRUCTURED = ("history", "osc7501", "osc133")
 
 
 class IllegalMoveError(Exception):
-    """An illegal transition; nothing was changed."""
+    """The transition between two states is not allowed. The state is unchanged."""
 
 
 class TurnEnd:
-    """One turn. `report_state` takes `working`, `waiting` (for work in the background) or `done`. `has_history`: a
-    transcript will say when the turn ends. `resumes`: the agent was started to go on in a session."""
+    """The state machine for one turn. `has_history`: a transcript will report when the turn ends. `resumes`: the agent
+    was started to continue a session."""
 
     def __init__(self, profile: Profile, *, now: float, has_history: bool = False, resumes: bool = False) -> None:
         self.profile = profile
@@ -92,7 +94,7 @@ class TurnEnd:
         self._idle_since: float | None = None
         self._view = View(())
         self._sent_at: float | None = None
-        self._away_at = now  # when the composer was last seen to be missing
+        self._composer_missing_at = now  # when the composer was last seen to be missing
         self._sending = False
         self._text = ""
         self._command = False
@@ -100,7 +102,7 @@ class TurnEnd:
         self._position = 0
         self._entered_at = (0, 0)  # rows begun by then, and the number of the last climb
         self._pastes_ended = 0
-        self._worked: set[str] = set()  # which evidence has shown the agent at work since Enter
+        self._work_evidence: set[str] = set()  # which evidence has shown the agent at work since Enter
         self._signal: tuple[str, float] | None = None  # the signal that says that the turn is over, and when it came
         self._learned = False
         self._by_lines = False
@@ -111,17 +113,17 @@ class TurnEnd:
 
     @property
     def ended(self) -> bool:
-        """Return whether the state is the last one."""
+        """Return whether the state is final."""
         return self.state in _ENDS
 
     @property
     def structured(self) -> bool:
-        """Return whether the evidence comes from the agent itself, and not from a screen."""
+        """Return whether the evidence for the state is a report of the agent itself, and not a screen."""
         return self.via in STRUCTURED
 
     @property
     def position(self) -> int:
-        """Return the cursor's line, counted from the first one ever shown."""
+        """Return the cursor's line, counted from the first line ever shown."""
         return self._view.scrolled + self._view.row
 
     # -- what happens --------------------------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ class TurnEnd:
     def sending(self, text: str, *, command: bool = False) -> None:
         """Begin a message: its text will be typed from now on.
 
-        A `command` is carried out by the screen itself, and no transcript reports it. Raises IllegalMoveError
+        A `command` is carried out by the agent's screen itself, and no transcript reports it. Raises IllegalMoveError
         unless the agent is ready.
         """
         if self.state is not State.READY:
@@ -145,7 +147,7 @@ class TurnEnd:
         self._pastes_ended = self._view.pastes_ended
 
     def on_entered(self, now: float, *, last: bool = True) -> None:
-        """Record that Enter was pressed; `last`: nothing more is typed for this turn."""
+        """Record that Enter was pressed. `last`: nothing more is typed for this turn."""
         if self.state is State.READY:
             self._move(State.SENT, now, "")
         if last:
@@ -157,7 +159,7 @@ class TurnEnd:
             self._signal = None
 
     def on_exited(self, now: float) -> None:
-        """Record that the process ended."""
+        """Record that the agent's process ended."""
         if not self.ended:
             self._move(State.EXITED, now, "exit")
 
@@ -167,25 +169,27 @@ class TurnEnd:
         return self._sent_at is None
 
     def is_strange(self, now: float) -> bool:
-        """Return whether a starting agent has shown nothing that its profile describes for too long."""
+        """Return whether a starting agent's screen has not changed for some time, but shows nothing that the agent's
+        profile describes."""
         starts = self.state is State.STARTING and bool(self.profile.prompt) and not self.profile.at_cursor
         return starts and now - self._changed >= STRANGE_S and is_unknown(self.profile, self._view, self.reading)
 
     def on_answered(self, now: float, block: Block | None = None) -> None:
         """Record that the open dialog was answered.
 
-        The screen before the answer is no longer evidence. Neither is that dialog (`block`), as long as its rows
-        stay in place.
+        The screen before the answer is no longer evidence. The dialog in `block` is ignored as long as its rows stay in
+        place.
         """
         self._spent = self._answered = block
-        self.reading = self._unspent(self.reading, self._view)
+        self.reading = self._without_answered(self.reading, self._view)
         if self.state is State.WAITING:
             self._move(State.STARTING if self._sent_at is None else State.BUSY, now, "")
             self._idle_since = None
-            self._worked.add("screen")
+            self._work_evidence.add("screen")
 
     def report_state(self, state_name: str, now: float, *, error: str | None = None) -> None:
-        """Record the state that the agent's transcript reports."""
+        """Record the state that the agent's transcript reports: `working`, `waiting` (for work in the background) or
+        `done`. `error` is the reason if the turn failed."""
         if self._sent_at is None or self.ended:
             return
         self._waits = WAITS_S if state_name == "waiting" else 0.0
@@ -194,11 +198,11 @@ class TurnEnd:
             self.reason = error or ""
             self._move(State.ERROR if error else State.DONE, now, "history")
         elif state_name in ("working", "waiting"):
-            self._worked.add("history")
+            self._work_evidence.add("history")
             self._accept(now, "history")
 
     def hear(self, signals: Iterable[Signal], now: float) -> None:
-        """Record what the agent reported to the terminal."""
+        """Record signals of the agent to the terminal."""
         for signal in signals:
             state_name = _meaning(signal)
             if state_name == "" or self.ended:
@@ -210,17 +214,17 @@ class TurnEnd:
             elif self._sent_at is None:
                 continue
             elif state_name == "working":
-                self._worked.add(name)
+                self._work_evidence.add(name)
                 self._signal = None
                 self._accept(now, name)
-            elif name in self._worked or signal.number == 133:
+            elif name in self._work_evidence or signal.number == 133:
                 self._signal = (name, now)
 
     def look(self, view: View, now: float, *, whole: bool = True, reads_keys: bool = True) -> State:
-        """Return the state after this view of the screen.
+        """Record this view of the screen and return the resulting state.
 
-        A view that is not `whole` (the agent is in the middle of a frame) may show that it works or asks, never
-        that it is done. `reads_keys`: the terminal is in raw mode.
+        A view that is not `whole` shows an incomplete frame. It may show that the agent works or asks, but never that
+        the agent is done. `reads_keys`: the terminal is in raw mode.
         """
         if self.ended:
             return self.state
@@ -233,7 +237,7 @@ class TurnEnd:
         ):
             self._changed = now
         if view is not before or self._read_by is not self.profile:
-            self.reading, self._read_by = self._unspent(profiles.read(self.profile, view), view), self.profile
+            self.reading, self._read_by = self._without_answered(profiles.read(self.profile, view), view), self.profile
         self._view = view
         self._keys = reads_keys
         if self.reading.idle and whole:
@@ -247,8 +251,8 @@ class TurnEnd:
 
     # -- what follows --------------------------------------------------------------------------------------------------
 
-    def _unspent(self, reading: Reading, view: View) -> Reading:
-        """Return the reading without a dialog that was answered already, or that can't appear now.
+    def _without_answered(self, reading: Reading, view: View) -> Reading:
+        """Return the reading without a dialog that was already answered or that can't appear now.
 
         Dialogs about trust and access appear only before the first message.
         """
@@ -267,11 +271,11 @@ class TurnEnd:
             return
         profile = self.profile
         if self.reading.busy or (profile.at_cursor and self.reading.prompt is None and not self.reading.more):
-            self._worked.add("screen")
+            self._work_evidence.add("screen")
         if profile.at_cursor and view.pastes_ended > self._pastes_ended:
-            self._worked.add("screen")
+            self._work_evidence.add("screen")
         if self._title_says(profile.titles_busy):
-            self._worked.add("title")
+            self._work_evidence.add("title")
 
     def _step(self, now: float, *, whole: bool) -> None:
         reading, quiet = self.reading, now - self._changed
@@ -309,16 +313,17 @@ class TurnEnd:
             self._stall(now, f"it was not ready after {self.profile.start_seconds:.0f} s")
 
     def _may_be_prompt(self) -> bool:
-        """Return whether the rows of an unknown program could be its prompt.
+        """Return whether the screen of a program without a profile may show its prompt.
 
-        A program whose lines the system edits shows its prompt before the cursor, or has none.
+        If the operating system edits the program's input lines, the prompt is the text before the cursor, and there
+        must be one.
         """
         return bool(self._view.text) and (self._keys or profiles.learned(self.profile, self._view) is not None)
 
     def _run(self, now: float, quiet: float, *, whole: bool) -> None:
         reading = self.reading
         assert self._sent_at is not None
-        if self._worked:
+        if self._work_evidence:
             self._accept(now, "screen")
         elif self.state is State.SENT and self._echoed():
             self._move(State.ACCEPTED, now, "screen")
@@ -340,11 +345,11 @@ class TurnEnd:
             self._stall(now, f"nothing changed for {self.profile.stall_seconds:.0f} s")
 
     def _is_lost(self, now: float) -> bool:
-        """Return whether the agent should have taken the text by now."""
+        """Return whether the agent should have taken the text by now, so that the text seems lost."""
         assert self._sent_at is not None
         if self.profile.prompt and self.reading.prompt is None:
-            self._away_at = now
-        return now - max(self._sent_at, self._away_at) > ACCEPT_S or now - self._sent_at > REDRAW_S
+            self._composer_missing_at = now
+        return now - max(self._sent_at, self._composer_missing_at) > ACCEPT_S or now - self._sent_at > REDRAW_S
 
     def _over(self, now: float) -> str:
         """Return the evidence that the turn is over; "" if there is none."""
@@ -356,22 +361,23 @@ class TurnEnd:
             return ""
         idle = now - self._idle_since - self._patience - self._waits
         profile = self.profile
-        if self._title_says(profile.titles_idle) and "title" in self._worked and idle >= TITLE_S:
+        if self._title_says(profile.titles_idle) and "title" in self._work_evidence and idle >= TITLE_S:
             return "title"
         if idle < SCREEN_S:
             return ""
         if profile.at_cursor:
-            has_worked = "screen" in self._worked or not self._learned or self._by_lines
-            return "screen" if self.position > self._position and (has_worked or self._wrote_on(now)) else ""
-        if "screen" in self._worked:
+            has_worked = "screen" in self._work_evidence or not self._learned or self._by_lines
+            return "screen" if self.position > self._position and (has_worked or self._wrote_below_prompt(now)) else ""
+        if "screen" in self._work_evidence:
             return "screen"
         return "screen" if self._finished_line() else ""
 
-    def _wrote_on(self, now: float) -> bool:
-        """Return whether the program left the row of its prompt and wrote only below it: an answer and its prompt
-        again.
+    def _wrote_below_prompt(self, now: float) -> bool:
+        """Return whether the program left the row of its prompt and wrote only below that row: an answer, and a new
+        prompt.
 
-        That may happen between two looks. A program that moves its cursor up may only have drawn its prompt elsewhere.
+        The program may do this between two views, so that no view shows it at work. If the program moved its cursor up,
+        it may only have drawn its prompt in another place, which does not count.
         """
         view = self._view
         begun, number = self._entered_at
@@ -384,8 +390,8 @@ class TurnEnd:
         return any(row.strip() for row in between) or now - self._changed >= BARE_S
 
     def _says_working(self) -> bool:
-        """Return whether stronger evidence than the screen says that the agent still works."""
-        if self._signal is None and self._worked & set(STRUCTURED) - {"history"}:
+        """Return whether evidence stronger than the screen says that the agent still works."""
+        if self._signal is None and self._work_evidence & set(STRUCTURED) - {"history"}:
             return self._error() is None  # some forget to say it when they fail
         return self._title_says(self.profile.titles_busy) or self._title_says(self.profile.titles_asking)
 
@@ -393,7 +399,8 @@ class TurnEnd:
         return bool(text and pattern(text).search(self._view.title))
 
     def _error(self) -> str | None:
-        """Return why this turn failed, as the screen says; an error of an earlier turn does not count."""
+        """Return the reason why this turn failed, as the screen reports it; None if it reports none. Errors of earlier
+        turns do not count."""
         return profiles.error_in(self.profile, profiles.answer_rows(self.profile, self._view, self._text))
 
     def _finished_line(self) -> bool:
@@ -403,7 +410,7 @@ class TurnEnd:
         if self.profile.at_cursor:
             return self.position > self._position
         if self._command and self.reading.prompt is not None and not self.reading.typed:
-            self._worked.add("screen")
+            self._work_evidence.add("screen")
             return True
         return not self.reading.typed and profiles.echoes(self.profile, self._view, self._text) > self._echoes
 
@@ -427,7 +434,8 @@ class TurnEnd:
 
 
 def _meaning(signal: Signal) -> str:
-    """Return the agent's state according to a signal: working, done, asking; "" if it has no meaning."""
+    """Return the state that a signal of the agent reports: working, done or asking; "" if the signal reports no
+    state."""
     if signal.number == 7501:
         words = dict(part.partition("=")[::2] for part in signal.text.split(":"))
         return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(

@@ -1,8 +1,8 @@
 """Types a message into an agent's screen: pastes it once, checks that it is visible, and presses Enter until the agent
 has taken it.
 
-The text is pasted once, whole or in pieces, and never again. Enter is a separate key, repeated at most twice, and only
-while the text is still in the composer. Does not depend on bytes, processes, or the answer.
+The text is pasted once, as a whole or in pieces, and never again. Enter is a separate key. It is repeated at most
+twice, and only while the text is still in the composer. Does not depend on bytes, processes, or the answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PIECE = re.compile(r"(?=[\s\S])(?:[^\n]{0,200}\n?){1,2}")
 
 
 class KeyPort(Protocol):
-    """The terminal and the clock that typing needs. `until` waits for a condition while it watches the screen, and
+    """The terminal and the clock that typing needs. `until` watches the screen until the condition `claim` is true, and
     returns whether it became true in time; `now` returns monotonic seconds."""
 
     async def press(self, keys: str) -> None: ...
@@ -46,11 +46,13 @@ class Claim(Protocol):
 
 
 class NotTakenError(Exception):
-    """The agent did not take the text, which may still be on its screen; the message says how far typing came."""
+    """The agent did not take the text, which may still be on its screen. The message says which step of typing
+    failed."""
 
 
 class Segment:
-    """The lines on the screen that answer one Enter: from `start` to the next prompt (`end`)."""
+    """The lines on the screen that answer one Enter: from line `start` to the line of the next prompt, `end` (None: not
+    known yet)."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -58,7 +60,8 @@ class Segment:
 
 
 def check(profile: Profile, text: str, *, command: bool = False) -> None:
-    """Raise UnsupportedError for a message that the agent would take for a command, whatever is put before it."""
+    """Raise UnsupportedError for a message that the agent would take for a command even with a blank before it. A
+    `command` is not checked."""
     if not command and profile.never and pattern(profile.never).match(text):
         raise UnsupportedError(
             f"{profile.name} would take {text.strip()[:40]!r} on its screen for a command, and not for a message",
@@ -68,10 +71,10 @@ def check(profile: Profile, text: str, *, command: bool = False) -> None:
 
 
 async def say(port: KeyPort, end: TurnEnd, text: str, *, command: bool = False) -> list[Segment]:
-    """Type the message and send it; return the segment of each Enter.
+    """Type the message and send it; return one segment for each Enter.
 
-    A `command` (`/context`) is for the agent's own screen and is typed plainly; any other text is a message, whatever
-    its first character. Raises NotTakenError.
+    A `command` (`/context`) is meant for the agent's own screen and is typed as plain keys. Any other text is sent as a
+    message, whatever its first character is. Raises NotTakenError.
     """
     profile = end.profile
     if profile.special and not command and pattern(profile.special).match(text):
@@ -123,14 +126,15 @@ async def _line(port: KeyPort, end: TurnEnd, line: str, *, plain: bool, last: bo
 
 
 def _pieces(text: str, profile: Profile) -> list[str]:
-    """Return the pieces to paste: the whole text, or several if the agent would treat one long paste as somebody
+    """Return the pieces to paste: the whole text, or several pieces if the agent would treat one long paste as somebody
     else's text."""
     rows = sum(1 + len(row) // (profile.columns // 2) for row in text.split("\n"))
     return _PIECE.findall(text) if rows <= profile.pieced_rows else [text]
 
 
 async def _taken(port: KeyPort, end: TurnEnd) -> None:
-    """Press Enter again while the text still stands where it was typed."""
+    """Press Enter again while the text is still in the composer, until the agent has taken it or the attempts are used
+    up."""
     typed = end.reading.typed
     for _ in range(ENTERS - 1):
         if await port.until(lambda: end.state is not State.SENT, TAKEN_S):
@@ -141,7 +145,8 @@ async def _taken(port: KeyPort, end: TurnEnd) -> None:
 
 
 def _next_prompt(end: TurnEnd, segment: Segment) -> bool:
-    """Return whether another line can be typed, below the last one."""
+    """Return whether another line can be typed, at a prompt below the last segment. If so, set the end of that
+    segment."""
     reading: Reading = end.reading
     if not (reading.more or (reading.prompt is not None and not reading.typed)) or not _below(end, segment):
         return False
@@ -154,7 +159,7 @@ def _below(end: TurnEnd, segment: Segment) -> bool:
 
 
 def _keys(line: str, profile: Profile) -> str:
-    """Return the keys that type the line. For a line editor each tab is quoted (Ctrl+V), because a plain one would
+    """Return the keys that type the line. For a line editor, each tab is quoted (Ctrl+V), because an unquoted tab would
     complete a word."""
     from beam.pty_adapter.terminal import typable
 

@@ -1,6 +1,6 @@
 """Makes the directories of a root and of an agent in it, durably, and checks that they are real directories.
 
-Makes directories, never files of state. Does not depend on what is in a file or who holds a lock.
+The only file that it makes is the root's `.gitignore`. Does not depend on the content of files, or on locks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBL
 
 
 def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
-    """Create the root (0700, ignored by git) and the agent's directories, durably; existing ones stay.
+    """Create the root (mode 0700, ignored by git) and the agent's directories, durably. Existing directories stay.
 
     Raises DiskError that names the path.
     """
@@ -50,7 +50,7 @@ def _make_root(root: Path) -> None:
 
 
 def _missing(folder: Path) -> list[Path]:
-    """Return the folder and its parents as far as they are missing, the innermost first."""
+    """Return the missing folders among this folder and its parents, the innermost first."""
     found = []
     try:
         while not folder.exists():
@@ -91,9 +91,9 @@ def not_a_directory(path: Path) -> DiskError:
 
 
 def check_paths(home: RootPaths, paths: AgentPaths) -> None:
-    """Refuse (DiskError) an agent's paths if a symbolic link or a file is in place of a directory.
+    """Raise DiskError if a symbolic link or a file is in the place of one of the agent's directories.
 
-    Missing ones pass.
+    A missing directory passes.
     """
     for folder in _folders(home, paths):
         _check_directory(folder, None)

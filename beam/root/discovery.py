@@ -1,8 +1,8 @@
 """Finds the root that belongs to a folder, and lists this user's roots.
 
-A root is in the user's state directory and is named by the real path of its project folder; so nothing in a cloned
-folder, and nothing that an agent with few rights writes, is state. `project.json` in the root says which folder that
-is. Does not depend on what else is in a root.
+A root is a directory in the user's state directory, and its name is made from the real path of its project folder. So
+no file of a cloned folder, and no file that an agent with few rights writes, is part of beam's state. `project.json` in
+the root names the project folder. Does not depend on the other content of a root.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _PROJECT_BYTES = 64 * 1024  # a path has 4 KiB at the most
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """The content of project.json: the folder's real path, and what identifies a moved or mounted folder.
+    """The content of project.json: the real path of the project folder, and the device and inode that identify the
+    folder if it was moved or is mounted twice.
 
-    `path` is text; `raw` has the same bytes in hex if they are not UTF-8.
+    `path` is the path as text; `raw` is the path's bytes in hex if they are not UTF-8, else "".
     """
 
     v: int = 1
@@ -57,9 +58,9 @@ class Project(Struct, frozen=True, kw_only=True):
 def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPaths:
     """Return the root for a command that runs in `cwd`; create nothing.
 
-    It is `named` (--root), else `$BEAM_ROOT`, else the root of the project folder around `cwd`. Raises UsageError if a
-    named root is plainly not a root, or says that it belongs to another folder than the one that contains it; DiskError
-    if the user's state directory is unknown.
+    The root is `named` (--root), else `$BEAM_ROOT`, else the root of the project folder around `cwd`. Raises UsageError
+    if a named directory contains other files, or lies in one project folder and says that it belongs to another;
+    DiskError if the user's state directory is unknown.
     """
     here = Path(os.path.realpath(cwd))
     if named is not None or environ.get("BEAM_ROOT"):
@@ -76,9 +77,9 @@ def find(named: str | None, *, cwd: Path, environ: Mapping[str, str]) -> RootPat
 
 
 def at(root: Path, environ: Mapping[str, str]) -> RootPaths:
-    """Return the root at that path with the project folder that it names.
+    """Return the root at that path, with its project folder.
 
-    Raises CorruptError if no project.json says which folder that is, UsageError as `find` does.
+    Raises CorruptError if the root has no project.json that names the folder, and UsageError as `find` does.
     """
     project = read_project(root)
     if project is None:
@@ -88,7 +89,7 @@ def at(root: Path, environ: Mapping[str, str]) -> RootPaths:
 
 
 def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
-    """Refuse (DiskError) a root whose project folder is gone: its agents would have nowhere to work."""
+    """Raise DiskError if the root's project folder is gone, because its agents would have nowhere to work."""
     if os.path.isdir(home.project):  # noqa: PTH112 - Path.is_dir raises where it may not look
         return
     named = "" if is_own(home.root, environ) else f"--root {home.root} "
@@ -101,11 +102,12 @@ def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
 
 
 def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
-    """Return the folder that contains the root and in which agents may write; None if they can't reach the root.
+    """Return the project folder that contains the root, so that agents may write to the root; None if there is no such
+    folder.
 
-    That is the root's own project folder, or another project folder, where the agents of that project may write. The
-    user's state directory does not count if agents work in the whole home directory: an agent that may edit there can
-    write the shell's own files as well.
+    It is the root's own project folder, or another one, in which the agents of that other project may write. A root in
+    the user's state directory is not exposed if its project folder is the whole home directory: an agent that may edit
+    there can change the shell's own files as well.
     """
     root, project = files.real_directory(home.root), files.real_directory(home.project)
     is_inside = root == project or root.startswith(project.rstrip("/") + "/")
@@ -115,7 +117,8 @@ def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
 
 
 def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
-    """Return the nearest folder above the root, a real path, with a beam.yaml or a git work tree."""
+    """Return the nearest folder above the root at `real` (a real path) that has a beam.yaml or a git work tree; None if
+    there is none. `/` and the home directory do not count."""
     folder = os.path.dirname(real)  # noqa: PTH120 - words, not paths, here and below: asked for every message
     while True:
         if _is_marked(folder) and not _is_too_wide(Path(folder), environ):
@@ -127,8 +130,11 @@ def _folder_around(real: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def _plausible(home: RootPaths, environ: Mapping[str, str]) -> RootPaths:
-    """Return the root if its project.json is credible: anybody who may write in a folder can have put a whole root
-    there."""
+    """Return the root if its project.json is credible.
+
+    Raises UsageError for a root that lies in one project folder and names another, because anybody who may write in the
+    first could have made the whole root.
+    """
     around = _folder_around(os.path.realpath(home.root), environ)
     if around is None or around == home.project or root_of(home.project, environ) == home.root:
         return home
@@ -160,7 +166,8 @@ def _is_marked(folder: Path | str) -> bool:
 
 
 def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
-    """Return the path of the root of a project folder, a real path. The digest names a place and is no secret."""
+    """Return the path of the root of `folder`, which is the real path of a project folder. The digest in the root's
+    name is not a secret."""
     digest = sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
     slug = _NOT_IN_A_SLUG.sub("-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
     return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
@@ -191,8 +198,9 @@ def _named_root(named: str, cwd: Path, source: str) -> Path:
 
 
 def _may_be_a_root(folder: Path) -> bool:
-    """Return whether the folder is a root, a root that a crash left unfinished, or empty; False for a project that has
-    an `agents/`.
+    """Return whether the folder is a root, a root that a crash left unfinished, or empty.
+
+    A project folder that has an `agents/` of its own is not a root. A folder that can't be listed counts as a root.
     """
     try:
         names = {name for name in os.listdir(folder) if not name.startswith(".")}  # noqa: PTH208 - names, not paths
@@ -205,7 +213,7 @@ def _may_be_a_root(folder: Path) -> bool:
 
 
 def read_project(root: Path) -> Project | None:
-    """Return what the root's project.json says; None if there is none. Raises CorruptError, DiskError."""
+    """Return the content of the root's project.json; None if there is no such file. Raises CorruptError, DiskError."""
     path = root / PROJECT_JSON
     try:
         project = typed_values.decode(files.read(path, _PROJECT_BYTES), Project)
@@ -224,7 +232,7 @@ def read_project(root: Path) -> Project | None:
 
 
 def project_of(folder: Path) -> Project:
-    """Return the project.json of this folder. Raises DiskError if the folder is gone."""
+    """Return the content that a project.json for this folder has. Raises DiskError if the folder is gone."""
     with files.disk("look at", folder):
         found = folder.stat()
     name = os.fsencode(folder)
@@ -238,9 +246,9 @@ def project_of(folder: Path) -> Project:
 
 
 def create(home: RootPaths, paths: AgentPaths | None = None) -> None:
-    """Create the root, durably, and the directories of an agent; record in it which folder it belongs to.
+    """Create the root and the directories of an agent, durably, and record in the root which folder it belongs to.
 
-    Existing ones stay. Raises DiskError.
+    Existing directories, and an existing record, stay. Raises DiskError.
     """
     directories.create(home, paths)
     if not (home.root / PROJECT_JSON).exists():
@@ -256,9 +264,9 @@ def belongs_to(root: Path, folder: Path) -> None:
 
 
 def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
-    """Add a root that was named by hand to the list of this user's roots.
+    """Add a root that was named by --root or BEAM_ROOT to the list of this user's roots.
 
-    Does no more than look for one file if the root is in the list already.
+    If the root is in the list already, this only looks for one file.
     """
     if is_own(home.root, environ):
         return
@@ -275,22 +283,24 @@ def remember(home: RootPaths, environ: Mapping[str, str]) -> None:
 
 
 def known(environ: Mapping[str, str]) -> list[RootPaths]:
-    """Return this user's roots, sorted by path. A root that was named by hand and is gone is removed from the list."""
+    """Return this user's roots, sorted by path, without damaged ones. A root that was named by --root or BEAM_ROOT and
+    is gone is removed from the list on disk."""
     found = {}
-    for root in (*_own(environ), *_named(environ)):
+    for root in (*_own_roots(environ), *_listed_roots(environ)):
         with contextlib.suppress(DiskError, UsageError):  # a damaged one is reported where it is used
             found[root] = at(root, environ)
     return [found[root] for root in sorted(found)]
 
 
 def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
-    """Return other roots that know the project folder under another path: it was moved, or is mounted there, too."""
+    """Return the other roots that have the same project folder under another path, because the folder was moved, or is
+    mounted twice."""
     try:
         here = project_of(home.project)
     except DiskError:
         return []
     found = []
-    for root in _own(environ):
+    for root in _own_roots(environ):
         with contextlib.suppress(DiskError):
             other = read_project(root)
             if other is not None and root != home.root and (other.device, other.inode) == (here.device, here.inode):
@@ -299,11 +309,11 @@ def same_folder(home: RootPaths, environ: Mapping[str, str]) -> list[RootPaths]:
 
 
 def is_own(root: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether the root is where beam itself puts roots."""
+    """Return whether the root is in the directory in which beam itself puts roots."""
     return root.parent == state_dir(environ) / _PROJECTS
 
 
-def _own(environ: Mapping[str, str]) -> list[Path]:
+def _own_roots(environ: Mapping[str, str]) -> list[Path]:
     folder = state_dir(environ) / _PROJECTS
     try:
         with os.scandir(folder) as entries:
@@ -312,7 +322,7 @@ def _own(environ: Mapping[str, str]) -> list[Path]:
         return []
 
 
-def _named(environ: Mapping[str, str]) -> Iterator[Path]:
+def _listed_roots(environ: Mapping[str, str]) -> Iterator[Path]:
     try:
         with os.scandir(state_dir(environ) / _NAMED) as entries:
             paths = [Path(entry.path) for entry in entries if not entry.name.startswith(".")]

@@ -1,6 +1,6 @@
-"""The branch, the repository and the work tree of a folder, read from git's own files. Runs no git.
+"""The branch, the repository and the work tree of a folder, read from git's own files. git itself is not run.
 
-The files are untrusted, because the folder's author may have written them: each is read as a plain file with a size
+The files are untrusted, because the folder's author may have written them. So each is read as a plain file with a size
 limit.
 """
 
@@ -22,11 +22,11 @@ _SHOWN = 12  # characters of a commit
 
 
 class GitPlace(Struct, frozen=True, kw_only=True):
-    """Where a folder lies in git. `branch` is null if no branch is checked out (detached HEAD); then `commit` is the
-    beginning of the commit's id.
+    """Where a folder lies in git.
 
-    `work_tree` is the folder with the checked-out files; `repository` is git's own directory, which several work trees
-    may share.
+    `branch` is null if no branch is checked out (detached HEAD). Only in that case `commit` is set: to the beginning of
+    the commit's id. `work_tree` is the folder with the checked-out files; `repository` is git's own directory, which
+    several work trees may share.
     """
 
     branch: str | None
@@ -36,7 +36,7 @@ class GitPlace(Struct, frozen=True, kw_only=True):
 
 
 def git_place(folder: Path) -> GitPlace | None:
-    """Return where the folder lies in git; None outside of any repository, or where git's files can't be read."""
+    """Return where the folder lies in git; None if it is outside of any repository, or if git's files can't be read."""
     for level in (folder, *folder.parents):
         directory = git_directory(level)
         if directory is not None:

@@ -1,6 +1,6 @@
-"""Checks that a root and its beam.yaml are this user's alone, and that their file system has locks that work.
+"""Checks that a root and its beam.yaml are this user's alone, and that the root's file system has working locks.
 
-Does not depend on what is in a file or who holds a lock.
+Does not depend on the content of files, or on locks that are held.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ _OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline an
 
 
 def check(home: RootPaths, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
-    """Refuse a root that is not safely this user's: `check_owner`, then `check_filesystem`."""
+    """Raise an error unless the root is safe to use. Calls `check_owner`, then `check_filesystem`."""
     check_owner(home, uid=uid)
     check_filesystem(home, allow_fs=allow_fs, mountinfo=mountinfo)
 
 
 def check_owner(home: RootPaths, *, uid: int) -> None:
-    """Refuse a root (DiskError) or beam.yaml (ConfigError) that another user owns or may write, and a linked root.
+    """Raise DiskError for a root, and ConfigError for a beam.yaml, that another user owns or may write.
 
-    Missing files pass. Cheap enough to run before beam.yaml is read.
+    Raises DiskError also for a root that is a symbolic link. A missing root or beam.yaml passes. The check is cheap
+    enough to run before beam.yaml is read.
     """
     root = lstat(home.root)
     if root is not None:
@@ -100,16 +101,18 @@ def _is_private_group(gid: int, uid: int) -> bool:
 
 
 def is_private(group: grp.struct_group, user: pwd.struct_passwd) -> bool:
-    """Return whether the group belongs to one ordinary user alone. Such a user often has the umask 002, with which
-    beam.yaml is group-writable."""
+    """Return whether the group is the private group of this ordinary user. Such a user often has the umask 002, which
+    makes a new beam.yaml group-writable."""
     is_own = group.gr_gid == user.pw_gid and group.gr_name == user.pw_name
     return user.pw_uid != 0 and is_own and set(group.gr_mem) <= {user.pw_name}
 
 
 def check_filesystem(home: RootPaths, *, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
-    """Refuse (DiskError) a root on a file system without real locks or notification, unless `allow_fs` names it.
+    """Raise DiskError for a root on a file system without dependable locks or notification, unless `allow_fs` names
+    that file system.
 
-    `mountinfo` is the text of /proc/self/mountinfo; None reads it (no check on systems without it).
+    `mountinfo` is the text of /proc/self/mountinfo; if it is None, the file is read (a system without that file is not
+    checked).
     """
     where = Path(os.path.realpath(home.root))
     kind = filesystem_of(where, read_mountinfo() if mountinfo is None else mountinfo)
@@ -132,9 +135,10 @@ def read_mountinfo() -> str:
 
 
 def filesystem_of(path: Path, mountinfo: str) -> str:
-    """Return the type of the file system that contains the absolute real `path` ("nfs4"); "" if the text doesn't say.
+    """Return the type of the file system that contains the absolute real `path` ("nfs4"); "" if `mountinfo` does not
+    tell.
 
-    `mountinfo` is as in proc(5). If several mounts are at the same place, the last one counts.
+    `mountinfo` has the format of proc(5). If several mounts are at the same place, the last one counts.
     """
     kind, longest = "", -1
     for line in mountinfo.splitlines():

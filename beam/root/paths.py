@@ -1,6 +1,6 @@
 """Names the files of a root and of an agent in it.
 
-Reads directory listings, and no file. Does not depend on any setting or on how a folder gets its root
+Reads directory listings, but no files. Does not depend on any setting or on how a folder gets its root
 (`beam.root.discovery`).
 """
 
@@ -30,7 +30,10 @@ ROOT_DIRS = ("agents", "locks", "threads")
 
 
 class AgentPaths(Struct, frozen=True, dict=True):
-    """Directories and files of one agent, or of one of its lanes (`--once`: a temporary session beside the queue)."""
+    """The directories and files of one agent, or of one of its lanes.
+
+    A lane is a temporary session beside the agent's queue (`--once`).
+    """
 
     agent: str
     dir: Path
@@ -51,7 +54,7 @@ class AgentPaths(Struct, frozen=True, dict=True):
 
     @property
     def agent_dir(self) -> Path:
-        """Return the agent's directory; a lane is in its agent's."""
+        """Return the agent's directory. The directory of a lane is inside that of its agent."""
         return self.dir if self.lane is None else self.dir.parent.parent
 
     @cached_property
@@ -69,12 +72,12 @@ class AgentPaths(Struct, frozen=True, dict=True):
 
     @cached_property
     def archived(self) -> Path:
-        """Return the file that is there while the agent is archived."""
+        """Return the file that exists as long as the agent is archived."""
         return self.dir / ARCHIVED
 
     @cached_property
     def put_lock(self) -> Path:
-        """Return the file whose flock orders publications."""
+        """Return the file whose flock lets only one process at a time put a message into the queue."""
         return self.dir / "put.lock"
 
     @cached_property
@@ -89,30 +92,31 @@ class AgentPaths(Struct, frozen=True, dict=True):
 
     @cached_property
     def cli(self) -> Path:
-        """Return the file that says which version the agent's CLI was when it was last looked at."""
+        """Return the file that records the version of the agent's CLI, as beam last saw it."""
         return self.dir / "cli.json"
 
     def unstarted(self, turn_key: str) -> Path:
-        """Return the file by which the guard of that turn reports that it never released the agent.
+        """Return the file that the guard of that turn creates to report that it never executed the agent's program.
 
-        It is in the root, because an agent that could create it would have its message run twice.
+        The file is in the root, where no agent can write. An agent that could create it could make its message run
+        twice.
         """
         return self.dir / f"{turn_key}.unstarted"
 
     def lane_of(self, suffix: str) -> AgentPaths:
-        """Return the lane of this agent with that name."""
+        """Return the paths of the agent's lane with the name `suffix`. Raises UsageError for an invalid name."""
         return AgentPaths(self.agent, self.dir / "once" / check_name(suffix, "lane"), suffix)
 
     def lanes(self) -> list[AgentPaths]:
-        """Return the existing lanes, sorted by name."""
+        """Return the paths of the agent's existing lanes, sorted by name."""
         names = _named_dirs(self.dir / "once", PLAIN)
         return [AgentPaths(self.agent, self.dir / "once" / name, name) for name in names]
 
 
 class RootPaths(Struct, frozen=True, dict=True):
-    """One root, which need not exist yet, and the project folder that it belongs to; both are absolute paths.
+    """One root, which need not exist yet, and the project folder that it belongs to. Both are absolute paths.
 
-    No state is ever read from `project`, only declarations: beam.yaml and what it names.
+    beam never reads state from `project`, only declarations: beam.yaml and the files that it names.
     """
 
     root: Path
@@ -139,7 +143,7 @@ class RootPaths(Struct, frozen=True, dict=True):
 
     @property
     def threads(self) -> Path:
-        """Return the directory that counts what each thread used."""
+        """Return the directory with the usage of each thread."""
         return self.root / "threads"
 
     @property
@@ -149,7 +153,7 @@ class RootPaths(Struct, frozen=True, dict=True):
 
     @property
     def snapshots(self) -> Path:
-        """Return the git object store with what work trees contained before turns."""
+        """Return the git object store with the content of work trees before turns."""
         return self.root / "snapshots"
 
     @property
@@ -159,14 +163,15 @@ class RootPaths(Struct, frozen=True, dict=True):
 
     @property
     def turns(self) -> Path:
-        """Return the directory that has a folder for each turn. It is outside the root, because agents may write
-        there."""
+        """Return the directory that has a folder for each turn. The directory is outside the root, because agents may
+        write in it."""
         return self.root.with_name(f"{self.root.name}.turns")
 
     def turns_of(self, paths: AgentPaths) -> Path:
         """Return the directory for the turns of one agent, or of one lane.
 
-        Agents are told its path, and some CLIs read the file that a word with @ names: the path has `+` instead.
+        Agents are told the path, and some CLIs take a word with @ for the name of a file to read. So the path has `+`
+        in place of each `@` of the agent's name.
         """
         name = paths.agent.replace("@", "+")
         return self.turns / (name if paths.lane is None else f"{name}.{paths.lane}")

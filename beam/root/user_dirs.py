@@ -20,12 +20,13 @@ def state_dir(environ: Mapping[str, str]) -> Path:
 
 
 def config_dir(environ: Mapping[str, str]) -> Path:
-    """Return `$XDG_CONFIG_HOME/beam`: what this user set for all folders."""
+    """Return `$XDG_CONFIG_HOME/beam`, the directory of this user's settings for all folders."""
     return _xdg(environ, "XDG_CONFIG_HOME", ".config")
 
 
 def data_dir(environ: Mapping[str, str]) -> Path:
-    """Return `$XDG_DATA_HOME/beam`: work trees of scenarios, which their agents may write."""
+    """Return `$XDG_DATA_HOME/beam`, the directory of the work trees of scenarios. Agents may write in these work
+    trees."""
     return _xdg(environ, "XDG_DATA_HOME", ".local/share")
 
 

@@ -13,11 +13,13 @@ _DOUBTFUL = re.compile(r"[\x00-\x20\x7f\\@#]")  # programs disagree on the host 
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """What an agent is about to do. `tool` is a word of the rules (`Bash`, `Edit`, …) or an MCP tool's name.
+    """A tool call that an agent is about to make. `tool` is a tool's name in rules (`Bash`, `Edit`, …) or the name of
+    an MCP tool.
 
     `command` is the text that a shell gets, `paths` are all files that are read or changed (relative to the agent's
-    folder, or absolute), `host` is the web server; each is empty where the tool has none, or where nobody knows it:
-    then no rule allows the call. `by_person`: the agent's CLI wants a person to decide this one, whatever a rule says.
+    folder, or absolute), and `host` is the web server. Each is empty if the tool does not have it, or if its value is
+    unknown. No rule allows a call with an unknown command, path or host. `by_person`: the agent's CLI wants a person to
+    decide this call, so no rule allows it.
     """
 
     tool: str
@@ -28,7 +30,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
 
 def call_of(text: str) -> ToolCall:
-    """Return the call from a text in the form of a rule: `Bash(git push)`, `Edit(src/a)`,
+    """Return the call that a text in the form of a rule describes: `Bash(git push)`, `Edit(src/a)`,
     `WebFetch(https://example.com)`.
 
     Raises UsageError for an invalid text.
@@ -52,7 +54,8 @@ def call_of(text: str) -> ToolCall:
 
 
 def host_of(url: str) -> str:
-    """Return the server's name in a web address, in small letters; "" for an address that can be read in two ways."""
+    """Return the server's name in a web address, in lower case; "" for an address that programs may read in different
+    ways, and for an address of another scheme than http and https."""
     from urllib.parse import urlsplit
 
     if _DOUBTFUL.search(url):

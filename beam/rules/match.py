@@ -1,7 +1,7 @@
-"""Which rules apply to a call. Rules that allow match only if they are certain; rules that deny or ask also match in
-doubt.
+"""Finds the rules that apply to a call. A rule that allows has to match for certain. A rule that denies or asks also
+matches in doubt.
 
-Pure: resolving paths is an argument.
+Pure: the function that follows links is an argument (`Place.real`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ Real = Callable[[str], str]
 
 
 class Place(Struct, frozen=True):
-    """Where the agent works: `folder` is what paths are relative to, `home` what `~` is. `real` follows links."""
+    """The place where the agent works. Relative paths begin at `folder`, and `~` stands for `home`. `real` is called to
+    follow the links in a path."""
 
     folder: str
     home: str = ""
@@ -31,8 +32,8 @@ class Place(Struct, frozen=True):
 
 
 def allows(rules: Sequence[Rule], call: ToolCall, place: Place) -> tuple[Rule, ...]:
-    """Return the rules that together allow all of this call; none if they don't allow all of it."""
-    mine = [rule for rule in rules if _is_of(rule, call.tool)]
+    """Return the rules that together allow every part of this call; no rules if a part is not allowed."""
+    mine = [rule for rule in rules if _applies_to(rule, call.tool)]
     if not mine or call.by_person:
         return ()
     if call.tool == "Bash":
@@ -51,7 +52,7 @@ def allows(rules: Sequence[Rule], call: ToolCall, place: Place) -> tuple[Rule, .
 
 def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
     """Return whether a rule that denies or asks matches, or may match, some part of this call."""
-    if not _is_of(rule, call.tool):
+    if not _applies_to(rule, call.tool):
         return False
     if not rule.argument:
         return True
@@ -78,7 +79,7 @@ def _each(parts: Iterable[Part], rules: Sequence[Rule], matches: Callable[[Rule,
     return tuple(found)
 
 
-def _is_of(rule: Rule, tool: str) -> bool:
+def _applies_to(rule: Rule, tool: str) -> bool:
     if not rule.tool.startswith("mcp__"):
         return rule.tool == tool
     if rule.tool.endswith("*"):
@@ -99,9 +100,9 @@ def _joined(words: Sequence[str]) -> str:
 
 @functools.lru_cache(512)
 def _command(pattern: str) -> re.Pattern[str]:
-    """Return the regular expression for the joined words of a command. A `*` that is a word stands for one or more
-    words; at the end also for none. A `*` inside a word stands for any characters of that word; at the end of the last
-    word also for further words."""
+    """Return the regular expression for the joined words of a command. A `*` that is a whole word stands for one or
+    more words; at the end of the pattern also for no word. A `*` inside a word stands for any characters of that word;
+    at the end of the pattern also for further words."""
     words = pattern.split()
     found = ""
     for number, word in enumerate(words):
@@ -122,7 +123,7 @@ def _command(pattern: str) -> re.Pattern[str]:
 
 
 def _spellings(path: str, place: Place) -> list[str]:
-    """Return the path as it is written, and as it is once its links are followed; both are absolute."""
+    """Return two absolute forms of the path, without repeats: as it is written, and after its links were followed."""
     if path.startswith("~/") and place.home:
         path = place.home + path[1:]
     whole = posixpath.normpath(posixpath.join(place.folder, path))
@@ -141,8 +142,8 @@ def _folders(place: Place) -> tuple[str, str]:
 
 @functools.lru_cache(512)
 def _path(pattern: str, folder: str, home: str) -> re.Pattern[str]:
-    """Return the regular expression for absolute paths. The pattern is read as git reads one in `.gitignore`: without a
-    slash it is a name at any depth, and everything below a matching folder matches, too."""
+    """Return the regular expression for absolute paths. The pattern has the meaning that git gives it in `.gitignore`:
+    a pattern without a slash is a name at any depth, and everything below a matching folder matches, too."""
     if pattern.startswith("//"):
         base, rest = "/", pattern.lstrip("/")
     elif pattern.startswith("~/"):

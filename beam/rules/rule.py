@@ -1,4 +1,7 @@
-"""One rule: its text, `Tool` or `Tool(argument)`, read and checked. Does not depend on calls, or on who wrote it."""
+"""Reads and checks one rule, a text of the form `Tool` or `Tool(argument)`.
+
+Does not depend on tool calls.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +37,10 @@ _LONGEST = 1000
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """A checked rule. `argument` is "" for all calls of the tool; `whose` says who wrote it (`beam.yaml`, …).
+    """A checked rule. `argument` is "" if the rule is for all calls of the tool. `whose` says who wrote the rule
+    (`beam.yaml`, …).
 
-    `is_general`: it is written under `defaults`, and the same rule of an agent wins over it.
+    `is_general`: the rule is written under `defaults`, and an agent's own rule with the same text takes precedence.
     """
 
     behavior: Behavior
@@ -47,7 +51,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return the rule as it is written."""
+        """Return the text of the rule, without its behavior."""
         return f"{self.tool}({self.argument})" if self.argument else self.tool
 
     def __str__(self) -> str:
@@ -55,7 +59,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, behavior: Behavior, *, whose: str = "", is_general: bool = False) -> Rule:
-    """Return the rule. Raises UsageError that says what is wrong with it, with the nearest tool."""
+    """Return the rule. Raises UsageError that says what is wrong with the text; for an unknown tool, the error suggests
+    the nearest tool."""
     tool, argument = _parts(text)
     if tool.startswith("mcp__"):
         if not _MCP.match(tool) or argument:

@@ -1,4 +1,4 @@
-"""All rules that count for a turn, and what they say about a call: deny first, then ask, then allow."""
+"""All rules that apply to a turn, and their decision on a call: deny first, then ask, then allow."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ if TYPE_CHECKING:
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
-    """The decision on one call, and the deciding rules: several if each allows a part of the call."""
+    """The decision on one call, and the deciding rules. There are several rules if each of them allows a part of the
+    call."""
 
     behavior: Behavior
     rules: tuple[Rule, ...]
 
     @property
     def text(self) -> str:
-        """Return the deciding rules as they are written."""
+        """Return the texts of the deciding rules, joined by commas."""
         return ", ".join(rule.text for rule in self.rules)
 
     @property
     def whose(self) -> str:
-        """Return who wrote the deciding rules."""
+        """Return who wrote the deciding rules, joined by commas."""
         return ", ".join(dict.fromkeys(rule.whose for rule in self.rules))
 
 
 class Ruleset(Struct, frozen=True):
-    """The rules of a turn. A `deny` or `ask` counts wherever it was written. An agent's own `ask` or `allow` wins over
-    the same rule of `defaults`."""
+    """The rules of a turn. A `deny` applies wherever it was written. An agent's own `ask` or `allow` takes precedence
+    over an `ask` or `allow` of `defaults` with the same text."""
 
     rules: tuple[Rule, ...] = ()
 
@@ -43,7 +44,7 @@ class Ruleset(Struct, frozen=True):
         return tuple(rule for rule in self.rules if rule.behavior == behavior)
 
     def decide(self, call: ToolCall, place: Place) -> Ruling | None:
-        """Return what the rules say about the call; None if none of them does."""
+        """Return the decision of the rules on the call; None if no rule applies."""
         from beam.rules.match import allows, catches
 
         for behavior in ("deny", "ask"):
@@ -54,30 +55,31 @@ class Ruleset(Struct, frozen=True):
         return Ruling(behavior="allow", rules=found) if found else None
 
     def plus(self, more: Iterable[Rule]) -> Ruleset:
-        """Return these rules and more, each once."""
+        """Return a ruleset of these rules and the rules in `more`, without repeats."""
         return combine((*self.rules, *more))
 
     @property
     def lists(self) -> RuleLists:
-        """Return the rules as they are written."""
+        """Return the texts of the rules, in one list per behavior."""
         from beam.model.rule_lists import RuleLists
 
         return RuleLists(**{word: tuple(rule.text for rule in self.of(word)) for word in ORDER})
 
     def bounded(self, most: RuleLists, whose: str, *, keep_allow: bool = False) -> Ruleset:
-        """Return the rules for a message of an agent that itself ran with the rules `most`. They allow no more than
-        `most` did, except with `keep_allow`, for an agent that could do everything. What `most` denies or asks about
-        counts, too."""
+        """Return the rules for a message whose sender is an agent that itself ran with the rules `most`. A rule that
+        allows is kept only if `most` also allows it, or with `keep_allow`, for a sender that could do everything. The
+        rules in `most` that deny or ask are added; `whose` says who wrote these."""
         kept = [rule for rule in self.rules if keep_allow or rule.behavior != "allow" or rule.text in most.allow]
         return combine((*kept, *rules_of(most, whose, without=("allow",))))
 
     def without_allow(self) -> Ruleset:
-        """Return the rules without those that allow."""
+        """Return the rules that deny or ask, without the rules that allow."""
         return Ruleset(tuple(rule for rule in self.rules if rule.behavior != "allow"))
 
 
 def combine(rules: Sequence[Rule]) -> Ruleset:
-    """Return the rules, each once. The same rule of an agent wins over one of `defaults` that allows or asks."""
+    """Return the rules without repeats, sorted: deny, ask, allow. An agent's own rule that asks or allows replaces the
+    rules of `defaults` with the same text that ask or allow."""
     own = {(rule.text, rule.behavior) for rule in rules if not rule.is_general and rule.behavior != "deny"}
     texts = {text for text, _ in own}
     found: dict[tuple[str, str], Rule] = {}
@@ -94,7 +96,8 @@ def combine(rules: Sequence[Rule]) -> Ruleset:
 def rules_of(
     lists: RuleLists, whose: str, *, is_general: bool = False, without: Sequence[Behavior] = ()
 ) -> tuple[Rule, ...]:
-    """Return the rules in these lists. Raises UsageError for a text that is no rule."""
+    """Return the rules in these lists, without those of the behaviors in `without`. Raises UsageError for a text that
+    is not a rule."""
     return tuple(
         parse(text, behavior, whose=whose, is_general=is_general)
         for behavior in ORDER

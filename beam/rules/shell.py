@@ -1,7 +1,8 @@
-"""Shell commands, split into the simple commands that a shell would run.
+"""Splits shell commands into the simple commands that a shell would run.
 
-`split` is for rules that allow: it gives up at the first thing in doubt, so that what it returns is all that is run.
-`suspects` is for rules that deny or ask: it guesses what else may be run, and never gives up. Both are pure.
+`split` is for rules that allow: it returns None if anything is in doubt, so that its result has every command that is
+run. `suspects` is for rules that deny or ask: it guesses which other commands may be run, and always returns a result.
+Both functions are pure.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ Words = tuple[str, ...]
 
 _BLANK = " \t"
 _DOUBTFUL = frozenset("`$(){}<>&#")  # outside of quotes: substitution, grouping, redirection, background, a comment
-_NO_HARM = re.compile(  # output that is thrown away or joined, nothing that is written
+_HARMLESS_REDIRECTION = re.compile(  # to /dev/null, or of one stream into another: no file is written
     r"(?:(?:[012]?>{1,2}|&>{1,2}|0?<)[ \t]*/dev/null|[12]?>&[12])(?=$|[ \t;|&])"
 )
 _OPERATOR = re.compile(r"&&|\|\|?|;(?!;)")
@@ -24,10 +25,10 @@ _LONGEST = 20_000
 
 
 def split(command: str) -> list[Words] | None:
-    """Return the words of each simple command, without their quotes; None if anything in it is in doubt.
+    """Return the words of each simple command, without their quotes; None if anything in the command is in doubt.
 
-    What is in doubt: a substitution, a redirection other than to /dev/null, a variable that is set, a group, a loop, a
-    second line, something left open, a control character.
+    These are in doubt: a substitution, a redirection other than to /dev/null, a variable that is set, a group, a loop,
+    a second line, an open quote, a control character, a command of more than 20,000 characters.
     """
     if len(command) > _LONGEST or any(_is_doubtful(char) for char in command):
         return None
@@ -38,7 +39,7 @@ def split(command: str) -> list[Words] | None:
         if command[at] in _BLANK:
             at += 1
             continue
-        if harmless := _NO_HARM.match(command, at):
+        if harmless := _HARMLESS_REDIRECTION.match(command, at):
             at = harmless.end()
             continue
         if operator := _OPERATOR.match(command, at):
@@ -71,7 +72,7 @@ def _is_doubtful(char: str) -> bool:
 
 
 def _word(command: str, at: int) -> tuple[str, int] | None:
-    """Return the word that begins there, and where it ends; None if it is in doubt."""
+    """Return the word that begins at the index `at`, and the index of its end; None if the word is in doubt."""
     text = ""
     size = len(command)
     while at < size:
@@ -128,11 +129,11 @@ _QUOTES = re.compile(r"[\"'\\]")
 _SHELLS = re.compile(
     r"(?:^|[\s/])(?:ba|da|z|k|fi)?sh(?:\s|$)|\beval\b|\bxargs\b|\bsource\b|\bssh\b|\bsu\b|\bfind\b|\bparallel\b"
 )
-_BEFORE = frozenset(  # words before a command, and not one themselves
+_PREFIX_WORDS = frozenset(  # words that may come before the name of the command
     ("sudo", "doas", "env", "command", "builtin", "exec", "nohup", "time", "timeout", "nice", "ionice", "stdbuf")
 ) | {"setsid", "xargs", "watch", "strace", "then", "do", "else", "!", "if", "while", "until"}
 
-_VALUED = {  # options of such words whose value is the next word
+_VALUE_OPTIONS = {  # options of such words whose value is the next word
     "sudo": "-C -D -g -h -p -R -r -T -t -U -u --close-from --chdir --chroot --command-timeout --group --host "
     "--other-user --prompt --role --type --user",
     "doas": "-C -u",
@@ -150,7 +151,8 @@ _VALUED = {  # options of such words whose value is the next word
 
 
 def suspects(command: str) -> list[Words]:
-    """Return the words of each simple command that this command may run, including those that only look like one."""
+    """Return the words of each simple command that this command may run, including texts that only look like
+    commands."""
     text = command[:_LONGEST].replace("\\\n", "")
     parts = list(_BREAKS.split(text))
     if _SHELLS.search(text):  # what is quoted may be a command, too
@@ -161,23 +163,23 @@ def suspects(command: str) -> list[Words]:
         before, is_value = "", False
         while words:
             found.append(tuple(words))
-            if not (is_value or _is_before(words[0]) or (before and words[0].isdigit())):  # timeout 5 rm x
+            if not (is_value or _is_prefix_word(words[0]) or (before and words[0].isdigit())):  # timeout 5 rm x
                 break
             is_value = _takes_value(before, words[0])  # sudo -u root rm x
-            before = _name(words[0]) if _name(words[0]) in _BEFORE else before or "-"
+            before = _name(words[0]) if _name(words[0]) in _PREFIX_WORDS else before or "-"
             words = words[1:]
     named = [(_name(words[0]), *words[1:]) for words in found if _name(words[0]) not in ("", words[0])]
     return list(dict.fromkeys([*found, *named]))
 
 
-def _is_before(word: str) -> bool:
-    return bool(_ASSIGNMENT.match(word)) or _name(word) in _BEFORE or word.startswith("-")
+def _is_prefix_word(word: str) -> bool:
+    return bool(_ASSIGNMENT.match(word)) or _name(word) in _PREFIX_WORDS or word.startswith("-")
 
 
 def _takes_value(program: str, option: str) -> bool:
-    """Return whether the next word may be the option's value. Of several option letters in one word, the last one takes
-    it."""
-    options = _VALUED.get(program, "").split()
+    """Return whether the next word may be the option's value. If a word has several option letters, the last letter
+    takes the value."""
+    options = _VALUE_OPTIONS.get(program, "").split()
     return option in options or (re.match(r"-\w+\Z", option) is not None and f"-{option[-1]}" in options)
 
 

@@ -1,4 +1,5 @@
-"""The system's keyring, where a person's keys may lie: an optional package, imported when it is asked for."""
+"""Reads and writes keys in the system's keyring. The package `keyring` is optional, and is imported when a key is
+used."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 
 def read(name: str) -> str:
-    """Return the key of that name. Raises NotFoundError, UnsupportedError."""
+    """Return the key with this name. Raises NotFoundError for an unknown name, UnsupportedError without a keyring."""
     found = _opened().get_password(_SERVICE, name)
     if not found:
         raise NotFoundError(f"the keyring has no key {name!r} of beam's", f"beam secret set {name}", subject=name)
@@ -21,7 +22,7 @@ def read(name: str) -> str:
 
 
 def keep(name: str, key: str) -> None:
-    """Keep a key under that name. Raises UsageError, UnsupportedError."""
+    """Store a key under this name. Raises UsageError for an invalid name or key, UnsupportedError without a keyring."""
     if not _NAME.match(name):
         raise UsageError(f"{name[:80]!r} is not a name for a key", "letters, digits, _ . and -", subject=name[:80])
     if not key or any(sign.isspace() or not sign.isprintable() for sign in key):
@@ -30,7 +31,7 @@ def keep(name: str, key: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove the key of that name. Raises NotFoundError, UnsupportedError."""
+    """Remove the key with this name. Raises NotFoundError for an unknown name, UnsupportedError without a keyring."""
     read(name)
     _opened().delete_password(_SERVICE, name)
 

@@ -1,6 +1,7 @@
-"""The secrets that beam recognises by their form: one table; per row, what matches and what may begin a match.
+"""The forms of the secrets that beam recognises, as one table. Each row has a pattern for a complete secret, and a
+pattern for a text that may become one.
 
-Pure data over strings. Does not depend on events, streams, or what is done with a secret.
+Pure. Does not depend on events or streams, or on what is done with a secret.
 """
 
 import functools
@@ -26,10 +27,11 @@ class Part(Struct, frozen=True):
 class Row(Struct, frozen=True, kw_only=True):
     """One form of one kind of secret.
 
-    It begins with the literal `prefix`; the expression `whole` matches from there, and its group 1 (if any) stays
-    visible. `open` matches from there too, if text that follows may still create a match or extend it. Nothing further
-    than `span` characters from the prefix counts. `at_word_start`: no letter or digit may come before it, but a JSON
-    escape like \\n may.
+    A secret begins with the literal `prefix`. The regular expression `whole` matches a secret from its prefix on; its
+    group 1 (if any) stays visible. The regular expression `open` matches from the prefix on if later text may create a
+    match or extend it. Only the first `span` characters from the prefix on are searched. `any_case`: the prefix and the
+    expressions match upper and lower case. `at_word_start`: no letter or digit may come directly before the prefix, but
+    a JSON escape like \\n may.
     """
 
     kind: str
@@ -41,11 +43,11 @@ class Row(Struct, frozen=True, kw_only=True):
     at_word_start: bool = False
 
     def opens(self, text: str, start: int) -> bool:
-        """Return whether more text could change what is found at `start`, where the prefix is."""
+        """Return whether later text could change the match at `start`, the index of a prefix."""
         return len(text) - start < self.span and _compiled(self.open, self.any_case).match(text, start) is not None
 
     def match(self, text: str, start: int) -> re.Match[str] | None:
-        """Return the secret at `start`, where the prefix is."""
+        """Return the match of the secret at `start`, the index of a prefix; None if there is no secret."""
         return _compiled(self.whole, self.any_case).match(text, start, start + self.span)
 
 
@@ -73,10 +75,10 @@ def _row(
     span: int = 1024,
     how: Literal["", "any_case", "at_word_start"] = "",
 ) -> Row:
-    """Return a row whose form is the prefix and then these parts.
+    """Return a row for secrets that consist of the prefix and then these parts.
 
-    The prefix and the first `keep` parts stay visible (None: nothing does), and so does the part `until`, which must
-    follow.
+    The prefix and the first `keep` parts stay visible; if `keep` is None, no part does. The part `until` must follow
+    the secret, and stays visible.
     """
     looks = [re.escape(prefix), *(part.times(part.least) for part in parts)]
     if keep is not None:
@@ -107,7 +109,8 @@ def _word(text: str) -> tuple[Part, ...]:
 
 
 def _pem() -> Row:
-    """Return the row of a private key from BEGIN to END; without an END, as far as it looks like one.
+    """Return the row of a private key. The key is the text from BEGIN to END; without an END, it is the text that looks
+    like a key.
 
     Newlines may be JSON escapes.
     """

@@ -44,7 +44,8 @@ _LONGEST_HALF = max(len(row.prefix) for row in ROWS) - 1
 
 
 def redact(text: str) -> tuple[str, int]:
-    """Return the text without its secrets, and how many there were; the same object if there are none."""
+    """Return the text with each secret replaced, and the number of secrets. If there are none, the same text object is
+    returned."""
     scan = _Scan(text, is_all=True)
     if not scan.prefixes:
         return text, 0
@@ -53,7 +54,8 @@ def redact(text: str) -> tuple[str, int]:
 
 
 def found_in(text: str) -> list[tuple[int, int, str]]:
-    """Return (start, end, kind) of each secret in the text, without what stays visible, such as a name before it."""
+    """Return (start, end, kind) of each secret in the text. A part that stays visible, such as a name before the
+    secret, is not included."""
     scan = _Scan(text, is_all=True)
     if scan.prefixes:
         for _ in scan.pieces():
@@ -64,8 +66,8 @@ def found_in(text: str) -> list[tuple[int, int, str]]:
 def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
     """Return the pieces of one text without its secrets.
 
-    A secret over several pieces is replaced in the piece where it begins, and removed from the others. The first `out`
-    characters were shown before, and can't be changed any more.
+    A secret over several pieces is replaced in the piece in which it begins, and removed from the others. The first
+    `out` characters of the text were already shown, so they stay unchanged.
     """
     whole = "".join(pieces)
     found, blanked, at = found_in(whole), list[str](), 0
@@ -82,7 +84,7 @@ def redact_pieces(pieces: Sequence[str], *, out: int = 0) -> list[str]:
 
 
 def is_open(text: str) -> bool:
-    """Return whether what follows the text could be the rest of a secret that begins in it."""
+    """Return whether a secret that begins in the text could continue after the end of the text."""
     scan = _Scan(text, is_all=False)
     for _ in scan.pieces():
         pass
@@ -90,23 +92,25 @@ def is_open(text: str) -> bool:
 
 
 def half_of(text: str) -> str:
-    """Return the end of the text that may be half of a secret's beginning; "" if there is none."""
+    """Return the end of the text that may be the beginning of a secret's prefix; "" if there is none."""
     scan = _Scan(text[-_LONGEST_HALF:], is_all=False)
     return next((scan.text[start:] for start in scan.half_prefixes()), "")
 
 
 def _lowered(text: str) -> str:
-    """Return the text in lower case, each character in its place (one letter of Unicode becomes two when lowered)."""
+    """Return the text in lower case, with each character at the same index. (The letter U+0130 becomes two characters
+    in lower case, so it is replaced by one.)"""
     return text.lower() if text.isascii() else text.replace("\u0130", "I").lower()
 
 
 class _Scan:
-    """One pass over a text; `context` comes before it and only tells whether a word begins there.
+    """One search for secrets in a text. `context` comes before the text, and only tells whether a word begins at the
+    start of the text.
 
-    Invisible parts of the text belong to no word: secrets are searched without them, and they stay where they were.
-    Unless `is_all`, the pass stops where more text could change what is found. Afterwards `position` is where it
-    stopped, `rest` what follows there, `count` the secrets removed, and `is_new_word` whether a word begins right
-    there, whatever comes before; `is_open`: a secret may continue in what follows.
+    The search ignores invisible parts of the text, and leaves them where they were. Unless `is_all`, the search stops
+    at the first index at which later text could change the result. After the search, `position` is the index where it
+    stopped, `rest` the text from there on, and `count` the number of secrets. `is_new_word`: a word begins at
+    `position`, whatever comes before. `is_open`: a secret may continue in later text.
     """
 
     def __init__(
@@ -134,17 +138,17 @@ class _Scan:
 
     @property
     def rest(self) -> str:
-        """Return what was not shown yet."""
+        """Return the part of the original that `pieces` has not yielded yet."""
         return self.original[self._shown :]
 
     @property
     def out(self) -> str:
-        """Return what was shown, in its original form."""
+        """Return the part of the original that `pieces` has yielded, with its secrets."""
         return self.original[: self._shown]
 
     @property
     def context(self) -> str:
-        """Return the text right before `position`, from which a later pass tells whether a word begins there."""
+        """Return the text directly before `position`, from which a later search tells whether a word begins there."""
         return self.text[max(0, self.position - _CONTEXT) : self.position]
 
     def pieces(self) -> Iterator[str]:
@@ -169,16 +173,16 @@ class _Scan:
             self.renew(hits)
 
     def show(self, until: int) -> str:
-        """Return the part of the original that was not shown yet, up to that character, with the invisible text before
-        it."""
+        """Return the next part of the original, up to the index `until` of the text, with the invisible text before
+        that index."""
         at = until - self._first
         end = at if self.folded is None else self.folded.origin(at)
         shown, self._shown = self.original[self._shown : end], end
         return shown
 
     def blank(self, match: re.Match[str], kind: str) -> Iterator[str]:
-        """Yield what comes before the secret, such as a name that stays visible, and the mark in the secret's place.
-        Then yield the escape sequences inside the secret, because they also colour what follows."""
+        """Yield the text before the secret, with a name that stays visible. Then yield the mark in the secret's place,
+        and the escape sequences inside the secret, because they also colour later text."""
         start = match.end(1) if match.re.groups else match.start()
         yield self.show(start)
         end = match.end() - self._first
@@ -231,7 +235,7 @@ class _Scan:
         return not (before.isascii() and before.isalnum()) or self.text[max(0, start - 2) : start] in _ESCAPES
 
     def half_prefixes(self) -> list[int]:
-        """Return where the end of the text may be the beginning of a prefix, leftmost first."""
+        """Return the indexes at which the end of the text may be the beginning of a prefix, in ascending order."""
         size = len(self.text)
         return [
             start
@@ -241,10 +245,10 @@ class _Scan:
 
 
 class Stream:
-    """Redacts text that comes in pieces: what `feed` and `end` return adds up to `redact` of the whole.
+    """Redacts a text that comes in pieces. The joined results of `feed` and `end` are `redact` of the whole text.
 
-    Holds back only an end that may be the beginning of a secret; of a private key at most 16 KiB. `count` is the number
-    of secrets removed so far.
+    Holds back only an end of the text that may be the beginning of a secret; for a private key at most 16 KiB. `count`
+    is the number of secrets removed so far.
     """
 
     def __init__(self) -> None:
@@ -255,11 +259,11 @@ class Stream:
         self._is_framed = False
 
     def feed(self, text: str) -> str:
-        """Return what can be shown now."""
+        """Add a piece of the text, and return the redacted text that can be shown now."""
         return self._scan(text, is_all=False)
 
     def end(self) -> str:
-        """Return the rest; afterwards the stream begins anew and continues its count."""
+        """Return the rest of the redacted text. Afterwards the stream takes a new text, and continues its count."""
         rest = self._scan("", is_all=True)
         self._context, self._held, self._is_new_word, self._is_framed = "", "", False, False
         return rest
@@ -278,20 +282,20 @@ class Stream:
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
-# Prefixes that ordinary text is full of, with what must follow at least.
+# Prefixes that are frequent in ordinary text -> the least that a secret with this prefix matches.
 _COMMON = {b"sk-": rb"sk-[A-Za-z0-9_-]{16}", b"://": rb"://[^\s/\"\\]{0,2000}@", b"bearer": rb"bearer(?:\s|\\)"}
 _BYTES = tuple(
     {row.prefix.encode() for row in ROWS if not row.any_case and not row.prefix.startswith("sk-")} - {*_COMMON}
 )
 _BYTES_ANY_CASE = tuple({row.prefix.encode() for row in ROWS if row.any_case} - {*_COMMON})
-# JSON escapes of ordinary characters, of those that a frame is drawn with, and of what colours: any prefix may be
-# behind them, or in pieces between them. So it may with the bytes of `_UNSEEN`.
+# JSON escapes of ordinary characters, of borders and of colour sequences. They can hide a prefix or split it, and so
+# can the bytes of `_UNSEEN`.
 _HIDDEN = re.compile(rb"\\(?:u(?:00(?:[2-7]|[19]b)|25)|x[19]b\[|033\[|e\[|/)")
 _UNSEEN = tuple({sign.encode()[:2] for sign in (*gaps.BORDERS, "\x9b")})
 
 
 def may_contain_secret(data: bytes) -> bool:
-    """Return whether UTF-8 text or JSON may contain a secret: False is certain, and cheap."""
+    """Return whether UTF-8 text or JSON may contain a secret. The check is cheap, and False is certain."""
     for prefix in _BYTES:  # plain loops: each line of a journal passes here, and any() takes three times as long
         if prefix in data:
             return True
@@ -308,10 +312,11 @@ def may_contain_secret(data: bytes) -> bool:
 
 
 def redact_event(event: S, encoded: bytes | None = None) -> tuple[S, int]:
-    """Return the event without its secrets, and how many there were; the same object if there are none.
+    """Return the event with each secret replaced, and the number of secrets. If there are none, the same event object
+    is returned.
 
-    JSON values stay valid JSON. `encoded` is the event's JSON, if the caller has it already. A secret that the CLI's
-    own line (`raw`) repeats counts once.
+    JSON values stay valid JSON. `encoded` is the event's JSON, if the caller has it already. A secret that is also in
+    the CLI's own line (`raw`) counts once.
     """
     try:
         if not may_contain_secret(msgspec.json.encode(event) if encoded is None else encoded):
@@ -339,7 +344,8 @@ def _redact_struct(value: S) -> tuple[S, int]:
 
 
 def _redact_any(value: object) -> tuple[object, int]:
-    """Return a field's value, or a JSON document, with its strings redacted; the same object if nothing was found."""
+    """Return a field's value, or a JSON document, with its strings redacted, and the number of secrets. If there are
+    none, the same object is returned."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Raw):
@@ -360,7 +366,8 @@ def _redact_any(value: object) -> tuple[object, int]:
 
 
 def redact_json(text: str) -> tuple[str, int]:
-    """Return a JSON document without its secrets, including those behind JSON escapes; it stays a document.
+    """Return a JSON document without its secrets, including secrets with JSON escapes, and the number of secrets. The
+    result is still a JSON document.
 
     Text that is not JSON is redacted as text.
     """

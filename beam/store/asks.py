@@ -1,4 +1,5 @@
-"""Open asks as files: `asks/<id>.json`, a cache for people. The journal is the truth about them."""
+"""Open permission requests (asks) as files `asks/<id>.json`, a cache for people to read. If a file and the journal
+differ, the journal is right."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ FOLLOWED = (PermissionAsked, events.PermissionDecided, events.PermissionCancelle
 
 
 def follow(directory: Path, event: Event) -> None:
-    """Update the files after this event of the journal, one of FOLLOWED."""
+    """Update the files after this event was written to the journal. The type of the event is one of FOLLOWED."""
     match event:
         case events.PermissionAsked():
             crash_point("ask.recorded")
@@ -32,7 +33,7 @@ def follow(directory: Path, event: Event) -> None:
 
 
 def rebuild(directory: Path, open_asks: Mapping[str, PermissionAsked]) -> None:
-    """Write the files of these asks, and remove all others."""
+    """Write the files of these open asks, and remove all other files from the directory."""
     wanted = {f"{ask_id}.json" for ask_id in open_asks}
     found = set(files.names(directory))
     for name in found - wanted:

@@ -1,10 +1,11 @@
-"""The hash chain over a segment's lines: each line ends with a hash of itself and of the previous one.
+"""The hash chain over the lines of a segment: each line ends with a hash that covers the line itself and the previous
+hash.
 
-`hash` is BLAKE2b of 8 bytes, in hex, over the previous hash (none for the first), every byte since that line, and its
-own line without `,"hash":"..."}`. So a changed line does not fit its own hash, and if a line was removed, or inserted
-without a hash, the next line does not fit. Lines of an older beam have no hash; the next hash covers them. The chain
-finds damage; it is no signature, because whoever can write the file can also write new hashes. Does not depend on what
-the lines mean.
+`hash` is BLAKE2b of 8 bytes, in hex. It covers the previous hash (nothing for the first line), every byte between the
+previous hash's line and this line, and this line without `,"hash":"..."}`. A line that was changed does not fit its own
+hash. If a line was removed, or inserted without a hash, the hash of the next line does not fit. Lines written by older
+versions of beam have no hash; the next hash covers them. The chain detects damage. It is not a signature, because
+whoever can write the file can also write new hashes. Does not depend on the meaning of the lines.
 """
 
 from __future__ import annotations
@@ -27,10 +28,7 @@ _FIRST_LOOK = 64 * 1024  # of a segment's end, for its last hash
 
 
 class Chain:
-    """The writer's end of the chain: what was written since the last hash.
-
-    `last` is that hash, "" if there is none yet.
-    """
+    """The end of the hash chain as its writer has it: `last` is the last hash written, "" if there is none yet."""
 
     def __init__(self, last: str = "") -> None:
         self.last = last
@@ -39,9 +37,9 @@ class Chain:
 
     @classmethod
     def of(cls, path: Path, size: int) -> Chain:
-        """Return the chain at the end of a segment that has `size` bytes.
+        """Return the chain at the end of the segment file at `path`, which has `size` bytes.
 
-        Reads only the segment's end if its lines have hashes.
+        If the segment's lines have hashes, only the end of the file is read.
         """
         look = _FIRST_LOOK
         while True:
@@ -61,7 +59,7 @@ class Chain:
             look *= 8
 
     def seal(self, line: bytes) -> bytes:
-        """Return the line, a JSON object with its newline, with its hash."""
+        """Return the line with its hash added. The line is a JSON object and ends with a newline."""
         body = line[:-2]
         self._rest.update(body)
         self.last = self._rest.hexdigest()
@@ -70,10 +68,10 @@ class Chain:
 
 
 class Wrong(Struct, frozen=True):
-    """A line whose hash does not fit: this line is damaged, or one of the lines before it that have no hash, from line
-    `since` on.
+    """A line whose hash does not fit. Either this line is damaged, or one of the lines without a hash before it, from
+    line `since` on.
 
-    Lines count from 1; `begin` is the offset of the line.
+    Lines are counted from 1; `begin` is the offset of the line in bytes.
     """
 
     line: int
@@ -82,7 +80,8 @@ class Wrong(Struct, frozen=True):
 
 
 class Walk:
-    """The reader's position in the chain. `last` is the last hash so far, "" for none."""
+    """Checks the hash chain of a segment while the segment is read. `last` is the last hash read, "" if there was none
+    yet."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -93,7 +92,8 @@ class Walk:
         self._begin = self._position = 0
 
     def feed(self, pieces: Iterable[bytes]) -> Iterator[Wrong]:
-        """Yield the lines that are wrong, in order."""
+        """Yield each line whose hash does not fit, in order. `pieces` are the next bytes of the segment, split
+        anywhere."""
         for piece in pieces:
             *ends, begin = piece.split(b"\n")
             for end in ends:

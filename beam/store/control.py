@@ -1,4 +1,5 @@
-"""Requests to the process that holds an agent: files in `control/new`, answered by a `control.done` in the journal."""
+"""Requests to the process that holds an agent: files in `control/new`, each answered by a `control.done` event in the
+journal."""
 
 import contextlib
 from pathlib import Path
@@ -32,16 +33,16 @@ Verb = Asked | Decided | Forwarded
 
 
 class Control(Struct, frozen=True, kw_only=True):
-    """One request.
+    """One request to the process that holds an agent.
 
-    `target` is the id of its message (approve, deny: of the ask; select and rewind: of the session; reset, close,
-    release, set, query and act: none). A request for something that is over or unknown is refused, never applied to
-    another target. `expires` is RFC 3339 UTC; `text` depends on the verb: an edit's new text, a text for the running
-    turn, `name=value` of a setting, the name of a question, an action as JSON (`name` and `given`), a denial's
-    explanation for the agent, the adapter of a selected session, where a session goes back to (JSON), or the settings
-    that were changed, as JSON. `always` belongs to approve and to set (for set: the agent's settings have the same
-    value), `stop` to deny. The verb `amend` approves with another input, the JSON object in `text`; a holder that does
-    not know this verb refuses it.
+    `target` is an id, depending on `verb`: the id of the message (interrupt, drop, retry, edit, steer), of the ask
+    (approve, amend, deny) or of the session (select, rewind); the other verbs have no target. A request whose target is
+    over or unknown is refused, and never applied to another target. `expires` is RFC 3339 UTC. `text` also depends on
+    the verb: an edit's new text, a text for the running turn, `name=value` of a setting, the name of a question, an
+    action as JSON (`name` and `given`), a denial's explanation for the agent, the adapter of a selected session, the
+    place to which a session is rewound (JSON), or the changed settings as JSON. `always` is used by approve and set
+    (set: the agent's settings have the same value), `stop` by deny. The verb `amend` approves with another input, the
+    JSON object in `text`; a holder that does not know this verb refuses the request.
     """
 
     v: int = 1
@@ -61,7 +62,8 @@ _decoder = msgspec.json.Decoder(Control)
 
 
 def publish(directory: Path, control: Control) -> None:
-    """Write the request to disk, for whichever process holds the agent."""
+    """Write the request to disk, where the process that holds the agent finds it. Raises LimitError if the request is
+    too large."""
     name = f"{control.id}.json"
     data = msgspec.json.encode(control) + b"\n"
     if len(data) > _MOST_BYTES:
@@ -74,12 +76,12 @@ def publish(directory: Path, control: Control) -> None:
 
 
 def waiting(directory: Path) -> list[str]:
-    """Return the names of requests that were not answered yet, oldest first."""
+    """Return the names of the requests that are not answered yet, oldest first."""
     return [name for name in files.names(directory / "new") if name.endswith(".json")]
 
 
 def read(directory: Path, name: str) -> Control | None:
-    """Return the request; None if it is gone. Raises CorruptError."""
+    """Return the request; None if its file is gone. Raises CorruptError if the file is not a request."""
     try:
         control = _decoder.decode(files.read(directory / "new" / name, _MOST_BYTES))
         parse_rfc3339(control.expires)
@@ -96,7 +98,7 @@ def remove(directory: Path, name: str) -> None:
 
 
 def archive(directory: Path, name: str) -> None:
-    """Remove an entry that is no request; if it is a directory, move it out of the way."""
+    """Remove an entry that is not a request. If it can't be removed, because it is a directory, move it to `tmp/`."""
     try:
         remove(directory, name)
     except DiskError:
@@ -104,7 +106,7 @@ def archive(directory: Path, name: str) -> None:
 
 
 def sweep(directory: Path, older_than_ns: int) -> None:
-    """Remove what dead writers left in `tmp/` before that time (nanoseconds)."""
+    """Remove files in `tmp/` that are older than that time (nanoseconds): writers that died left them."""
     for name in files.names(directory / "tmp"):
         with contextlib.suppress(OSError):
             if (directory / "tmp" / name).stat().st_mtime_ns < older_than_ns:

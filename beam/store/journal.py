@@ -1,7 +1,8 @@
-"""An agent's journal for its one writer: append, sync, repair, begin the next segment.
+"""The journal of an agent, for its only writer: appends and syncs events, repairs damage, and begins new segments.
 
-Nothing is ever shortened: a line torn by a crash gets its newline, and the notice that follows names its bytes.
-`segment` and `reader` explain what segments are and how they are read. Does not depend on what the events mean.
+A file is never shortened. A line that a crash cut short gets its newline, and a notice after it names the damaged
+bytes. `segment` and `reader` explain what segments are and how they are read. Does not depend on the meaning of the
+events.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ E = TypeVar("E", bound=Event)
 
 
 class Journal:
-    """The writer's side: appends, and keeps the state. Redacts everything before it is written.
+    """The writer's side of a journal: appends events and keeps the state. Redacts secrets in every event before it is
+    written.
 
-    On a full disk the `reserve` makes room for a message's outcome.
+    On a full disk, the space of `reserve` is freed so that the outcome of a message can be written.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Journal:
         self._synced = 0
         self._torn: int | None = None
         self._is_cut = False
-        self._suspect = False
+        self._has_failed_sync = False
         self._unsynced_name = False
         self._name = ""
         self._chain: Chain | None = None  # null: as the file says
@@ -85,9 +87,10 @@ class Journal:
         reserve: Reserve | None = None,
         fold: Fold | None = None,
     ) -> Journal:
-        """Return the journal, repaired (on a full disk using the reserve) and ready to append.
+        """Return the journal, ready to append. Damage is repaired first; on a full disk, the repair uses the space of
+        the reserve.
 
-        Only the agent's holder may call it. `fold`: what the caller read of the journal already.
+        Only the agent's holder may call this. `fold` is the part of the journal that the caller has read already.
         """
         journal = cls(directory, agent, clock, limits, reserve)
         names = files.names(directory)
@@ -111,7 +114,7 @@ class Journal:
 
     def _take(self, segment: Segment, name: str) -> None:
         self.state = segment.state
-        self._go_on_in(name, *self._open_to_append(self.directory / name))
+        self._continue_in(name, *self._open_to_append(self.directory / name))
         self._begun = self._synced = segment.begin
         self._torn = segment.uncovered[0] if segment.uncovered is not None else None
         if segment.torn is not None:
@@ -142,10 +145,10 @@ class Journal:
             return None
 
     def _repair(self) -> None:
-        """End a torn line and cover all damage with a notice.
+        """End the line that was cut short, and write a notice that covers all damage.
 
-        A `~` invalidates a line that lacked only its newline, because its writer was told that it failed. Raises
-        DiskError; the next append then tries again.
+        A `~` is written after a line that may lack only its newline: the line must stay invalid, because its writer was
+        told that the write failed. Raises DiskError; the next append tries the repair again.
         """
         begin = self._torn
         assert begin is not None
@@ -162,17 +165,18 @@ class Journal:
 
     @staticmethod
     def _open_to_append(path: Path) -> tuple[int, int]:
-        """Return a descriptor, and the file's size."""
+        """Return a descriptor of the file for appending, and the size of the file."""
         try:
             handle = files.open_to_write(path, os.O_WRONLY | os.O_APPEND)
             return handle, os.fstat(handle).st_size
         except OSError as error:
             raise files.disk_error("open", path, error) from error
 
-    def _go_on_in(self, name: str, handle: int, size: int) -> None:
-        """Append to that file from now on.
+    def _continue_in(self, name: str, handle: int, size: int) -> None:
+        """Append to this file from now on.
 
-        Before the call everything that can fail must be done: no event may be appended to an older segment afterwards.
+        Everything that can fail must be done before the call, because afterwards no event may be appended to an older
+        segment.
         """
         self.close()
         self._name, self._handle, self._chain = name, handle, None
@@ -202,7 +206,7 @@ class Journal:
         except BaseException:
             os.close(handle)
             raise
-        self._go_on_in(name, handle, size)
+        self._continue_in(name, handle, size)
         self._chain = chain
         self._unsynced_name = True
         crash_point("segment.renamed")
@@ -215,12 +219,12 @@ class Journal:
             self._unsynced_name = False
 
     def rotate_if_due(self) -> None:
-        """Begin a new segment if this one has grown enough. Call it only between turns.
+        """Begin a new segment if the current one has grown enough. Call this only between turns.
 
-        If the disk refuses, this segment continues, and the next turn's end tries again.
+        If the disk is full, say, the current segment continues, and the next call tries again.
         """
         is_due = self._size - self._begun > max(self._limits.segment_bytes, self._begun)
-        if is_due and self._torn is None and not self._suspect:
+        if is_due and self._torn is None and not self._has_failed_sync:
             with contextlib.suppress(DiskError):
                 if self._synced < self._size:
                     self._sync()  # or a power cut might leave a gap between two segments
@@ -230,27 +234,27 @@ class Journal:
         return max(self.state.ts, rfc3339(self._clock.now_ns()))
 
     def append(self, body: E, *, turn: int | None = None, message_id: str | None = None, sync: bool = False) -> E:
-        """Stamp and redact the event, append it, and return it as it was written.
+        """Append the event with its header, without secrets, and return the event as it was written.
 
-        With `sync`, or if it is one of SYNCED, it is on disk when this returns. Raises DiskError; readers then skip the
-        half-written line. If only the sync failed, the event stays valid.
+        With `sync`, or if its type is one of SYNCED, the event is on disk when this returns. Raises DiskError. If the
+        write failed, readers skip the incomplete line. If only the sync failed, the event stays valid.
         """
         sync = sync or isinstance(body, SYNCED)
         try:
             return self._try_append(body, turn, message_id, sync=sync)
         except DiskError as error:
-            if not (files.is_full(error) and self._has_made_room(body)):
+            if not (files.is_full(error) and self._has_freed_reserve(body)):
                 raise
         return self._try_append(body, turn, message_id, sync=sync)
 
-    def _has_made_room(self, body: Event) -> bool:
-        """Free the reserve so that the event, an outcome, fits on the disk; return whether that was possible."""
-        if self.reserve is None or self._suspect or not isinstance(body, _ENDINGS):
+    def _has_freed_reserve(self, body: Event) -> bool:
+        """Free the reserve if the event is an outcome that fits into its space. Return whether space was freed."""
+        if self.reserve is None or self._has_failed_sync or not isinstance(body, _ENDINGS):
             return False
         return len(events.encode(body)) <= FITS_BYTES and self.reserve.give_up()
 
     def _try_append(self, body: E, turn: int | None, message_id: str | None, *, sync: bool) -> E:
-        if self._suspect:
+        if self._has_failed_sync:
             self._write_again()
         if self._torn is not None:
             self._repair()
@@ -285,9 +289,10 @@ class Journal:
         return self._chain
 
     def _line(self, event: Event) -> bytes:
-        """Return the event's line.
+        """Return the journal line of the event, as bytes.
 
-        Raises DiskError for one that no reader would accept, so that the journal stays valid.
+        Raises DiskError if the line is too long for readers, and CorruptError if a number is too large, so that the
+        journal stays valid.
         """
         try:
             line = events.encode(event) + b"\n"
@@ -331,14 +336,15 @@ class Journal:
             if not files.sync(self._handle):
                 return
         except OSError as error:
-            self._suspect = True
+            self._has_failed_sync = True
             raise files.disk_error("sync", self.directory / self._name, error) from error
         self._synced = self._size
 
     def _write_again(self) -> None:
-        """Write the same bytes over themselves and sync them.
+        """Write the bytes that are not synced yet over themselves, and sync them.
 
-        After a failed fsync the system considers the pages written; this makes them dirty again.
+        After a failed fsync the operating system considers the pages written. Writing the same bytes makes the pages
+        dirty again.
         """
         path = self.directory / self._name
         with files.disk("sync", path), contextlib.closing(files.pieces(path, self._synced)) as pieces:
@@ -351,10 +357,10 @@ class Journal:
             finally:
                 os.close(handle)
         self._synced = self._size
-        self._suspect = False
+        self._has_failed_sync = False
 
     def close(self) -> None:
-        """Close the journal; nothing more is appended."""
+        """Close the journal; nothing can be appended afterwards."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1

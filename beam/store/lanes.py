@@ -1,8 +1,10 @@
-"""An index of an agent's lanes that may have something left to do, as empty files, so that nobody scans finished lanes.
+"""An index of the lanes of an agent that may have work left: one empty file per lane, so that finished lanes need not
+be scanned.
 
-A process that publishes into a lane adds the lane to the index before and after; the lane's holder removes it once
-nothing is left. A process that looks for stranded lanes removes those whose holder was killed just before it did so. A
-superfluous file costs one look, so only additions are synced. Does not depend on what a turn is.
+A process that publishes into a lane adds the lane to the index before it publishes, and again afterwards. The lane's
+holder removes the lane from the index when no work is left. If a holder is killed before it does so, a process that
+looks for abandoned lanes removes the lane. A file too many costs one check, and a missing file would hide work, so only
+additions are synced. Does not depend on what a turn is.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ _NAME = "lanes"
 
 
 def folder(agent: AgentPaths) -> Path:
-    """Return the index directory of the agent, or of a lane's agent."""
+    """Return the index directory of the agent; for a lane, that of the lane's agent."""
     return (agent.dir if agent.lane is None else agent.dir.parent.parent) / _NAME
 
 
 def has_left(paths: AgentPaths) -> bool:
-    """Return whether a message or a request in the lane still has to be handled."""
+    """Return whether a message or a request in the lane is not handled yet."""
     return bool(files.names(paths.queue / "new") or files.names(paths.queue / "cur") or control.waiting(paths.control))
 
 
 def enter(lane: AgentPaths) -> None:
-    """Add the lane to the index, durably. Its directories must exist."""
+    """Add the lane to the index, durably. The directories of the lane must exist."""
     assert lane.lane is not None
     make(AgentPaths(lane.agent, lane.dir.parent.parent))
     path = folder(lane) / lane.lane
@@ -45,8 +47,8 @@ def enter(lane: AgentPaths) -> None:
 
 
 def _make_file(path: Path) -> None:
-    """Create the empty file of a lane; its modification time 0 means that `try_again` never returned True. Raises
-    OSError, including FileExistsError."""
+    """Create the empty file of a lane. Its modification time is 0, which means that `try_again` has not returned True
+    yet. Raises OSError, including FileExistsError."""
     handle = files.open_to_write(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         os.utime(handle, ns=(0, 0))
@@ -57,8 +59,8 @@ def _make_file(path: Path) -> None:
 def leave(lane: AgentPaths) -> None:
     """Remove the lane from the index unless something was just published into it.
 
-    Only the lane's holder may call this, or anyone while nobody holds the lane. A process that publishes meanwhile adds
-    the lane again afterwards.
+    Only the lane's holder may call this; if the lane has no holder, any process may. A process that publishes at the
+    same time adds the lane again afterwards.
     """
     assert lane.lane is not None
     with contextlib.suppress(OSError, DiskError):  # then it is looked at once more
@@ -69,9 +71,9 @@ def leave(lane: AgentPaths) -> None:
 
 
 def entered(agent: AgentPaths) -> list[AgentPaths]:
-    """Return the lanes that may have something left, oldest first.
+    """Return the lanes that may have work left, oldest first.
 
-    An agent of an earlier beam has no index yet: then every lane is checked.
+    An agent of an earlier version of beam has no index yet. In that case every lane is checked.
     """
     where = folder(agent)
     names = files.names(where)
@@ -83,7 +85,7 @@ def entered(agent: AgentPaths) -> list[AgentPaths]:
 def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
     """Return True for the lane at most once in `after_s` seconds.
 
-    The file's modification time is the time of the last True.
+    The modification time of the lane's file is the time of the last True.
     """
     assert lane.lane is not None
     path = folder(lane) / lane.lane
@@ -97,7 +99,8 @@ def try_again(lane: AgentPaths, now_ns: int, *, after_s: float) -> bool:
 
 
 def make(agent: AgentPaths) -> None:
-    """Create the index with the lanes that an earlier beam left; do nothing if there was never a lane."""
+    """Create the index with the lanes that an earlier version of beam left. Do nothing if the index exists or the agent
+    never had a lane."""
     where = folder(agent)
     if where.is_dir() or not (agent.dir / "once").is_dir():
         return

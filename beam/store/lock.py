@@ -1,6 +1,8 @@
-"""An agent's lock: whoever has it holds the agent. It ends with the process, however the process ends.
+"""The lock of an agent: the process that has it holds the agent. The lock is released when that process ends, in
+whatever way it ends.
 
-The lock file is never removed or replaced; if somebody does so anyway, the lock is taken again on the new file.
+beam never removes or replaces the lock file. If somebody else does so while a process takes the lock, that process
+locks the new file.
 """
 
 from __future__ import annotations
@@ -17,18 +19,19 @@ from beam.base.errors import DiskError, RefusedFileError
 
 
 class Lock:
-    """A held flock. Closed on exec, so no child keeps it."""
+    """A lock (flock) that this process has. The descriptor is closed on exec, so no child process keeps the lock."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
         self._handle = handle
 
     def is_still(self) -> bool:
-        """Return whether the locked file is still the one that others lock. Raises OSError."""
+        """Return whether the locked file is still the file at the path. It is not if somebody removed or replaced the
+        file; others would then lock another file. Raises OSError."""
         return _is_still(self.path, self._handle)
 
     def release(self) -> None:
-        """Release the lock, also where a forked process has not closed its copy yet."""
+        """Release the lock, even if a forked process still has a copy of the descriptor."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             try:
@@ -44,12 +47,12 @@ class Lock:
 
 
 def try_lock(path: Path) -> Lock | None:
-    """Return the lock, or None if somebody else has it."""
+    """Return the lock; None if somebody else has it. Does not wait."""
     return _take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def is_free(path: Path) -> bool:
-    """Return whether nobody has the lock at this moment; takes and releases it to find out."""
+    """Return whether nobody has the lock at this moment. To find out, take the lock and release it."""
     lock = try_lock(path)
     if lock is None:
         return False
@@ -58,10 +61,10 @@ def is_free(path: Path) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether somebody has the lock; creates no file.
+    """Return whether somebody has the lock. Creates no file.
 
-    Only for locks whose takers retry: this check holds the lock for an instant, in which a taker is refused. Anything
-    but a plain file counts as no lock: a taker refuses it too.
+    Use it only for locks that other processes retry to take: the check holds the lock for an instant, in which others
+    are refused. A path that is not a regular file counts as not locked, because no process can lock it.
     """
     try:
         handle = files.open_to_read(path)
@@ -105,9 +108,10 @@ def _take(path: Path, how: int) -> Lock | None:
 
 @contextlib.contextmanager
 def short_lock(path: Path, timeout: float = 10.0) -> Iterator[int]:
-    """Wait for the lock and hold it for a moment; yield the file's descriptor.
+    """Wait for the lock and hold it for a moment; yield the descriptor of the lock file.
 
-    Its holders never wait for anything else. Raises DiskError if it can't be taken within that time (seconds).
+    No holder of this lock waits for anything else meanwhile. Raises DiskError if the lock can't be taken within
+    `timeout` seconds.
     """
     lock = try_lock(path) or (_wait_for(path, timeout) if timeout > 0 else None)
     if lock is None:
@@ -117,10 +121,10 @@ def short_lock(path: Path, timeout: float = 10.0) -> Iterator[int]:
 
 
 def _wait_for(path: Path, timeout: float) -> Lock | None:
-    """Return the lock, in the order of the kernel's queue; None after that time.
+    """Wait for the lock in the order of the kernel's queue and return it; return None after `timeout` seconds.
 
-    Polling would starve beside writers that take it in quick succession. flock has no timeout, so a thread waits for
-    it; if it gets the lock too late, it releases it immediately.
+    With polling, a process might never get the lock while others take it in quick succession. flock has no timeout, so
+    a thread waits for the lock. If the thread gets the lock too late, it releases the lock immediately.
     """
     came, handing_over = threading.Event(), threading.Lock()
     taken: list[Lock | None] = []

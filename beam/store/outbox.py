@@ -1,8 +1,8 @@
-"""The outbox of a turn: a folder in which its agent makes requests, and in which the turn's holder answers.
+"""The outbox of a turn: a folder in which the turn's agent writes requests and the turn's holder writes the answers.
 
-Its two parties don't trust each other. The agent may do anything in it; so the holder works through a descriptor of the
-folder that it created, and accepts only plain files with one name and of a bounded size. Does not depend on queues,
-journals, or who may do what.
+The agent and the holder don't trust each other, and the agent may do anything in the folder. So the holder uses a
+descriptor of the folder that it created, and accepts only regular files with one hard link and of limited size. Does
+not depend on queues, journals, or permissions.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _ANSWER_BYTES = 256 * 1024 * 1024  # an outcome with its reply
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """An agent's request: a file `<name>.json`.
+    """A request of an agent: a file `<name>.json`.
 
-    `send`: a message to the agent `to`, answered when it is accepted, and again with the outcome if `wait`. `reply`:
-    the answer to the mailbox message `target` (`failed`: why there is none). `interrupt`: stop the message `target`.
-    `deny`: deny the ask `target`; `stop` also ends that turn. `deadline` is seconds; `replies` how many answers are
-    routed (None: as the limits say).
+    `verb` is one of four. `send`: send a message to the agent `to`; the answer comes when the message is accepted, and
+    with `wait` a second answer comes with its outcome. `reply`: answer the mailbox message `target` (`failed`: the text
+    says why there is no answer). `interrupt`: stop the message `target`. `deny`: deny the permission request `target`;
+    with `stop`, also end its turn. `deadline` is in seconds. `replies` is how many answers are routed (None: as the
+    limits say).
     """
 
     v: int = 1
@@ -55,7 +56,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """Why a request was not carried out, as one of beam's errors: `exit_code` is what a command would exit with."""
+    """The reason why a request was not carried out, with the fields of a beam error. `exit_code` is the exit code that
+    a command with this error would have."""
 
     message: str
     hint: str = ""
@@ -65,9 +67,10 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """The answer to a request: a file `<name>.answer`, replaced once by the outcome of a waiting `send`.
+    """The answer to a request: a file `<name>.answer`. For a `send` with `wait`, it is replaced once by the answer with
+    the outcome.
 
-    `accepted` is the message's id; `said` describes what was done, as text.
+    `accepted` is the id of the accepted message; `said` describes in words what was done.
     """
 
     v: int = 1
@@ -78,7 +81,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class OpenTurn(Struct, frozen=True, kw_only=True):
-    """The turn whose requests are carried out now."""
+    """The turn whose requests are carried out at the moment."""
 
     v: int = 1
     agent: str
@@ -86,7 +89,7 @@ class OpenTurn(Struct, frozen=True, kw_only=True):
 
 
 def refusal_of(error: BeamError) -> Refusal:
-    """Return the error in the form that the asking process gets."""
+    """Return the error as a refusal, the form in which the requesting process gets it."""
     return Refusal(
         message=error.message, hint=error.hint, subject=error.subject, kind=error.kind, exit_code=int(error.exit_code)
     )
@@ -96,8 +99,8 @@ def refusal_of(error: BeamError) -> Refusal:
 
 
 class Folder:
-    """An outbox as the turn's holder uses it: through an open descriptor, so that it stays the same folder whatever is
-    done to the folder's name."""
+    """An outbox as the turn's holder uses it: through an open descriptor, which refers to the same folder even if the
+    path is renamed or replaced."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -108,7 +111,7 @@ class Folder:
 
     @classmethod
     def make(cls, path: Path) -> Folder:
-        """Create the folder, private, and open it. Raises DiskError."""
+        """Create the folder, accessible to its owner only, and open it. Raises DiskError."""
         files.make_directory(path)
         return cls(path)
 
@@ -118,13 +121,14 @@ class Folder:
         return self._handle < 0 or os.fstat(self._handle).st_nlink == 0
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the folder's descriptor."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
     def names(self, besides: Collection[str] = ()) -> list[str]:
-        """Return the names of requests (without `.json`), sorted: a thousand at most, none of `besides`."""
+        """Return the names of requests (without `.json`), sorted, without the names in `besides`. At most a thousand
+        are returned."""
         found: list[str] = []
         with contextlib.suppress(OSError), os.scandir(self._handle) as entries:
             for entry in entries:
@@ -136,7 +140,8 @@ class Folder:
         return sorted(found)
 
     def read(self, name: str, limit: int) -> Request | None:
-        """Return the request; None for one that may still be written. Raises RefusedFileError for anything else."""
+        """Return the request; None if its file may not be completely written yet. Raises RefusedFileError for any other
+        file that is not a request."""
         if not ID.match(name):
             raise RefusedFileError(f"{name[:80]!r} is no name of a request", "use a-z, 0-9, _ and -", subject=name[:80])
         file = f"{name}.json"
@@ -151,7 +156,8 @@ class Folder:
             raise RefusedFileError(f"{file} is no request: {error}", subject=name) from error
 
     def answer(self, name: str, answer: Answer) -> None:
-        """Publish the answer. A file of that name that the agent made stays in place; the agent then gets no answer."""
+        """Publish the answer. If the agent itself made something of that name that can't be replaced, the agent gets no
+        answer."""
         try:
             data = msgspec.json.encode(answer)
         except UnicodeEncodeError:  # a name of a file is in it
@@ -167,7 +173,7 @@ class Folder:
         self.remove(TURN_JSON.removesuffix(".json"))
 
     def remove(self, name: str) -> bool:
-        """Remove the request; return False if that is impossible (it is a directory, say)."""
+        """Remove the request. Return False if that is impossible (because it is a directory, say)."""
         try:
             os.unlink(f"{name}.json", dir_fd=self._handle)
         except FileNotFoundError:
@@ -186,7 +192,8 @@ class Folder:
 
 
 def left_in(turns: Path) -> Iterator[tuple[str, Folder]]:
-    """Yield the outboxes that a dead holder left below that folder, opened, each with the key of its turn."""
+    """Yield the outboxes below the folder `turns` that a dead holder left. Each comes as the key of its turn and the
+    opened outbox."""
     for key in files.names(turns):
         path = turns / key / "outbox"
         with contextlib.suppress(DiskError, OSError):
@@ -198,12 +205,12 @@ def left_in(turns: Path) -> Iterator[tuple[str, Folder]]:
 
 
 def publish(folder: Path, name: str, request: Request) -> None:
-    """Write a request where the turn's holder finds it. Raises DiskError."""
+    """Write a request into the folder, where the turn's holder finds it. Raises DiskError."""
     files.publish(folder / f".{name}.tmp", folder / f"{name}.json", msgspec.json.encode(request) + b"\n")
 
 
 def take_back(folder: Path, name: str) -> bool:
-    """Remove a request that was not taken yet; return False if it was."""
+    """Remove a request that the holder did not take yet. Return False if the holder took it."""
     try:
         (folder / f"{name}.json").unlink()
     except OSError:
@@ -212,7 +219,7 @@ def take_back(folder: Path, name: str) -> bool:
 
 
 def answer_to(folder: Path, name: str) -> Answer | None:
-    """Return the holder's newest answer; None while there is none. Raises DiskError."""
+    """Return the holder's newest answer to the request; None if there is none yet. Raises DiskError."""
     try:
         data = files.read(folder / f"{name}.answer", _ANSWER_BYTES)
     except FileNotFoundError:
@@ -224,5 +231,5 @@ def answer_to(folder: Path, name: str) -> Answer | None:
 
 
 def is_open(folder: Path) -> bool:
-    """Return whether requests are carried out now."""
+    """Return whether the holder carries out requests in this folder at the moment."""
     return (folder / TURN_JSON).exists()

@@ -1,9 +1,9 @@
-"""An agent's queue on disk: put, claim, requeue, remove, dead-letter. Everybody may `put` and read; the rest is for the
-holder.
+"""The queue of an agent on disk: put, claim, requeue, remove, dead-letter. Every process may `put` and read; only the
+holder may do the rest.
 
-Messages in `new/` wait, those in `cur/` are claimed, those in `dead/` are dead letters. A name is
-`<position>-<id>.json`; positions are assigned at publication, so names sort in the order of arrival whatever the clock
-does. Does not depend on what a turn is.
+Messages in `new/` wait, messages in `cur/` are claimed, and messages in `dead/` are dead letters. A file is named
+`<position>-<id>.json`. Positions increase with each publication, even if the clock goes back, so names sort in the
+order of arrival. Does not depend on what a turn is.
 """
 
 import contextlib
@@ -33,12 +33,12 @@ _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) lea
 
 
 def is_archived(agent: str) -> UsageError:
-    """Return the error that refuses a message to an archived agent."""
+    """Return the error for a message to an agent that is archived."""
     return UsageError(f"{agent} is archived", f"bring it back: beam agent archive --restore {agent}", subject=agent)
 
 
 class Entry(Struct, frozen=True):
-    """A message's file, known by its name alone."""
+    """The file of a message, described by the parts of its name and by its directory `box`. Its content is not read."""
 
     position: int
     id: str
@@ -51,13 +51,14 @@ class Entry(Struct, frozen=True):
 
 
 def entry_of(name: str, box: str) -> Entry | None:
-    """Return the entry whose file has that name in the box; None for any other file."""
+    """Return the entry for the file of that name in the box; None if the name is not that of a message's file."""
     match = _FILE.match(name)
     return Entry(int(match[1]), match[2], box) if match and ID.match(match[2]) else None
 
 
 class Queue:
-    """The queue in one directory; `put_lock` is the file that orders its writers."""
+    """The queue in one directory. Processes that put messages lock the file `put_lock`, so that they write one after
+    another."""
 
     def __init__(self, directory: Path, put_lock: Path) -> None:
         self.directory = directory
@@ -71,16 +72,17 @@ class Queue:
     def read(self, entry: Entry) -> Message:
         """Return the entry's message.
 
-        Raises FileNotFoundError if it is gone, CorruptError for a file that is no message.
+        Raises FileNotFoundError if the file is gone, CorruptError if it is not a message.
         """
         return decode(files.read(self.path(entry), MESSAGE_BYTES))
 
     def entries(self, box: str) -> list[Entry]:
-        """Return the entries of that box, in order."""
+        """Return the entries of the box (`new`, `cur` or `dead`), in the order of publication."""
         return list(self.each(box))
 
     def each(self, box: str) -> Iterator[Entry]:
-        """Yield the entries of that box, in order. Taking only the first is cheap, however many there are."""
+        """Yield the entries of the box in the order of publication. To get only the first entry is cheap, however large
+        the box is."""
         names = files.listed(self.directory / box)
         first = min(names, default="")
         if (entry := entry_of(first, box)) is not None:
@@ -90,24 +92,24 @@ class Queue:
                 yield entry
 
     def first(self, box: str) -> Entry | None:
-        """Return the first entry of that box."""
+        """Return the first entry of the box; None if it is empty."""
         return next(self.each(box), None)
 
     def ids(self, box: str) -> set[str]:
-        """Return the ids of the messages in that box; cheaper than its entries."""
+        """Return the ids of the messages in the box. This is cheaper than `entries`."""
         return {name.partition("-")[2].removesuffix(".json") for name in files.names(self.directory / box)}
 
     def ahead(self, entry: Entry) -> int:
-        """Return how many messages wait before that one."""
+        """Return how many waiting messages come before this entry."""
         names = files.names(self.directory / "new")
         return bisect_left(names, entry.name) - bisect_left(names, "0")  # a hidden file is no message
 
     def find(self, message_id: str, position: int | None = None) -> Entry | None:
-        """Return where the message is.
+        """Return the entry of the message in any box; None if it is in none.
 
-        If `position`, at which the message was queued, is given, its file is looked for by name first; the boxes are
-        listed only if that finds none. They are searched in the order in which messages move, then again, because the
-        message may have been requeued meanwhile.
+        With `position`, the position at which the message was queued, first look for the file by its name, and list the
+        boxes only if that fails. The boxes are searched in the order in which messages move, and some twice, because
+        the message may be requeued during the search.
         """
         named = self.named(message_id, position) if position is not None else None
         if named is not None:
@@ -115,12 +117,12 @@ class Queue:
         return next((entry for box in _IN_TURN if (entry := self.find_in(box, message_id)) is not None), None)
 
     def named(self, message_id: str, position: int) -> Entry | None:
-        """Return where the message with that position is; None if it is in no box, or has another position."""
+        """Return the entry of the message with that id and position; None if no box has such a file."""
         entries = (Entry(position, message_id, box) for box in _IN_TURN)
         return next((entry for entry in entries if os.path.lexists(self.path(entry))), None)
 
     def find_in(self, box: str, message_id: str) -> Entry | None:
-        """Return where the message is in that box."""
+        """Return the entry of the message in that box; None if it is not there."""
         end = f"-{message_id}.json"
         for name in files.names(self.directory / box):
             if name.endswith(end) and (entry := entry_of(name, box)) is not None and entry.id == message_id:
@@ -138,10 +140,10 @@ class Queue:
     ) -> bool:
         """Publish the message; it is on disk when this returns True.
 
-        With `known` (for ids that are not random) the call is idempotent: nothing is put, and False is returned, if the
-        message is here already, or if `known()`, called under the lock, says that the journal has it. Raises LimitError
-        if the queue is full, unless `exempt`; DiskError if nothing was published; if the message was published and that
-        could not be undone, the error's text says so.
+        With `known` (for ids that are not random) the call is idempotent: nothing is published and False is returned if
+        the queue has the message already, or if `known()`, which is called under the lock, returns True because the
+        journal has it. Raises LimitError if the queue is full, unless `exempt`. Raises DiskError if the message could
+        not be published; if it was published and could not be withdrawn, the error's text says so.
         """
         return bool(self.put_all([message], clock, limits, exempt=exempt, known=known))
 
@@ -154,7 +156,8 @@ class Queue:
         exempt: bool = False,
         known: Callable[[], bool] | None = None,
     ) -> int:
-        """Publish several messages in this order, with one sync of the directory; return how many were put."""
+        """Publish several messages in this order, with one sync of the directory. Return how many messages were
+        published. Arguments and errors are as for `put`."""
         tmp, new = self.directory / "tmp", self.directory / "new"
         with short_lock(self.put_lock) as handle:
             if os.path.lexists(self._archived):
@@ -203,9 +206,9 @@ class Queue:
 
     @staticmethod
     def _waiting(new: Path) -> tuple[int, int]:
-        """Return how many messages wait, and the last one's position.
+        """Return how many messages wait, and the position of the last one.
 
-        Does not parse every name, which may cost more than the disk.
+        Only the last names are parsed, because parsing all of them may take longer than listing the directory.
         """
         names = files.listed(new)
         last = entry_of(max(names, default=""), "new")
@@ -231,7 +234,8 @@ class Queue:
             raise files.disk_error("write", self.put_lock, error) from error
 
     def move(self, entry: Entry, box: str) -> Entry:
-        """Move the entry to another box, durably, and return it there. Raises FileNotFoundError if its file is gone."""
+        """Move the entry to another box, durably, and return the entry in that box. Raises FileNotFoundError if its
+        file is gone."""
         moved = Entry(entry.position, entry.id, box)
         files.move(self.path(entry), self.path(moved))
         return moved
@@ -241,11 +245,12 @@ class Queue:
         files.remove(self.path(entry))
 
     def rewrite(self, entry: Entry, message: Message) -> None:
-        """Replace the content of a waiting entry."""
+        """Replace the content of the file of an entry that waits."""
         files.publish(self.directory / "tmp" / entry.name, self.path(entry), _encoded(message))
 
     def sweep(self) -> None:
-        """Remove what dead writers left in `tmp/`: whoever holds `put.lock` is the only writer there."""
+        """Remove files that dead writers left in `tmp/`. This is done under `put_lock`, so no living process is writing
+        there."""
         directory = self.directory / "tmp"
         if not files.names(directory):
             return
@@ -267,7 +272,7 @@ def _encoded(message: Message) -> bytes:
 
 
 def _take_back(path: Path) -> bool:
-    """Remove the file; return whether it is gone."""
+    """Remove the file. Return whether the file is gone."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""A reader that follows a growing journal: it returns the events in order, through all segments."""
+"""Reads a growing journal: returns the events of all segments in order, and new events on later calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from beam.store.segment import Lines, check_snapshot, segments
 
 
 class Reader:
-    """Events in order from a position, and later ones on later calls. Keeps no file open and takes no lock."""
+    """Returns the events of a journal after a position, in order. Between calls it keeps no file open, and it takes no
+    lock."""
 
     def __init__(self, directory: Path, after_seq: int = 0) -> None:
         self.directory = directory
@@ -22,10 +23,10 @@ class Reader:
         self._lines: Lines | None = None
 
     def poll(self) -> list[AnyEvent]:
-        """Return the events that are new since the last call.
+        """Return the events since the last call.
 
-        Raises CorruptError, and DiskError if nothing can be read; events that were read before the error are returned
-        first.
+        Raises CorruptError. Raises DiskError if no event could be read; if some events were read before that error,
+        they are returned instead.
         """
         found: list[AnyEvent] = []
         try:
@@ -57,7 +58,7 @@ class Reader:
         return holding[-1] if holding else (names[0] if names else None)
 
     def _read_segment(self, found: list[AnyEvent]) -> None:
-        """Add the events that are new in this segment."""
+        """Read the events that are new in the current segment, and append them to `found`."""
         path = self.directory / self._name
         lines = self._lines
         assert lines is not None

@@ -1,6 +1,6 @@
-"""Room on the disk that is reserved for outcomes: a file that is removed when the disk is full.
+"""Disk space that is reserved for outcomes: a file that is removed when the disk is full.
 
-It is allocated before a message is claimed. Does not depend on what is written into the freed room.
+The file is allocated before a message is claimed. Does not depend on what is written into the freed space.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FITS_BYTES = BYTES // 2  # what may be written into its room: some is lost to a 
 
 
 class Reserve:
-    """The reserve of one agent, shared by its lanes."""
+    """The reserve of one agent, which all lanes of the agent share."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -23,7 +23,7 @@ class Reserve:
     def make(self) -> None:
         """Allocate the reserve.
 
-        Raises DiskError if there is no room for it; any other trouble is left to the writes that matter.
+        Raises DiskError if the disk has no space for it. Other errors are ignored; later writes report them.
         """
         try:
             if self.path.stat().st_size >= BYTES:
@@ -37,7 +37,7 @@ class Reserve:
                 raise
 
     def give_up(self) -> bool:
-        """Free the reserve; return whether there was one."""
+        """Free the reserve. Return whether there was a reserve to free."""
         try:
             self.path.unlink()
         except OSError:

@@ -1,7 +1,7 @@
-"""A full-text index over journals, in one SQLite file: a cache that can be deleted at any time.
+"""A full-text index over journals, in one SQLite file. It is only a cache and can be deleted at any time.
 
-Before each search, one process at a time adds what is new in the journals. The id of an entry is the time when its
-event happened, so the newest are found first and a span of time is a span of ids. Does not depend on agents or roots.
+Before each search, one process at a time adds the new events of the journals. The id of an entry is made from the time
+of its event. So entries sort by time, and a time range is a range of ids. Does not depend on agents or roots.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ BEGIN, END = "\x02", "\x03"  # around what was found, in a snippet
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One place where the text was found.
+    """One event in which the text of a search was found.
 
-    `key` names the journal, `ts_ns` is the event's time (ns). `kind` is `prompt`, `text`, `thinking`, `tool`, `output`,
-    `failure`, `request`, `file` or `note`. `snippet` is the text around what was found; `BEGIN` and `END` enclose that.
+    `key` names the journal, and `ts_ns` is the time of the event (ns). `kind` is `prompt`, `text`, `thinking`, `tool`,
+    `output`, `failure`, `request`, `file` or `note`. `snippet` is a short extract of the event's text, in which `BEGIN`
+    and `END` enclose the found words.
     """
 
     key: str
@@ -55,8 +56,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class _Known(Struct, frozen=True):
-    """How far a journal was read: the inode of its directory, the number of the last event that was read, and a stamp
-    of its files at that time."""
+    """How far a journal is indexed: `inode` is the inode of its directory, `seq` the number of the last indexed event,
+    and `stamp` a stamp of its files when they were read. `number` is the id of the journal in the index."""
 
     number: int
     inode: int
@@ -65,25 +66,26 @@ class _Known(Struct, frozen=True):
 
 
 class SearchIndex:
-    """The index in the file `path`. For None, the index is in memory and made anew each time."""
+    """The full-text index in the file `path`. If `path` is None, the index is in memory and is created anew each
+    time."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._db = _opened(path)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the index file."""
         self._db.close()
 
     def update(self, journals: Mapping[str, Path]) -> list[str]:
-        """Read what is new in these journals, by key, and forget all others.
+        """Add the new events of these journals, given by key, to the index, and remove all other journals from it.
 
-        Return what could not be read, a line each. Raises DiskError if the index can't be written.
+        Return a line of text for each journal that could not be read. Raises DiskError if the index can't be written.
         """
         with _translated(self._path):
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                problems = self._caught_up(journals)
+                problems = self._update_all(journals)
                 self._db.execute("COMMIT")
             except BaseException:
                 self._db.execute("ROLLBACK")
@@ -93,10 +95,11 @@ class SearchIndex:
     def find(
         self, text: str, *, keys: Sequence[str] | None = None, begin_ns: int = 0, end_ns: int | None = None, limit: int
     ) -> list[Entry]:
-        """Return the places of the events that contain all words of the text, the newest first.
+        """Return the events that contain all words of the text, the newest first, at most `limit` of them.
 
-        `"two words"` finds words that stand side by side, `wor*` the words that begin so; no other sign is special. A
-        text without a word finds nothing. `keys`: search only these journals.
+        `"two words"` finds words that follow each other, and `wor*` finds words with this beginning. No other character
+        has a special meaning. A text without a word finds nothing. `keys`: search only these journals. `begin_ns` and
+        `end_ns` limit the time of the events (ns).
         """
         wanted = _query(text)
         if not wanted:
@@ -127,7 +130,7 @@ class SearchIndex:
                 for number, journal, seq, turn, message, kind, snippet in rows
             ]
 
-    def _caught_up(self, journals: Mapping[str, Path]) -> list[str]:
+    def _update_all(self, journals: Mapping[str, Path]) -> list[str]:
         known = {key: _Known(*row) for key, *row in self._db.execute("SELECT key, id, inode, seq, stamp FROM journal")}
         for key in known.keys() - journals.keys():
             self._forget(known[key].number)
@@ -187,13 +190,13 @@ class SearchIndex:
                     (free, *values),
                 )
             except sqlite3.IntegrityError:
-                free = self._behind(free)
+                free = self._next_free_id(free)
             else:
                 return
 
-    def _behind(self, number: int) -> int:
-        """Return the first id after all entries of the same microsecond. There may be many, because time stands still
-        in the journal while a clock that was set back catches up."""
+    def _next_free_id(self, number: int) -> int:
+        """Return the first id after all entries of the same microsecond. There may be many such entries, because the
+        timestamps of a journal stand still while a clock that was set back catches up."""
         end = number // _SLOTS * _SLOTS + _SLOTS - 1
         rows = self._db.execute(
             "SELECT rowid FROM entry WHERE rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT 1", (number, end)
@@ -202,7 +205,8 @@ class SearchIndex:
 
 
 def _opened(path: Path | None) -> sqlite3.Connection:
-    """Return the index. If there is none, or one of another version, make a new one. Raises DiskError, CorruptError."""
+    """Return a connection to the index. If there is no index, or one of another version, create a new one. Raises
+    DiskError, CorruptError."""
     with _translated(path):
         for _ in range(2):
             db = _connected(path)
@@ -225,7 +229,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
 
 
 def remove(path: Path | None) -> None:
-    """Remove an index, if there is one."""
+    """Remove the index file, if there is one, and its rollback journal."""
     for name in () if path is None else (path, path.with_name(f"{path.name}-journal")):
         files.remove(name)
 
@@ -255,7 +259,7 @@ def _translated(path: Path | None) -> Iterator[None]:
 
 
 def _query(text: str) -> str:
-    """Return the text in the language of the index: every word as a quoted text of its own."""
+    """Return the search text in the query language of SQLite, with every word or phrase in quotes."""
     words = []
     for phrase, word in _WORDS.findall(text):
         is_beginning = word.endswith("*")
@@ -270,8 +274,8 @@ def _id_at(ns: int) -> int:
 
 
 def _happened_ns(event: AnyEvent) -> int:
-    """Return when the event happened. For an event from a CLI's own files, that is the time which they give, but never
-    later than when it was read."""
+    """Return the time of the event (ns). For an event imported from a CLI's own files, return the time in these files,
+    but never a time later than that of the import."""
     written = recorded_ns(event.ts)
     if not isinstance(event.imported, str):
         return written
@@ -293,8 +297,8 @@ def _stamp(directory: Path, names: Sequence[str]) -> str:
 
 
 def _last_seq(directory: Path, names: Sequence[str]) -> int:
-    """Return the number of the last readable event, 0 for an empty journal. If the newest segment has no event yet, the
-    number before its first one is returned."""
+    """Return the number of the last readable event, 0 for an empty journal. If the newest segment has no event yet,
+    return the number before the segment's first number."""
     if not names:
         return 0
     found = Segment.read(directory / names[-1]).events
@@ -302,7 +306,7 @@ def _last_seq(directory: Path, names: Sequence[str]) -> int:
 
 
 def _events_after(directory: Path, names: Sequence[str], seq: int) -> Iterator[AnyEvent]:
-    """Yield the events after that one, a segment at a time."""
+    """Yield the events with numbers greater than `seq`, reading one segment at a time."""
     holding = [place for place, name in enumerate(names) if int(name[:-6]) <= seq + 1]
     for name in names[holding[-1] if holding else 0 :]:
         for event in Segment.read(directory / name).events:
@@ -311,7 +315,7 @@ def _events_after(directory: Path, names: Sequence[str], seq: int) -> Iterator[A
 
 
 def _text_of(event: AnyEvent) -> tuple[str, str] | None:
-    """Return the kind of the entry and its text; None for what nobody looks for."""
+    """Return the kind of the index entry for the event, and its text; None for an event that is not indexed."""
     match event:
         case events.MessageQueued():
             return "prompt", event.text

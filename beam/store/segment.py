@@ -1,9 +1,9 @@
-"""A journal's segments as files: their names, and the content of one of them.
+"""The segments of a journal as files: their names, and the content of one segment.
 
-A segment is named by the first seq that it can hold and begins with a snapshot, so the newest one alone tells an
-agent's state. Two kinds of damage are no error: an incomplete last line and, before it, pages of zeros that a power cut
-left where nothing was synced yet. The next writer's notice names both. Does not depend on who writes, or what events
-mean.
+A segment is named by the first seq that it can contain, and begins with a snapshot, so the newest segment alone is
+enough to know an agent's state. Two kinds of damage are not errors: an incomplete last line, and pages of zeros before
+it that a power cut left where nothing was synced yet. The next writer writes a notice that covers both. Does not depend
+on who writes, or on the meaning of events.
 """
 
 import contextlib
@@ -43,17 +43,17 @@ _state_decoder = msgspec.json.Decoder(State)
 
 
 def segment_name(first_seq: int) -> str:
-    """Return the name of the segment that begins at that seq."""
+    """Return the name of the segment whose first event has the number `first_seq`."""
     return f"{first_seq:012d}.jsonl"
 
 
 def segments(directory: Path) -> list[str]:
-    """Return the segments' names, oldest first."""
+    """Return the names of the segments in the directory, oldest first."""
     return segments_in(files.names(directory))
 
 
 def segments_in(names: Iterable[str]) -> list[str]:
-    """Return those of the sorted names that are names of segments."""
+    """Return the names of segments among these sorted names."""
     return [name for name in names if name.endswith(".jsonl") and _is_number(name[:-6])]
 
 
@@ -62,7 +62,8 @@ def _is_number(text: str) -> bool:
 
 
 def read_state(directory: Path) -> State:
-    """Return the current state, from the newest segment alone; the empty state if there is no journal.
+    """Return the current state of the agent, read from the newest segment alone. Return the empty state if there is no
+    journal.
 
     Raises CorruptError for damage that no notice covers.
     """
@@ -80,10 +81,12 @@ def read_event(directory: Path, seq: int) -> AnyEvent:
 
 
 class Segment(Struct):
-    """One segment as it is now.
+    """The content of one segment at the time of reading.
 
-    `after` is the hash of the last line of the previous segment, "" if an older beam wrote it. Its events are in
-    [begin, end); `torn` are the bytes after the last newline. `tail` are the file's last bytes, up to `_TAIL_BYTES`.
+    `after` is the hash of the last line of the previous segment, "" if an older version of beam wrote the segment. The
+    bytes of its events are in [begin, end). `torn` is the range of the bytes after the last newline, None if there are
+    none. `uncovered` is the range of damaged lines that no notice covers yet. `tail` has the last bytes of the file, at
+    most `_TAIL_BYTES`.
     """
 
     path: Path
@@ -100,8 +103,8 @@ class Segment(Struct):
     def read(cls, path: Path) -> "Segment":
         """Read the whole segment.
 
-        `uncovered` are the lines from the first damaged one on, if no notice covers it yet and a crash explains it.
-        Raises CorruptError for any other damage.
+        If a line is damaged, no notice covers it yet, and a crash explains the damage, `uncovered` is set to the range
+        from that line on. Raises CorruptError for any other damage.
         """
         rest = _Rest()
         lines = Lines(path)
@@ -128,10 +131,10 @@ class Segment(Struct):
         return cls(path, after, state, found, begin, lines.position, lines.torn(size), lines.pending, tail)
 
     def read_on(self) -> bool:
-        """Add what was appended since the last read. Return False, with nothing changed, if the file may be another
-        one, or ended in damage.
+        """Add the events that were appended since the last read. Return False and change nothing if the file may be
+        another file, or if the last read ended in damage.
 
-        It is the same file if its last bytes are unchanged, because a line's hash covers all earlier lines.
+        The file is the same if the last bytes read are unchanged, because the hash of a line covers all earlier lines.
         """
         if self.torn is not None or self.uncovered is not None:
             return False
@@ -153,14 +156,16 @@ class Segment(Struct):
 
 
 class Fold:
-    """The state of a journal, updated incrementally: each call reads only what was appended since the last one."""
+    """The state of a journal, updated incrementally: each call reads only the events that were appended since the last
+    call."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._segment: Segment | None = None
 
     def state(self) -> State:
-        """Return the current state, as `read_state` does; a later call changes it. Raises CorruptError, DiskError."""
+        """Return the current state, as `read_state` does. A later call changes the returned object. Raises
+        CorruptError, DiskError."""
         found = segments(self.directory)
         try:
             return self._folded(found[-1]).state if found else State()
@@ -168,11 +173,12 @@ class Fold:
             return State()  # the agent was removed with all its files just now
 
     def last(self) -> State:
-        """Return the state of the last read; read now if there was none."""
+        """Return the state as of the last read, without reading again. If nothing was read yet, read now."""
         return self.state() if self._segment is None else self._segment.state
 
     def take(self, name: str) -> Segment:
-        """Return the segment of that name, with the state so far, to a caller that may change the state."""
+        """Return the segment of that name with the current state, for a caller that may change the state. This object
+        no longer uses the segment."""
         segment = self._folded(name)
         self._segment = None
         return segment
@@ -188,9 +194,8 @@ class Fold:
 
 
 def check_snapshot(path: Path, data: bytes, size: int) -> None:
-    """Raise CorruptError if these bytes, up to that size, can't be the beginning of a snapshot's line: such a file may
-    be endless.
-    """
+    """Raise CorruptError if `data`, the last bytes read of a segment's first line, can't belong to a snapshot, or if
+    `size`, the number of bytes read so far, is too large. Such a file may be endless."""
     if b"\0" in data or size > LINE_BYTES:
         raise _no_snapshot(path)
 
@@ -201,7 +206,7 @@ def _no_snapshot(path: Path) -> CorruptError:
 
 
 def check_version(path: Path, version: int) -> None:
-    """Raise CorruptError for a version of the journal that this beam does not know."""
+    """Raise CorruptError if this beam does not know the version of the journal."""
     if version != VERSION:
         raise CorruptError(
             f"{path} has version {version}, but this beam reads version {VERSION}",
@@ -224,8 +229,8 @@ def _snapshot_state(path: Path, line: bytes | None) -> tuple[str, State]:
 
 
 class _Rest:
-    """The beginning of a line whose end was not read yet. If it contains zeros, which no event does, only its size is
-    kept."""
+    """The beginning of a line whose end is not read yet. A line that contains zeros can't be an event, so only its size
+    is kept."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -234,8 +239,8 @@ class _Rest:
 
     @property
     def is_too_long(self) -> bool:
-        """Return whether the line is longer than any that beam writes or, with zeros in it, longer than the zeros that
-        a power cut leaves."""
+        """Return whether the line is too long to be valid: longer than any line that beam writes or, for a line with
+        zeros, longer than the zeros that a power cut can leave."""
         return self.size > (LINE_BYTES if self.is_kept else _ZEROS_BYTES)
 
     def add(self, piece: bytes) -> None:
@@ -248,7 +253,8 @@ class _Rest:
             self._parts.append(piece)
 
     def end(self, piece: bytes) -> bytes | None:
-        """Return the line, completed with its last piece; None if it was not kept. Then begin another line."""
+        """Return the line, completed with its last piece; None if only its size was kept. Then start over for the next
+        line."""
         self.add(piece)
         line = b"".join(self._parts) if self.is_kept else None
         self.size = 0
@@ -258,10 +264,10 @@ class _Rest:
 
 
 def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
-    """Yield the complete lines of a segment, its snapshot first.
+    """Yield the complete lines of a segment, beginning with its snapshot.
 
-    Yields None for a line that contains zeros, and for one that is too long; after the latter it stops. Leaves out a
-    torn line.
+    Yield None for a line that contains zeros. For a line that is too long, yield None and stop. An incomplete last line
+    is left out.
     """
     rest = _Rest()
     for piece in data:
@@ -275,11 +281,12 @@ def whole_lines(data: Iterable[bytes]) -> Iterator[bytes | None]:
 
 
 class Lines:
-    """Turns a segment's bytes after its snapshot into events; the bytes are fed in pieces.
+    """Turns the bytes of a segment after its snapshot into events. The bytes are fed in pieces.
 
-    From a damaged line on, events are held back until the notice that covers all of it; `pending` is the range of bytes
-    that waits for a notice. It may wait only if a crash explains the damage: no complete line follows, or the damage
-    contains zeros and no later line proves that they were synced. Any other damage raises CorruptError.
+    After a damaged line, events are held back until a notice that covers all damage; `pending` is the range of bytes
+    that waits for the notice, None if there is no damage. Only damage that a crash explains may wait: no complete line
+    follows it, or it contains zeros and no later line proves that they were synced. Any other damage raises
+    CorruptError.
     """
 
     def __init__(self, path: Path) -> None:
@@ -292,7 +299,8 @@ class Lines:
         self._has_synced = False
 
     def feed(self, data: bytes, offset: int = -1) -> Iterator[AnyEvent]:
-        """Yield the events of the complete lines so far. `offset`: where in the file the first piece begins."""
+        """Yield the events of all lines that are complete now. `offset` is the position of the first piece in the
+        file."""
         if offset >= 0:
             self.position = offset
         start = 0
@@ -329,7 +337,7 @@ class Lines:
                 self.pending, self._why = (begin, begin), error
                 self._has_zeros = self._has_synced = False
             if self.pending is not None:
-                self._go_on(None, end)
+                self._extend_pending(None, end)
                 self._has_zeros = self._has_zeros or line is None or b"\0" in line
             return None
         if event.v != VERSION:
@@ -339,11 +347,12 @@ class Lines:
         if isinstance(event, events.Notice) and event.covers is not None and tuple(event.covers) == self.pending:
             self.pending = None
             return event
-        self._go_on(event, end)
+        self._extend_pending(event, end)
         return None
 
-    def _go_on(self, event: AnyEvent | None, end: int) -> None:
-        """Add one more line that waits for its notice: `event`, or damage."""
+    def _extend_pending(self, event: AnyEvent | None, end: int) -> None:
+        """Add one more line to the pending range; the line is either `event` or damaged. Raises CorruptError if a crash
+        can't explain the damage."""
         if self._has_synced or (event is not None and not self._has_zeros):
             self._raise()
         assert self.pending is not None
@@ -359,12 +368,14 @@ class Lines:
         )
 
     def check_whole(self) -> None:
-        """Raise CorruptError if damage still waits for its notice, because nothing more follows in this segment."""
+        """Raise CorruptError if damage still waits for its notice. Call this when nothing more follows in the
+        segment."""
         if self.pending is not None:
             self._raise()
 
     def torn(self, size: int) -> tuple[int, int] | None:
-        """Return the range of the bytes after the last newline, if any."""
+        """Return the range of the bytes after the last newline; None if there are none. `size` is the size of the
+        file."""
         if size > self.position and self.pending is not None and self._has_synced:
             self._raise()
         return (self.position, size) if size > self.position else None

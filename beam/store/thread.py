@@ -1,9 +1,9 @@
-"""The usage of a whole thread, with all its branches: a file under the root to which every holder appends.
+"""The usage of a whole thread with all its branches: one file in the root, to which every holder appends.
 
-A line is a turn that was begun (`turn <message id> <attempt>`) or its cost (`cost <message id> <attempt> <USD>`);
-appending is idempotent, because equal lines count once. Lines are appended in one write, so no lock is needed. Nothing
-is synced: a power cut may lose the last lines. A thread's first message, which a person sent, has no line. Does not
-depend on the limits.
+A line records the begin of a turn (`turn <message id> <attempt>`) or its cost (`cost <message id> <attempt> <USD>`).
+Appending is idempotent, because equal lines count once. Each line is appended in one write, so no lock is needed.
+Nothing is synced: a power cut may lose the last lines. The first message of a thread, which a person sent, has no line.
+Does not depend on the limits of a thread.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ _COST = re.compile(rb"cost ([a-z0-9_@-]+ \d+) (\d+\.\d+)\Z")
 
 
 def file_name(thread: str) -> str:
-    """Return the name of the thread's file: the thread's id, or a digest of it if the id can't be a file's name."""
+    """Return the name of the thread's file: the id of the thread, or a name made from its digest if the id can't be a
+    file name."""
     if ID.match(thread):
         return thread
     return f"x-{sha256(thread.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
 class Thread:
-    """One thread's count; the file appears with the first line."""
+    """The recorded usage of one thread. The file is created with the first line."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.path = directory / file_name(name)
 
     def spent(self) -> Spent:
-        """Return what the thread used. Raises DiskError."""
+        """Return the turns and the cost that the thread used so far. Raises DiskError."""
         try:
             lines = files.read(self.path, _MOST_BYTES).splitlines()
         except FileNotFoundError:
@@ -43,14 +44,15 @@ class Thread:
         return Spent(turns=1 + len(_turns(lines)), cost_usd=_cost(lines))
 
     def begin(self, message_id: str, attempt: int) -> int:
-        """Count a turn and return its number in the thread, whoever else counts at the same time. Raises DiskError."""
+        """Record that a turn begins, and return its number in the thread. The number is unique even if other processes
+        record turns at the same time. Raises DiskError."""
         line = b"turn %s %d" % (message_id.encode(), attempt)
         self._append(line)
         turns = _turns(files.read(self.path, _MOST_BYTES).splitlines())
         return 2 + (turns.index(line) if line in turns else len(turns))
 
     def paid(self, message_id: str, attempt: int, cost_usd: float) -> None:
-        """Record what a turn cost. Raises DiskError."""
+        """Record the cost of a turn. Raises DiskError."""
         self._append(b"cost %s %d %.9f" % (message_id.encode(), attempt, cost_usd))
 
     def _append(self, line: bytes) -> None:
@@ -70,7 +72,8 @@ class Thread:
 
 
 def _turns(lines: list[bytes]) -> list[bytes]:
-    """Return the turns in the lines, each once. A line may begin with the remains of another that a power cut left."""
+    """Return the `turn` records in the lines, without duplicates. After a power cut, a line may begin with the remains
+    of another line; these are ignored."""
     return list(dict.fromkeys(found[0] for line in lines if (found := _TURN.search(line))))
 
 

@@ -1,7 +1,8 @@
-"""Writing into a Claude team: mail, tasks, members. Each change is made under Claude Code's own locks and id rules.
+"""Changes the files of a Claude Code team: mail, tasks, members. Each change holds Claude Code's own lock and follows
+Claude Code's rules for ids.
 
-Nothing here is called unless a person asked for it. Who a message is from is a field that anybody may write: Claude
-Code does not check it, and neither can beam.
+beam changes a team only when a person asks for it. Anybody who can write these files can put any name into the sender
+field of a message: neither Claude Code nor beam can check that name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from beam.teams.vendor_lock import held
 
 
 class TeamFiles(TaskFiles):
-    """The files of one team in a home of Claude Code's. `folder` is the name of the team's directory below `teams`."""
+    """The files of one team below `home`, a configuration directory of Claude Code (like ~/.claude). `folder` is the
+    name of the team's directory below `teams`."""
 
     def __init__(self, home: str, folder: str) -> None:
         super().__init__(home, folder)
@@ -34,14 +36,14 @@ class TeamFiles(TaskFiles):
             claude_files.check_directory(path)
 
     def roster(self) -> Roster:
-        """Return the configuration. Raises NotFoundError if the team has none."""
+        """Return the team's configuration. Raises NotFoundError if it is missing or can't be parsed."""
         found = claude_files.whole(self.config, model.roster)
         if found is None:
             raise NotFoundError(f"the team {self.folder} has no configuration", "beam team list", subject=self.folder)
         return found
 
     def member(self, name: str) -> Member:
-        """Return the member. Raises NotFoundError with the nearest name."""
+        """Return the member of that name. Raises NotFoundError, whose hint is the most similar name or all names."""
         roster = self.roster()
         found = roster.member(name)
         if found is None:
@@ -54,12 +56,12 @@ class TeamFiles(TaskFiles):
     # -- mail ----------------------------------------------------------------------------------------------------------
 
     def inbox(self, name: str) -> str:
-        """Return the path of a member's inbox."""
+        """Return the path of a member's inbox file."""
         return f"{self.team_dir}/inboxes/{inbox_name(name)}.json"
 
     def post(self, to: str, text: str, *, sender: str, summary: str = "", reply_to: str | None = None) -> str:
-        """Put a message into a member's inbox and return its id. `reply_to` is the id of the message that a member run
-        by beam answers."""
+        """Append a message to a member's inbox and return the new message's id. `reply_to` is the id of the message
+        that the new one answers; it is given only for answers of a member that beam runs."""
         letter = {
             "from": sender,
             "text": text,
@@ -78,12 +80,13 @@ class TeamFiles(TaskFiles):
         return str(letter["msg_id"])
 
     def frame(self, to: str, kind: str, *, sender: str, **fields: Any) -> str:
-        """Put a frame of the team's own protocol into a member's inbox."""
+        """Append a frame (a control message of Claude Code's team protocol, a JSON object) of the type `kind` to a
+        member's inbox, and return the new message's id."""
         text = json.dumps({"type": kind, **fields, "timestamp": stamp()}, ensure_ascii=False)
         return self.post(to, text, sender=sender)
 
     def take_mail(self, name: str) -> tuple[model.Mail, ...]:
-        """Take all messages out of a member's inbox."""
+        """Remove all messages from a member's inbox and return them."""
         path = self.inbox(name)
         data = claude_files.read(path)
         if data is None or data.strip() in (b"", b"[]"):
@@ -100,10 +103,10 @@ class TeamFiles(TaskFiles):
     def add_member(
         self, value: Mapping[str, Any], *, replaces: Callable[[Mapping[str, Any]], bool] = lambda _: False
     ) -> bool:
-        """Add a member to the configuration, and return whether it replaced one of the same name. `replaces` tells
-        whether a member may be replaced.
+        """Add the member `value` to the configuration. Return whether it replaced an existing member of the same name.
 
-        Raises UsageError if there is a member of that name that may not be replaced.
+        `replaces` is called with each existing member of that name, and returns whether this member may be replaced.
+        Raises UsageError if one may not.
         """
         name = value["name"]
         given_up: list[dict[str, Any]] = []
@@ -131,7 +134,7 @@ class TeamFiles(TaskFiles):
         self._change_config(leave)
 
     def members(self) -> list[dict[str, Any]]:
-        """Return the members as they are in the configuration, with what Claude Code does not write."""
+        """Return the members' entries in the configuration unchanged, with the fields that only beam writes."""
         found = (claude_files.whole(self.config, model.object_in) or {}).get("members")
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
@@ -146,7 +149,8 @@ class TeamFiles(TaskFiles):
 
 
 def create(home: str, name: str, *, session_id: str, cwd: str) -> TeamFiles:
-    """Make a team with only its lead. Raises UsageError if there is one of that name."""
+    """Create a team whose only member is its lead, and return the team's files. Raises UsageError if the name is
+    invalid or already taken, DiskError if the directories can't be created."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", name):
         raise UsageError(f"{name!r} is not a team's name", "use lower-case letters, digits and -", subject=name)
     path = f"{home}/teams/{name}"
@@ -183,5 +187,5 @@ def create(home: str, name: str, *, session_id: str, cwd: str) -> TeamFiles:
 
 
 def stamp() -> str:
-    """Return the time as Claude Code writes it."""
+    """Return the current time as Claude Code writes it: RFC 3339, in UTC, with milliseconds."""
     return rfc3339(time.time_ns())[:23] + "Z"

@@ -1,4 +1,5 @@
-"""Views of teams for people: values for `team list`, `show`, `tasks` and `mail`. Pure functions of the known state."""
+"""Makes the lines that `beam team list`, `show`, `tasks` and `mail` print from the known state of teams. Reads no
+files."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ Word = Literal["live", "starting", "stale", "orphan", "tasks"]
 class TeamLine(Struct, frozen=True, kw_only=True):
     """One line of `beam team list`.
 
-    `state`: live (its lead lives, or no Claude Code leads it); starting (its lead was not seen yet); stale (files
-    without a living lead); orphan (inboxes without a team); tasks (a task list without one). `members` is None if no
-    configuration names any, `working` is None until a member's activity was seen. `tasks` counts the tasks by status.
+    `state`: live (the lead's process runs, or beam made the team, which then needs no such process); starting (the
+    lead's process was not seen yet); stale (the lead's process is gone, the team's files are still there); orphan
+    (inboxes without a configuration); tasks (a task list without a configuration). `members` is None if there is no
+    configuration. `working` is None until a member's activity was seen. `tasks` counts the tasks by status.
+    `orphan_inboxes` names the inboxes with waiting mail that belong to no member.
     """
 
     team: str
@@ -41,11 +44,11 @@ class TeamLine(Struct, frozen=True, kw_only=True):
 
 
 class MemberLine(Struct, frozen=True, kw_only=True):
-    """One member.
+    """One member of a team.
 
-    `state`: working, idle, or "" until something was seen of it. `doing` is its last tool call or task, `last_words`
-    its last text. `tokens` and `cost_usd` are None if no transcript has them. `cost_usd` is also None if a model has no
-    price; `unpriced` then names that model.
+    `state`: working, idle, or "" as long as no activity of the member was seen. `doing` is the member's last tool call
+    or, without one, its current task. `last_words` is the member's last text. `tokens` and `cost_usd` are None if no
+    transcript has them. `cost_usd` is also None if a model has no price; `unpriced` then names that model.
     """
 
     member: str
@@ -68,7 +71,8 @@ class MemberLine(Struct, frozen=True, kw_only=True):
 class TaskLine(Struct, frozen=True, kw_only=True):
     """One task.
 
-    `is_ready`: pending, without an owner, and not blocked. `blocked_by` names the tasks that must be done first.
+    `is_ready`: pending, without an owner, and not blocked. `blocked_by` names the unfinished tasks that must be
+    completed first.
     """
 
     team: str
@@ -86,7 +90,8 @@ class TaskLine(Struct, frozen=True, kw_only=True):
 class MailLine(Struct, frozen=True, kw_only=True):
     """One message.
 
-    `state`: waiting, delivered, or sent (gone from the inbox, nobody saw when). `thread` names the two members.
+    `state`: waiting (in the inbox, unread); delivered (read, or no longer in the inbox); sent (known from the sender's
+    record, but never seen in the inbox). `thread` names the sender and the recipient.
     """
 
     team: str
@@ -102,7 +107,7 @@ class MailLine(Struct, frozen=True, kw_only=True):
 
 
 class TeamShown(Struct, frozen=True, kw_only=True):
-    """`beam team show`."""
+    """The output of `beam team show` for one team."""
 
     team: TeamLine
     members: tuple[MemberLine, ...]
@@ -114,7 +119,8 @@ class TeamShown(Struct, frozen=True, kw_only=True):
 class Doing(Struct, frozen=True):
     """The last activity in a member's transcript.
 
-    `state` and `since` (RFC 3339) come from its last line, which was written `at`.
+    `doing` is the last tool call, `last_words` the last text. `state` is working or idle, and `since` (RFC 3339) is
+    when that state began. `at` is the time of the transcript's last line.
     """
 
     doing: str = ""
@@ -125,7 +131,7 @@ class Doing(Struct, frozen=True):
 
 
 def team_line(team: Team) -> TeamLine:
-    """Return the line of one team."""
+    """Return the line of `beam team list` for one team."""
     counts: dict[str, int] = {}
     for task in team.tasks.known.values():
         counts[task.status] = counts.get(task.status, 0) + 1
@@ -159,7 +165,8 @@ def _state(team: Team) -> Word:
 
 
 def member_lines(team: Team, used: Iterable[Used], doing: dict[str, Doing]) -> list[MemberLine]:
-    """Return the members of a team, the lead first."""
+    """Return one line for each member of a team, the lead first. `doing` maps the members' names to their last
+    activities."""
     by_member: dict[str, list[Used]] = {}
     for one in used:
         by_member.setdefault(one.member, []).append(one)
@@ -198,7 +205,7 @@ _RANK = {IN_PROGRESS: 0, "pending": 1, COMPLETED: 3}
 
 
 def task_lines(team: Team) -> list[TaskLine]:
-    """Return the team's board: tasks in progress, ready, waiting, done."""
+    """Return one line for each task of the team: tasks in progress first, then ready, waiting and completed tasks."""
     lines = [
         TaskLine(
             team=team.name,
@@ -222,7 +229,7 @@ def _number(task_id: str) -> int:
 
 
 def mail_lines(team: Team) -> list[MailLine]:
-    """Return the team's mail as far as it is known, the oldest first."""
+    """Return one line for each known message of the team, the oldest first."""
     return [
         MailLine(
             team=team.name,
@@ -241,11 +248,11 @@ def mail_lines(team: Team) -> list[MailLine]:
 
 
 def thread_of(one: str, other: str) -> str:
-    """Return the name of the conversation of two members."""
+    """Return the name of the conversation between two members: both names in alphabetical order."""
     return " · ".join(sorted((one, other)))
 
 
 def threads(lines: Sequence[MailLine]) -> list[MailLine]:
-    """Return the same messages by conversation, the most recent conversation last."""
+    """Return the messages grouped by conversation. The conversation with the most recent message is last."""
     last = {line.thread: line.at for line in lines}
     return sorted(lines, key=lambda line: (last[line.thread], line.thread, line.at))

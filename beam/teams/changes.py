@@ -1,7 +1,8 @@
-"""Changes below some directories, watched by a thread of its own that copies small files the moment they change.
+"""Watches directories for changes in a thread of its own, which copies each small file as soon as the file changes.
 
-A message is in its inbox for a tenth of a second, so the copy is taken here, however busy the reader is. If the
-system's notifications are not available (or not wanted), the thread polls. Does not depend on what the files mean.
+A message may stay in its inbox for only a tenth of a second. The thread therefore copies the inbox at once, even if the
+consumer of the changes is busy. If the system's change notifications are not available or not wanted, the thread polls.
+Does not depend on the meaning of the files.
 """
 
 from __future__ import annotations
@@ -36,12 +37,11 @@ _OTHERS_S = 0.5
 
 
 class Changes:
-    """Watches the homes and `others`, directories of JSON Lines, until it is closed.
+    """Watches directories until it is closed: `homes` (Claude Code's configuration directories), `others` and `flat`.
 
-    Of directories in `flat`, subdirectories are not watched. `accept` tells which files in `others` and `flat` matter,
-    if not only those of JSON Lines.
-
-    `wake` is set when there is something to take, or something in those directories changed.
+    In `others` and `flat`, only the files that `accept` returns True for are reported; without `accept`, only .jsonl
+    and .meta.json files. Subdirectories of a directory in `flat` are not watched. `wake` is set when `take` has
+    something to return.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Changes:
         poll_only: bool = False,
         wake: threading.Event,
     ) -> None:
-        self._homes = tuple(homes)
+        self._claude_homes = tuple(homes)
         self._small = frozenset(f"{home}/{folder}" for home in homes for folder in disk.SMALL)
         self._folders = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS)
         self._wanted = (*self._folders, *others, *flat)
@@ -75,7 +75,7 @@ class Changes:
         self.error = ""
 
     def start(self) -> None:
-        """Start the thread. It reports what exists first, and only then changes."""
+        """Read the existing small files, then start the thread that reports changes."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_S))  # the copy must not wait for a busy reader
         notify = None if self._poll_only else self._notify()
         self.sweep()
@@ -91,20 +91,20 @@ class Changes:
             self._thread.join(5)
 
     def also(self, folder: str, *, is_flat: bool = False) -> None:
-        """Watch one more directory of JSON Lines, or (`is_flat`) only what is directly in it; takes effect soon."""
+        """Watch one more directory. With `is_flat`, its subdirectories are not watched. The watch begins shortly after
+        the call."""
         if folder not in self._wanted:
             self._flat = self._flat | {folder} if is_flat else self._flat
             self._wanted = (*self._wanted, folder)
 
     def mark(self, path: str) -> None:
-        """Count a path as changed."""
+        """Report a path as changed."""
         self._mark(path)
         self._wake.set()
 
     def take(self) -> tuple[list[FileSnapshot], list[str]]:
-        """Return the small files that were read since the last call, in order, and the other paths that changed ("*":
-        any may have).
-        """
+        """Return what was reported since the last call: the copies of small files, in the order in which they were
+        read, and the paths of other changed files. The path "*" means that any file may have changed."""
         with self._lock:
             snapshot, files = list(self._seen), list(self._files)
             self._seen.clear()
@@ -112,15 +112,19 @@ class Changes:
         return snapshot, files
 
     def again(self, file: TeamFile) -> None:
-        """Read a file once more, even if it did not change."""
+        """Read a small file again and report it, even if it did not change."""
         self._copy(file)
         self._announce()
 
     def sweep(
         self, only: dict[str, frozenset[str]] | None = None, *, between: Callable[[], object] | None = None
     ) -> None:
-        """Read every small file that changed, and find those that are gone. Calls `between` often."""
-        for home in self._homes:
+        """Read each small file that changed since it was last read, and report each small file that is gone.
+
+        `only` maps each home to the teams and task lists that are checked (None: all). `between` is called from time to
+        time, so that the caller can do other work during a long sweep.
+        """
+        for home in self._claude_homes:
             groups = None if only is None else only.get(home, frozenset())
             if groups is not None and not groups:
                 continue
@@ -202,7 +206,7 @@ class Changes:
                 full = now if now - full >= POLL_ALL_S else full
                 self._stop.wait(POLL_S)
                 continue
-            if len(self._watching) < len(self._wanted) and now - missing >= self._patience():
+            if len(self._watching) < len(self._wanted) and now - missing >= self._recheck_interval_s():
                 missing = now
                 if self._paths() != self._watching:
                     before, notify = notify, self._notify()
@@ -215,38 +219,40 @@ class Changes:
             if burst or slept or now - full >= FULL_SWEEP_S:
                 full = time.monotonic()
                 self._mark("*")
-                self.sweep(between=partial(self._meanwhile, notify))
+                self.sweep(between=partial(self._listen_during_sweep, notify))
                 hot = time.monotonic()
             elif now - hot >= rest:
                 began = time.monotonic()
-                self.sweep(self.hot, between=partial(self._meanwhile, notify))
+                self.sweep(self.hot, between=partial(self._listen_during_sweep, notify))
                 hot = time.monotonic()
                 rest = max(HOT_SWEEP_S, (hot - began) / SWEEP_SHARE)
         if notify is not None:
             notify.close()
 
-    def _patience(self) -> float:
-        """Return the seconds until a missing directory is looked for again."""
+    def _recheck_interval_s(self) -> float:
+        """Return the number of seconds after which missing directories are looked for again."""
         return _OTHERS_S if set(self._folders) <= set(self._watching) else MISSING_S
 
     def _await(self, notify: Notify | NotifyElsewhere | None) -> bool:
-        """Wait for changes and copy them; return whether there were so many that some may be missing."""
+        """Wait for changes and copy the changed files. Return True if notifications were lost, so that some changes may
+        be missing."""
         if notify is None:
             self._stop.wait(MISSING_S)
             return False
-        return self._listen(notify, int(self._patience() * 1000))
+        return self._listen(notify, int(self._recheck_interval_s() * 1000))
 
-    def _meanwhile(self, notify: Notify | NotifyElsewhere | None) -> None:
-        """Copy what changes during a long sweep, so that a message does not wait for its end."""
+    def _listen_during_sweep(self, notify: Notify | NotifyElsewhere | None) -> None:
+        """Copy the files that changed during a long sweep, so that messages are seen before the sweep ends."""
         if notify is not None:
             self._listen(notify, 0)
 
     def _listen(self, notify: Notify | NotifyElsewhere, timeout_ms: int) -> bool:
-        """Copy what changes until nothing more comes, or for a moment; only then wake the reader."""
+        """Copy changed files until no more notifications arrive, or until COPYING_S has passed. Wake the reader only
+        afterwards. Return True if notifications were lost."""
         paths, lost = notify.wait(timeout_ms)
         until = time.monotonic() + COPYING_S
         while paths:
-            first = {path: read for path in paths if (read := self._first(path)) is not None}
+            first = {path: read for path in paths if (read := self._inbox_copy(path)) is not None}
             for path in paths:
                 if path in self._watching:  # it is gone: to be looked for again
                     self._watching = tuple(one for one in self._watching if one != path or Path(one).is_dir())
@@ -260,14 +266,15 @@ class Changes:
         self._announce()
         return lost
 
-    def _first(self, path: str) -> tuple[FileSnapshot, Signature | None] | None:
-        """Return a copy of an inbox. Of all files that changed, inboxes go first because they empty fastest."""
-        home = next((one for one in self._homes if path.startswith(f"{one}/teams/")), None)
+    def _inbox_copy(self, path: str) -> tuple[FileSnapshot, Signature | None] | None:
+        """Return a copy of the file if it is an inbox, else None. Inboxes are copied before all other changed files,
+        because messages leave them quickly."""
+        home = next((one for one in self._claude_homes if path.startswith(f"{one}/teams/")), None)
         file = disk.team_file_of(home, path) if home is not None else None
         return disk.read(file, time.time_ns()) if file is not None and file.kind == "inbox" else None
 
     def _changed(self, path: str) -> None:
-        home = next((one for one in self._homes if path.startswith(one + "/")), None)
+        home = next((one for one in self._claude_homes if path.startswith(one + "/")), None)
         if home is None and self._accept is not None:
             if self._accept(path):
                 self._mark(path)

@@ -1,6 +1,6 @@
-"""Reads and writes single files of Claude Code's. Plain files and directories of this user alone; no link is followed.
+"""Reads and writes single files of Claude Code. Only regular files are accepted, and symbolic links are not followed.
 
-Claude Code writes some of them in place: a file that is only half there is read again.
+Claude Code writes some files in place. A file that was read half-written is therefore read again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ T = TypeVar("T")
 
 
 def check_directory(path: str) -> None:
-    """Refuse a directory that is a link or another user's; one that is missing passes."""
+    """Raise CorruptError if the path is a symbolic link, is not a directory, or belongs to another user. A missing path
+    is accepted."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -41,7 +42,7 @@ def names(path: str) -> list[str]:
 
 
 def read(path: str) -> bytes | None:
-    """Return the file's content, None if it is missing. Raises DiskError for what is no plain file."""
+    """Return the file's content; None if the file is missing. Raises DiskError for anything but a regular file."""
     try:
         return files.read(Path(path), _LARGEST)
     except FileNotFoundError:
@@ -49,8 +50,8 @@ def read(path: str) -> bytes | None:
 
 
 def whole(path: str, parse: Callable[[bytes], T | None]) -> T | None:
-    """Return the file's content as `parse` understands it; None if the file is missing, or still can't be parsed after
-    several tries."""
+    """Return the result of `parse` for the file's content. Return None if the file is missing, or if `parse` returned
+    None in each of several tries."""
     for _ in range(_HALF_TRIES):
         data = read(path)
         if data is None:

@@ -1,8 +1,8 @@
-"""Events that several sources report, each counted once: by key, or by content and how many times it was reported.
+"""Counts each event once although several sources report it: by a key, or by its content and the number of reports.
 
-Files and records of calls report one change with times of their own, in either order, and files may miss one. If a
-source reports something for the second time, it happened a second time: the n-th report from any source is the n-th
-event. Does not depend on what the events are.
+Files and records of tool calls report the same change, in either order and with different times; files may miss a
+change. If one source reports the same content twice, the event happened twice: the n-th report from each source is the
+n-th event. Does not depend on the meaning of the events.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ _KEPT_KEYS = 200_000
 
 
 class Owners:
-    """The owner of each key: whoever named it first."""
+    """The owner of each key. The first one that claims a key owns it."""
 
     def __init__(self) -> None:
         self._owners: dict[Hashable, str] = {}
 
     def owner(self, key: Hashable) -> str | None:
-        """Return who named the key first; None if nobody did."""
+        """Return the owner of the key; None if it has none."""
         return self._owners.get(key)
 
     def take(self, key: Hashable, owner: str) -> bool:
-        """Return whether the key belongs to this owner; a key without an owner does from now on."""
+        """Claim the key for this owner unless it has an owner. Return whether the key now belongs to this owner."""
         if self._owners.setdefault(key, owner) != owner:
             return False
         if len(self._owners) > _KEPT_KEYS:
@@ -32,7 +32,7 @@ class Owners:
 
 
 class Deduplicator:
-    """A record of what was reported already."""
+    """Remembers which events were already reported."""
 
     def __init__(self) -> None:
         self._keys: dict[Hashable, None] = {}
@@ -40,7 +40,7 @@ class Deduplicator:
         self._counts: dict[tuple[Hashable, str], int] = {}
 
     def first(self, key: Hashable) -> bool:
-        """Return whether this exact key is new."""
+        """Return whether the key is new, and remember the key."""
         if key in self._keys:
             return False
         self._keys[key] = None
@@ -49,7 +49,8 @@ class Deduplicator:
         return True
 
     def new(self, what: Hashable, *, source: str) -> bool:
-        """Return whether no other source reported this event yet."""
+        """Count one report of the content `what` by this source. Return True if the source has now reported `what` more
+        often than any other source: only then the report is a new event."""
         count = self._counts[what, source] = self._counts.get((what, source), 0) + 1
         if count <= self._happened.get(what, 0):
             return False

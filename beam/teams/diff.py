@@ -1,7 +1,8 @@
-"""Teams, from snapshots to events: files, transcripts, hooks and processes go in, what happened comes out.
+"""Turns observations of teams (files, transcripts, hook calls, processes) into events.
 
-Pass values as they are read; skip a value that could not be read, so that the last good one stays. Every event has the
-time at which it happened, whenever it was seen. Does not depend on paths, clocks, or who reads the files.
+Callers pass each value when they have read it. They skip a value that could not be read, and the last good value stays
+valid. An event carries the time at which it happened, even if it was observed later. Does not depend on the disk or the
+system clock.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ Key = tuple[str, str]  # home, team
 
 
 class Team:
-    """What is known of one team.
+    """The known state of one team.
 
-    `session_id` is its lead's conversation, which differs from the configuration after a resume; `lead_pid` is None
-    unless a living process of the lead is known. `early_mail` is what members received from the lead, by their
-    transcripts, before anything told that they are there.
+    `session_id` is the id of the lead's current session; after a resume it differs from the id in the configuration.
+    `lead_pid` is None unless a running process of the lead is known. `early_mail` holds messages that the lead sent,
+    found in the transcripts of recipients that were not yet known as members.
     """
 
     def __init__(self, home: str, name: str, once: Deduplicator, mail_ids: Owners) -> None:
@@ -62,15 +63,15 @@ class Team:
 
     @property
     def is_live(self) -> bool:
-        """Return whether it has a configuration, and a lead that was not found dead."""
+        """Return whether the team has a configuration, has not ended, and its lead was not found dead."""
         return self.roster is not None and not self.is_stale and not self.is_ended
 
 
 class Diff:
-    """All teams of some homes.
+    """The state of all teams of some homes (configuration directories of Claude Code).
 
-    Methods return the events that an observation causes, unordered; until `begin`, changes of tasks from before
-    `from_ns` cause none.
+    Each method applies one observation and returns the events that it causes, in no particular order. Until `begin` is
+    called, task changes from before `from_ns` cause no events.
     """
 
     def __init__(self, from_ns: int = 0) -> None:
@@ -84,7 +85,7 @@ class Diff:
         self._from_ns = from_ns
 
     def team(self, home: str, name: str) -> Team:
-        """Return the team of that name; create it if it is new."""
+        """Return the team of that name in that home; add the team if it is unknown."""
         key = (home, name)
         if key not in self.teams:
             mail_ids = self._mail_ids.setdefault(home, Owners())
@@ -94,7 +95,8 @@ class Diff:
         return self.teams[key]
 
     def begin(self, at_ns: int) -> None:
-        """End the initial state: from now on the files are the truth about tasks, and records only complete them."""
+        """End the initial reading. From now on the files determine the state of tasks, and records of calls only add
+        changes that the files did not show."""
         self._began_ns = at_ns
         for team in self.teams.values():
             team.tasks.baseline_ns = at_ns
@@ -123,13 +125,14 @@ class Diff:
         return events + self._early_mail(team)
 
     def config_gone(self, home: str, name: str, at_ns: int) -> None:
-        """Record that a team's configuration is missing; its content stays until the team's directory goes, too."""
+        """Record that a team's configuration file is missing. The last known configuration stays valid until
+        `team_gone` or `tick` ends the team."""
         team = self.teams.get((home, name))
         if team is not None and team.roster is not None and not team.config_gone_ns:
             team.config_gone_ns = at_ns
 
     def team_gone(self, home: str, name: str, at_ns: int) -> list[Event]:
-        """Record that a team's directory is gone."""
+        """Record that a team's directory is gone: the team has ended."""
         team = self.teams.get((home, name))
         if team is None or team.is_ended:
             return []
@@ -151,7 +154,7 @@ class Diff:
         return events
 
     def inbox(self, home: str, name: str, to: str, mails: Sequence[Mail], at_ns: int) -> list[Event]:
-        """Apply an inbox."""
+        """Apply the content of an inbox."""
         team = self.team(home, name)
         events, fresh = team.post.inbox(to, mails, at_ns)
         for letter in fresh:
@@ -166,7 +169,7 @@ class Diff:
         return self.team(home, name).post.on_gone(to, at_ns, "its inbox was deleted")
 
     def task(self, home: str, name: str, task: Task, at_ns: int) -> list[Event]:
-        """Apply a task's file."""
+        """Apply the content of a task's file."""
         return self.team(home, name).tasks.file(task, at_ns)
 
     def task_gone(self, home: str, name: str, task_id: str, at_ns: int) -> list[Event]:
@@ -176,7 +179,8 @@ class Diff:
     # -- processes -----------------------------------------------------------------------------------------------------
 
     def session(self, home: str, session: Session) -> list[Event]:
-        """Apply an entry of the register of sessions: what its lead does."""
+        """Apply an entry of Claude Code's register of sessions. If the session leads a team, the entry says whether the
+        lead works or is idle."""
         self.sessions[home, session.pid] = session
         team = next((t for t in self.teams.values() if t.home == home and t.lead_pid == session.pid), None)
         lead = team.roster.lead if team is not None and team.roster is not None else None
@@ -187,11 +191,12 @@ class Diff:
         return team.members.working(lead.name, session.status_ns, "process", session.status)
 
     def session_gone(self, home: str, pid: int) -> None:
-        """Record that a process is no longer in the register."""
+        """Record that a process is no longer in the register of sessions."""
         self.sessions.pop((home, pid), None)
 
     def lead_of(self, team: Team) -> Session | None:
-        """Return the session that leads the team: by its id or, after a resume, by its directory and time."""
+        """Return the session that leads the team. It is found by its id or, after a resume, by its working directory
+        and start time. Return None if there is none."""
         roster = team.roster
         if roster is None:
             return None
@@ -219,7 +224,7 @@ class Diff:
     def lead_died(self, team: Team, at_ns: int, *, orphans: Mapping[str, int | None]) -> list[Event]:
         """Record that no living process leads the team.
 
-        `orphans`: members with their own processes that may still run.
+        `orphans` maps each member whose own process may still run to the pid of that process (None: unknown).
         """
         if team.is_stale or team.roster is None:
             return []
@@ -231,7 +236,8 @@ class Diff:
         return [stale, *team.members.on_orphaned(dict(orphans), at_ns)]
 
     def tick(self, team: Team, at_ns: int) -> list[Event]:
-        """Return the events that only the passing of time causes."""
+        """Return the events that are due because a team's configuration file has been missing for two seconds: the end
+        of the team, or a notice if its lead still runs."""
         if not team.config_gone_ns or at_ns - team.config_gone_ns < CONFIG_GONE_NS or team.said_gone:
             return []
         team.said_gone = True
@@ -243,7 +249,8 @@ class Diff:
     # -- transcripts ---------------------------------------------------------------------------------------------------
 
     def line(self, team: Team, member: str, line: Line, *, is_member: bool = True) -> list[Event]:
-        """Apply a line of a member's transcript or, if not `is_member`, of a subagent that the member started."""
+        """Apply one line of a member's transcript. If `is_member` is False, the line is from the transcript of a
+        subagent that the member started."""
         at_ns = when_ns(line.at)
         if line.session_id and line.member:
             self._speakers[team.home, line.session_id] = (team.name, line.member)
@@ -272,7 +279,7 @@ class Diff:
                 input=given,
                 record=back.record,
             )
-            events += self._proved(team, call)
+            events += self._apply_call(team, call)
         for received in line.received:
             frame = frame_of(received.text)
             timestamp = string(frame, "timestamp")
@@ -318,8 +325,8 @@ class Diff:
         return events
 
     def _early_mail(self, team: Team) -> list[Event]:
-        """Apply the prompts that members received before it was known that they are there: only now it shows whether
-        such a message proves that it was sent."""
+        """Apply the messages in `early_mail` that are the initial prompts of members known by now, and return the
+        events. Other messages to known members are dropped."""
         events: list[Event] = []
         waiting, team.early_mail = team.early_mail, deque(maxlen=_EARLY_MAILS)
         for member, mail, at_ns in waiting:
@@ -330,7 +337,7 @@ class Diff:
                 events += self._message_received(team, member, mail, at_ns)
         return events
 
-    def _proved(self, team: Team, call: Call) -> list[Event]:
+    def _apply_call(self, team: Team, call: Call) -> list[Event]:
         if not self._calls_done.first((team.home, team.name, call.call_id)):
             return []
         found = proof(call)
@@ -349,10 +356,10 @@ class Diff:
     # -- hooks ---------------------------------------------------------------------------------------------------------
 
     def hook(self, home: str, call: HookCall, *, may_guess: bool = False) -> list[Event] | None:
-        """Apply one call of a hook; return None if no team is known for it.
+        """Apply one call of a hook and return its events; None if the call's team is unknown.
 
-        With `may_guess`, a call that only a team's member can have made is given to the one possible team, and any
-        other call to the team named after its session.
+        With `may_guess`, the team of a call from an unknown session is guessed: a sent message belongs to the one team
+        that has both its sender and its recipient, any other call to the team that is named after the session.
         """
         name, speaker = self._speakers.get((home, call.session_id), ("", ""))
         named = call.team or string(call.response, "team_name")
@@ -375,11 +382,11 @@ class Diff:
                     input=call.input,
                     record=call.response,
                 )
-                return [*self._permitted(team, member, call), *self._proved(team, made)]
+                return [*self._permitted(team, member, call), *self._apply_call(team, made)]
             case "PostToolUseFailure":
                 return self._permitted(team, member, call)
             case "PermissionRequest":
-                return self._wants(team, member, call)
+                return self._permission_requested(team, member, call)
             case "TeammateIdle":
                 return team.members.idle(member, call.at_ns, "hook")
             case "SubagentStart" if member in team.members.present:
@@ -387,9 +394,8 @@ class Diff:
         return []
 
     def _guessed(self, home: str, call: HookCall) -> Team | None:
-        """Return the team of a session that no file and no transcript mentioned yet: a teammate in a pane has its own
-        session.
-        """
+        """Return the probable team of a call whose session no file and no transcript mentioned yet; None if there is
+        none. A member in a terminal pane has such a session of its own."""
         own = f"session-{call.session_id[:8]}"
         if mail_id := string(call.response, "msg_id"):
             routing = obj(call.response, "routing")
@@ -401,7 +407,7 @@ class Diff:
         found = (self.teams.get((home, name)) for name in (own, call.session_id))  # headless, it is called as its id
         return next((team for team in found if team is not None and not team.is_ended), None)
 
-    def _wants(self, team: Team, member: str, call: HookCall) -> list[Event]:
+    def _permission_requested(self, team: Team, member: str, call: HookCall) -> list[Event]:
         text = string(call.input, "description") or string(call.input, "command")
         request_id = f"{member}-{call.tool}-{call.at_ns // 1_000_000}"
         ask = Ask(
@@ -416,7 +422,8 @@ class Diff:
         return team.members.on_asked(ask, "hook", call.input)
 
     def _permitted(self, team: Team, member: str, call: HookCall) -> list[Event]:
-        """Return the events for a tool that ran after a request: the request was permitted."""
+        """Return the events of the member's open permission request for this tool, if there is one. The tool ran, so
+        the request was permitted."""
         for request_id, ask in list(team.members.asks.items()):
             if ask.what == "permission" and ask.sender == member and ask.tool == call.tool:
                 return team.members.on_answered("permission", request_id, LEAD, call.at_ns, "hook", approved=True)

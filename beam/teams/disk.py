@@ -1,6 +1,7 @@
-"""Claude Code's directories as far as teams need them: which file is what, and reading them without side effects.
+"""Finds and reads the files of Claude Code's teams: configurations, inboxes, tasks, sessions.
 
-Nothing here writes, locks or changes times. Does not depend on what the files mean.
+Reading has no side effects: no file is written or locked, and no access time changes. Does not depend on the content of
+the files.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Signature = tuple[int, int, int]  # mtime in nanoseconds, size, inode
 
 
 class TeamFile(Struct, frozen=True):
-    """What a path is: `group` is the team, the task list, or "" for a session; `name` the inbox, the task, the pid."""
+    """The meaning of a path. `group` is the name of the team or task list ("" for a session). `name` is the name of the
+    inbox, the task's id, or the session's pid ("" for a configuration)."""
 
     kind: Kind
     home: str
@@ -36,10 +38,10 @@ class TeamFile(Struct, frozen=True):
 
 
 class FileSnapshot(Struct, frozen=True):
-    """A file as it was read.
+    """The content of a file at one moment.
 
-    `data` is None if there is no file, or if it is larger than the limit (`is_large`). `at_ns` is when it was written,
-    or found missing.
+    `data` is None if the file is missing or larger than the limit (`is_large`). `at_ns` is the time when the file was
+    last written or, for a missing file, the time when it was found missing.
     """
 
     file: TeamFile
@@ -49,19 +51,19 @@ class FileSnapshot(Struct, frozen=True):
 
 
 def printable(name: str) -> str:
-    """Return a file's name as a text that can be encoded."""
+    """Return a file's name as text that can be encoded as UTF-8. Bytes that can't be decoded are replaced."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
 def is_own_list(home: str, name: str) -> bool:
-    """Return whether a task list belongs to a session alone: not to a team, and not to a headless session with members
-    or inboxes.
-    """
+    """Return whether a task list belongs to a single session and not to a team: the list is named after a session id,
+    and there is no team directory of the same name."""
     return _UUID.fullmatch(name) is not None and not os.path.isdir(f"{home}/teams/{name}")  # noqa: PTH112
 
 
 def team_file_of(home: str, path: str) -> TeamFile | None:
-    """Return what the path is; None for an irrelevant path (of a lock, temporary file, directory or transcript)."""
+    """Return the configuration, inbox, task or session that the path belongs to; None for any other path (a lock,
+    temporary file, directory or transcript)."""
     parts = path[len(home) + 1 :].split("/")
     last = parts[-1]
     if not last.endswith(".json") or last.startswith("."):
@@ -80,7 +82,8 @@ def team_file_of(home: str, path: str) -> TeamFile | None:
 
 
 def read(file: TeamFile, now_ns: int) -> tuple[FileSnapshot, Signature | None]:
-    """Return the file as it is now. One that can't be read, or is no plain file of this user, counts as missing."""
+    """Return the file's current content, and its signature. A file that can't be read, or is not a regular file, counts
+    as missing: its signature is None."""
     try:
         handle = files.open_to_read(file.path, follow=True, quietly=True)
     except (OSError, DiskError):
@@ -111,7 +114,8 @@ def entries(path: str) -> Iterator[os.DirEntry[str]]:
 
 
 def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tuple[TeamFile, Signature]]:
-    """Yield every configuration, inbox, task and session of a home (or only of these teams and task lists)."""
+    """Yield (file, signature) for each configuration, inbox, task and session of a home. With `groups`, only the files
+    of the named teams and task lists are included, and no sessions."""
     folders = []
     for group in names(f"{home}/teams") if groups is None else sorted(groups):
         folders += [f"{home}/teams/{group}", f"{home}/teams/{group}/inboxes"]
@@ -132,6 +136,6 @@ def small_files(home: str, groups: frozenset[str] | None = None) -> Iterator[tup
 
 
 def natural_key(path: str) -> tuple[str, int, str]:
-    """Return a key that sorts the files of one directory in the order in which they are numbered."""
+    """Return a sort key that puts the numbered files of a directory in numeric order."""
     folder, _, name = path.rpartition("/")
     return folder, len(name), name

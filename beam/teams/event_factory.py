@@ -1,4 +1,4 @@
-"""The header of a team's events: one factory per team."""
+"""Makes the events of a team. Each team has one factory, which fills in the common header fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class EventFactory(Struct, frozen=True):
     home: str
 
     def __call__(self, cls: type[Event], at_ns: int, who: str, key: str, source: str, /, **fields: Any) -> Event:
-        """Return an event of that class, caused by `who`; `key` is unique in this team."""
+        """Return an event of the class `cls` that the member `who` caused. `key` identifies the event within the team,
+        and `source` says where the event was observed."""
         named: dict[str, Any] = {
             "ts": rfc3339(at_ns),
             "agent": f"{who}@{self.team}",

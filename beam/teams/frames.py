@@ -1,5 +1,5 @@
-"""Checks what may be sent to a member: the text is no frame of the team's own protocol, the sender's name no
-member's."""
+"""Checks a message before beam sends it to a member of a team: the text must not be a frame (a control message of
+Claude Code's team protocol), and the sender's name must not be the name of a member."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _AROUND = re.compile(r"\A[\s\ufeff\u200b-\u200f\u2060\x00-\x20]+|[\s\ufeff\u200b
 
 
 def check_text(text: str) -> str:
-    """Return the text of a message. Raises UsageError for a frame of the team's own protocol."""
+    """Return the text of a message unchanged. Raises UsageError if it is empty, too long, or a frame of the team
+    protocol."""
     if not text.strip():
         raise UsageError("there is nothing to send")
     if len(text) > LONGEST:
@@ -28,9 +29,11 @@ def check_text(text: str) -> str:
 
 
 def is_frame(text: str) -> bool:
-    """Return whether any reader of JSON may take the text for a frame of the team's own protocol: an object with a
-    `type`. It counts even if it stands between characters that a reader may strip, is nested deeply, or has very long
-    numbers."""
+    """Return whether some JSON parser might take the text for a frame of the team protocol: an object with a `type`.
+
+    Surrounding white space and invisible characters do not hide a frame, nor do very long numbers. An object that is
+    nested too deeply to be parsed counts as a frame.
+    """
     bare = _AROUND.sub("", text)
     if not bare.startswith("{"):
         return False
@@ -44,7 +47,7 @@ def is_frame(text: str) -> bool:
 
 
 def check_sender(name: str, roster: Roster) -> str:
-    """Return the name of a sender. Raises UsageError for one that is a member's."""
+    """Return the sender's name unchanged. Raises UsageError if it has invalid characters or is the name of a member."""
     if not MEMBER_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name", "use letters, digits, _ and -", subject=name)
     if name == LEAD or roster.member(name) is not None:

@@ -1,8 +1,8 @@
-"""The command for Claude Code's hooks: records the call for `beam watch`, and ends as fast as possible.
+"""The command that Claude Code runs as a hook: it records the hook call for `beam watch` and ends as fast as possible.
 
-Run as a file it imports nothing but `posix` and `time` (see `hooks_install.py`), and the patterns of secrets only if
-there may be one; it never prints, and it never exits 2, which Claude Code takes for a veto. Does not depend on what a
-call means.
+Claude Code runs this file as a script (see `hooks_install.py`). The script imports only `posix`, `sys` and `time`; it
+imports the patterns of secrets only for a call that may contain a secret. It never prints, and it never exits with code
+2, which Claude Code takes for a veto. Does not depend on the meaning of a call.
 """
 
 import posix
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 LARGEST = 1024 * 1024
 KEPT_S = 24 * 3600
 
-# Where none of these is, there is no secret (`beam.redact.maybe`; a test compares them), but for what comes after
-# COMMON. The second ones are looked for in lower case: names, and the ways to write what stands unseen in a secret.
+# A call without any of these signs contains no secret, unless it contains COMMON or a URL with a password. A test
+# compares the signs with `beam.secrets`. SIGNS_ANY_CASE are searched in the lower-cased call: names, and escapes that
+# may be used within a secret.
 SIGNS = (
     *(
         b"-----BEGIN",
@@ -57,9 +58,9 @@ _TOKEN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
 
 def main(environ: "dict[bytes, bytes]" = posix.environ) -> int:
-    """Read the call from stdin and append it to today's file of the spool.
+    """Read a hook call from stdin and append it to the current hour's file in the spool.
 
-    Always return 0: a hook must not interfere.
+    Always return 0: a hook must not interfere with Claude Code.
     """
     posix.umask(0o077)  # whatever Claude Code has: the next call must be able to write there, too
     try:
@@ -70,7 +71,8 @@ def main(environ: "dict[bytes, bytes]" = posix.environ) -> int:
 
 
 def directory(environ: "dict[bytes, bytes]") -> bytes:
-    """Return the spool: `$BEAM_STATE/hooks`, else `$XDG_STATE_HOME/beam/hooks`."""
+    """Return the spool directory: `$BEAM_STATE/hooks`, else `$XDG_STATE_HOME/beam/hooks`, else
+    `~/.local/state/beam/hooks`."""
     own = environ.get(b"BEAM_STATE", b"")
     if own.startswith(b"/"):
         return own + b"/hooks"
@@ -81,7 +83,7 @@ def directory(environ: "dict[bytes, bytes]") -> bytes:
 
 
 def read(fd: int) -> bytes:
-    """Return the hook's input, b"" if it is too large to keep."""
+    """Return all bytes that can be read from the descriptor; b"" if there are more than LARGEST."""
     parts, size = [], 0
     while part := posix.read(fd, 65536):
         size += len(part)
@@ -91,7 +93,8 @@ def read(fd: int) -> bytes:
 
 
 def write(payload: bytes, spool: bytes, now_ns: int) -> None:
-    """Append one line to this hour's file, in one write, without its secrets; remove yesterday's files.
+    """Append the call, without its secrets, as one line to the current hour's file in the spool. Anything but a JSON
+    object is ignored. When a new file is begun, files older than a day are removed.
 
     Raises OSError.
     """
@@ -117,7 +120,7 @@ def write(payload: bytes, spool: bytes, now_ns: int) -> None:
 
 
 def may_hold_secret(payload: bytes) -> bool:
-    """Return whether the call may contain a secret: False is certain."""
+    """Return whether the call may contain a secret. False means that it certainly contains none."""
     lowered = payload.lower()
     if any(sign in payload for sign in SIGNS) or any(sign in lowered for sign in SIGNS_ANY_CASE):
         return True
@@ -132,7 +135,7 @@ def may_hold_secret(payload: bytes) -> bool:
 
 
 def redacted(payload: bytes) -> bytes:
-    """Return the call without its secrets; b"" if that is impossible: then nothing is written."""
+    """Return the call without its secrets. Return b"" if they can't be removed; nothing is written in this case."""
     try:
         redact = _redactor()
         return redact(payload.decode("utf-8", "replace"))[0].encode("utf-8", "replace")
@@ -155,7 +158,7 @@ def _redactor() -> "Callable[[str], tuple[str, int]]":
 
 
 def file_name(now_ns: int) -> bytes:
-    """Return the name of that hour's file."""
+    """Return the name of the spool file for the hour (UTC) that contains this time."""
     return time.strftime("%Y-%m-%dT%H.jsonl", time.gmtime(now_ns // 1_000_000_000)).encode()
 
 
@@ -171,7 +174,7 @@ def make(path: bytes) -> None:
 
 
 def sweep(spool: bytes, now_ns: int) -> None:
-    """Remove files older than a day; an earlier beam wrote one per day."""
+    """Remove spool files older than a day, including the daily files that earlier versions of beam wrote."""
     last = file_name(now_ns - KEPT_S * 1_000_000_000)
     for name in posix.listdir(spool):
         if name.endswith(b".jsonl") and name < last:

@@ -1,8 +1,8 @@
-"""Adds beam's command to Claude Code's settings, and removes exactly that again.
+"""Adds beam's hook command to Claude Code's settings files, and removes it again.
 
-A settings file belongs to a person: its content stays as it is, in its order; a file that can't be parsed is left
-alone. Its earlier content is kept, and restored byte for byte if nobody changed the file since. Does not depend on what
-the hooks are for.
+All other content of a settings file stays unchanged and in its order. A file that can't be parsed is not changed. The
+content from before the installation is saved; if nobody changed the file since the installation, the removal restores
+that content byte for byte. Does not depend on the purpose of the hooks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _MOST_BYTES = 4 << 20  # of somebody's settings
 
 
 class Done(Struct, frozen=True, kw_only=True):
-    """What was done to a settings file: `changed` names the hooks."""
+    """The result for one settings file. `action` is installed or removed; `changed` names the hook events whose entries
+    were changed."""
 
     path: str
     action: str
@@ -54,24 +55,26 @@ class Done(Struct, frozen=True, kw_only=True):
 
 
 def command(state: str = "") -> str:
-    """Return the command line that Claude Code runs.
+    """Return the command line that Claude Code runs as a hook.
 
-    `state` is beam's state directory if it is not the usual one: Claude Code's environment may not contain it.
+    `state` is beam's state directory, or "" for the default one. A given directory becomes part of the command line,
+    because Claude Code's environment may not contain the variable BEAM_STATE.
     """
     where = f"BEAM_STATE={shlex.quote(state)} " if state else ""
     return f"{where}{shlex.quote(sys.executable)} -I -S {shlex.quote(str(Path(hook.__file__).resolve()))} {MARK}"
 
 
 def settings_path(scope: str, *, home: Path, project: Path) -> Path:
-    """Return the settings file of a scope: user, project, or local (the project's, not shared)."""
+    """Return the settings file of a scope: user, project, or local (in the project, but not shared)."""
     name = "settings.local.json" if scope == "local" else "settings.json"
     return home / name if scope == "user" else project / ".claude" / name
 
 
-class _Before(Struct, frozen=True):
-    """A settings file before the command was added (None: there was none), and a digest of it with the command.
+class _SavedSettings(Struct, frozen=True):
+    """A saved copy of a settings file from before the command was added.
 
-    `has_folder`: its directory existed.
+    `before` is its content at that time (None: there was no file), `after` a digest of its content with the command.
+    `has_folder` says whether its directory existed.
     """
 
     path: str
@@ -82,10 +85,10 @@ class _Before(Struct, frozen=True):
 
 
 def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
-    """Add the command to every hook that lacks it.
+    """Add the command to the settings of every hook event that lacks it.
 
-    `kept` is the directory that keeps the earlier content, `state` as for `command`. Raises ConfigError for a file that
-    can't be parsed.
+    `kept` is the directory in which the earlier content is saved; `state` is passed to `command`. Raises ConfigError
+    for a file that can't be parsed.
     """
     before = _bytes(path)
     settings = _settings(path, before)
@@ -105,7 +108,7 @@ def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
         if kept is not None:
             known = _known(path, kept, before)
             if is_first:
-                known = _Before(escape_surrogates(str(path.resolve())), before, "", path.parent.is_dir())
+                known = _SavedSettings(escape_surrogates(str(path.resolve())), before, "", path.parent.is_dir())
             if known is not None:
                 files.make_directory(kept)
                 record = msgspec.structs.replace(known, after=_digest(after))
@@ -115,7 +118,9 @@ def install(path: Path, *, kept: Path | None = None, state: str = "") -> Done:
 
 
 def uninstall(path: Path, *, kept: Path | None = None) -> Done:
-    """Remove the command wherever it is, and each group and list that is empty without it. Raises ConfigError."""
+    """Remove the command from all hook events, and each group and list that becomes empty. If the file is unchanged
+    since `install`, its earlier content is restored from the directory `kept`. Raises ConfigError for a file that can't
+    be parsed."""
     data = _bytes(path)
     settings = _settings(path, data)
     hooks = settings.get("hooks", {})
@@ -143,10 +148,10 @@ def _record(path: Path, kept: Path) -> Path:
     return kept / f"{_digest(bytes(path.resolve()))}.json"
 
 
-def _known(path: Path, kept: Path, now: bytes | None) -> _Before | None:
-    """Return the earlier content if the file is still as `install` left it."""
+def _known(path: Path, kept: Path, now: bytes | None) -> _SavedSettings | None:
+    """Return the saved copy if the file's content `now` is still as `install` left it, else None."""
     try:
-        known = typed_values.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), _Before)
+        known = typed_values.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), _SavedSettings)
     except (FileNotFoundError, ValueError, RecursionError):
         return None
     return known if known.after == _digest(now or b"") else None
@@ -156,7 +161,7 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def _restore(path: Path, known: _Before) -> None:
+def _restore(path: Path, known: _SavedSettings) -> None:
     if known.before is not None:
         _write(path, known.before)
         return
@@ -172,7 +177,7 @@ def _entry(event: str, run: str) -> dict[str, Any]:
 
 
 def _without(groups: list[Any]) -> list[Any]:
-    """Return the groups without the command, and without a group that holds nothing else."""
+    """Return the groups of hooks without beam's command. A group that contains only this command is left out."""
     found = []
     for group in groups:
         hooks = group.get("hooks") if isinstance(group, dict) else None
@@ -215,7 +220,7 @@ def _check(path: Path, hooks: object) -> None:
 
 
 def _text(settings: dict[str, Any], like: bytes) -> bytes:
-    """Return the settings as a file with the indentation of `like`."""
+    """Return the settings as the JSON of a file, indented like the content `like`."""
     found = re.search(rb"\n([ \t]+)", like)
     indent = found[1].decode() if found else 2
     try:

@@ -1,6 +1,6 @@
-"""A one-time look at the teams of some homes: everything is read once, in a sensible order.
+"""Reads the teams of some homes (configuration directories of Claude Code) once.
 
-Does not depend on later changes (that is `watch`).
+Later changes are not followed; the module `watch` does that.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _RANK = {"session": 0, "config": 1, "task": 2, "inbox": 3}
 
 
 class Look:
-    """What Claude Code's directories contain at `now_ns`."""
+    """The state of the teams in Claude Code's directories at the time `now_ns`, when this object was created."""
 
     def __init__(self, homes: Sequence[str]) -> None:
         self.now_ns = time.time_ns()
@@ -31,21 +31,19 @@ class Look:
         find_leads(self._diff, self.now_ns)
 
     def teams(self) -> list[Team]:
-        """Return every team, and every inbox and task list without one."""
+        """Return all teams. An inbox directory or a task list without a configuration counts as a team, too."""
         return list(self._diff.teams.values())
 
     def lines(self, team: Team) -> Iterator[tuple[str, bool, Line]]:
-        """Yield (member, whether it is the member itself and no subagent, line) of all transcripts of the team, in
-        order.
-        """
+        """Yield (member, is_member, line) for each line of the team's transcripts, in the order of their times.
+        `is_member` is False for a line of a subagent that the member started."""
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
         for tail, line in lines(tails.find(since_ns=0, is_new=False, only=team)):
             yield tail.member, tail.is_member, line
 
     def ends(self, team: Team) -> list[tuple[str, Line]]:
-        """Return (member, line): the last lines of the transcripts of the team's members, in order; none if it is
-        stale.
-        """
+        """Return (member, line) for the last lines of each member's transcript, in the order of their times; [] if the
+        team is not live."""
         if not team.is_live:
             return []
         tails = Tails(team.home, self._diff, began_ns=self.now_ns)
@@ -53,7 +51,7 @@ class Look:
         return [(tail.member, line) for tail, line in lines(tails.ends(team))]
 
     def remember(self, team: Team) -> None:
-        """Apply what the team's transcripts say about its mail."""
+        """Apply all lines of the team's transcripts to its state, so that mail that left the inboxes is known, too."""
         for member, is_member, line in self.lines(team):
             self._diff.line(team, member, line, is_member=is_member)
 

@@ -1,7 +1,8 @@
-"""A team's mail: snapshots of inboxes, transcripts and hooks go in; sent, delivered and lost messages come out.
+"""Turns observations of a team's mail (inboxes, transcripts, hook calls) into events: mail was sent, delivered or lost.
 
-An inbox is a queue: a message that left it was taken. A message is identified by its id, else by sender, time and text;
-what a member received has no id and is matched by sender and text. Does not depend on files or clocks.
+An inbox is a queue: a message that is no longer in it was delivered. A message is identified by its id or, without one,
+by a digest of its sender, time and text. A message in the recipient's transcript has no id; it is matched by sender and
+text. Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _KEPT = 20_000
 
 
 class Letter(Struct):
-    """One message as far as it is known. Times are nanoseconds since 1970, 0 for never."""
+    """The known state of one message. `at_ns` is when it was sent; `ended_ns` is when it was delivered or lost (0: not
+    yet). Both are in nanoseconds since 1970."""
 
     mail: Mail
     to: str
@@ -29,7 +31,7 @@ class Letter(Struct):
 
 
 class Post:
-    """The mail of one team. `ids` are those of all teams of its home."""
+    """The mail of one team. `ids` records which team of the home each message id belongs to."""
 
     def __init__(self, tell: EventFactory, once: Deduplicator, ids: Owners) -> None:
         self._tell = tell
@@ -41,13 +43,13 @@ class Post:
 
     @property
     def waiting(self) -> list[Letter]:
-        """Return the messages that were not taken yet, the oldest first."""
+        """Return the messages that are in an inbox and not delivered, the oldest first."""
         found = [letter for letter in self._letters.values() if letter.in_inbox and not letter.ended_ns]
         return sorted(found, key=lambda letter: letter.at_ns)
 
     @property
     def letters(self) -> list[Letter]:
-        """Return every message that is remembered, the oldest first."""
+        """Return all known messages, the oldest first."""
         return sorted(self._letters.values(), key=lambda letter: letter.at_ns)
 
     def inboxes(self) -> list[str]:
@@ -55,7 +57,7 @@ class Post:
         return sorted(self._inboxes)
 
     def inbox(self, to: str, mails: Sequence[Mail], at_ns: int) -> tuple[list[Event], list[Letter]]:
-        """Apply an inbox: return its events, and the messages in it that are new."""
+        """Apply the current content of an inbox. Return the events, and the messages that were not reported before."""
         events: list[Event] = []
         fresh: list[Letter] = []
         now = set()
@@ -77,7 +79,8 @@ class Post:
         return events, fresh
 
     def _adopt(self, to: str, mail: Mail) -> Letter | None:
-        """Return the message that a member received before its inbox was seen, now under its right id."""
+        """Replace the provisional id of a message by the id of `mail`, and return the message. A message has a
+        provisional id if it is known only from the recipient's transcript. Return None if there is no such message."""
         for letter in self._by_text.get((to, mail.sender, mail.text.strip()), ()):
             if letter.mail.id.startswith("~") and letter.mail.id != mail.id and not letter.in_inbox:
                 self._letters.pop((to, letter.mail.id), None)
@@ -88,7 +91,7 @@ class Post:
         return None
 
     def on_gone(self, to: str, at_ns: int, why: str) -> list[Event]:
-        """Record that the inbox's file is gone: the messages in it are lost."""
+        """Record that the file of an inbox is gone. The messages that were still in it are lost."""
         events: list[Event] = []
         for mail_id in sorted(self._inboxes.pop(to, set())):
             letter = self._letters[to, mail_id]
@@ -98,23 +101,24 @@ class Post:
         return events
 
     def on_sent(self, to: str, mail: Mail, source: str) -> list[Event]:
-        """Apply a sender's own record of a message that went into an inbox."""
+        """Apply the sender's record of a message that was put into an inbox."""
         if (to, mail.id) in self._letters:
             return []
         sent = self._sent(self._adopt(to, mail) or self._add(to, mail, mail.sent_ns), source)
         return [] if sent is None else [sent]
 
     def on_failed(self, to: str, mail: Mail, why: str, source: str) -> list[Event]:
-        """Apply a sender's own record of a message that never reached an inbox; `mail.id` is the id of the call."""
+        """Apply the sender's record of a message that never reached an inbox. `mail.id` is the id of the tool call."""
         if not self._once.first(("lost", to, mail.id)):
             return []
         return [self._lost(mail, to, mail.sent_ns, why, source)]
 
     def on_received(self, to: str, mail: Mail, source: str, *, is_proof: bool) -> tuple[list[Event], Letter | None]:
-        """Record that a member received a message, from its transcript: return the events, and the message if it was
+        """Apply a message found in the transcript of its recipient. Return the events, and the message if it was
         unknown.
 
-        `is_proof`: this alone proves that it was sent; there will be no other record of it.
+        `is_proof`: the transcript alone proves that the message was sent, because there will be no other record of it.
+        Otherwise an unknown message is ignored.
         """
         known = self._by_text.get((to, mail.sender, mail.text.strip()), [])
         open_ = next((letter for letter in known if not letter.ended_ns), None)
@@ -159,9 +163,7 @@ class Post:
         )
 
     def _is_new(self, letter: Letter) -> bool:
-        """Return whether nothing reported this message before, for this team or for another one that it was attributed
-        to.
-        """
+        """Return whether the message was never reported before, neither for this team nor for another one."""
         mail_id = letter.mail.id
         is_own = mail_id.startswith("~") or self._ids.take((letter.to, mail_id), self._tell.team)
         return is_own and self._once.first(("mail", letter.to, mail_id))

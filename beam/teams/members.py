@@ -1,7 +1,7 @@
-"""A team's members: who is in it, who works, who waits, who asks for what.
+"""The members of a team: who belongs to it, who works, who is idle, and which requests are open.
 
-Their states come from five sources with times of their own; an observation older than what is known changes nothing.
-Does not depend on files or clocks.
+Five sources report a member's state, each with its own times. An observation that is older than the known state changes
+nothing. Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _ANSWERS = {
 
 
 class State(Struct):
-    """What a member does, since when, and the latest time that Claude Code itself recorded for it."""
+    """The activity of a member. `since_ns` is when the activity began; `said_ns` is the latest time that Claude Code
+    itself recorded for the member."""
 
     activity: str = ""
     since_ns: int = 0
@@ -44,7 +45,7 @@ class State(Struct):
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """A request that has no answer yet."""
+    """A request that has no answer yet. `what`: plan, permission or shutdown."""
 
     what: str
     request_id: str
@@ -91,7 +92,8 @@ class Members:
         return events
 
     def on_joined(self, member: Member, source: str, at_ns: int) -> list[Event]:
-        """Record that the member is there, from the files or a record of the call that created it."""
+        """Record that the member joined. `source` is "files" for the configuration, otherwise the kind of record that
+        contains the call that created the member."""
         when = member.joined_ns or at_ns
         if source == "files" and not self._once.first(("joined", member.name, member.joined_ns)):
             return []
@@ -116,17 +118,18 @@ class Members:
         ]
 
     def on_ended(self) -> None:
-        """Record that the team no longer exists; one that replaces it has only the members that it names."""
+        """Record that the team ended, and forget which members left it: a new team of the same name has its own
+        members."""
         self._parted.clear()
 
     def on_spawned(self, member: Member, source: str, at_ns: int) -> list[Event]:
-        """Apply a record of the call that created the member, which the configuration did not show (yet)."""
+        """Apply the record of the call that created a member that the configuration does not contain yet."""
         if member.name not in self._gone:
             self.present.setdefault(member.name, member)
         return self.on_joined(member, source, at_ns)
 
     def on_left(self, name: str, at_ns: int, reason: str, source: str) -> list[Event]:
-        """Record that the member is gone; nothing happens if it was not there."""
+        """Record that the member left the team. Nothing happens if it was not in the team."""
         member = self.present.pop(name, None)
         self._gone.add(name)
         self.states.pop(name, None)
@@ -139,14 +142,15 @@ class Members:
         return [self._tell(all_events.MemberLeft, at_ns, name, key, source, member=name, reason=reason)]
 
     def working(self, name: str, at_ns: int, source: str, why: str, *, is_said: bool = True) -> list[Event]:
-        """Record that the member takes a turn. Without `is_said`, the time is that of a file and not Claude Code's."""
+        """Record that the member works. `is_said` is True if Claude Code itself recorded the time, False if it is the
+        time of a file."""
         if not self._is_newer(name, "working", at_ns, is_said=is_said):
             return []
         key = f"working/{name}/{at_ns // 1_000_000}"
         return [self._tell(all_events.MemberWorking, at_ns, name, key, source, member=name, why=why)]
 
     def idle(self, name: str, at_ns: int, source: str, *, is_said: bool = True, **fields: Any) -> list[Event]:
-        """Record that the member waits."""
+        """Record that the member is idle."""
         if not self._is_newer(name, "idle", at_ns, is_said=is_said):
             return []
         self.states[name].summary = fields.get("summary", "")
@@ -154,8 +158,9 @@ class Members:
         return [self._tell(all_events.MemberIdle, at_ns, name, key, source, member=name, **fields)]
 
     def _is_newer(self, name: str, activity: str, at_ns: int, *, is_said: bool) -> bool:
-        """Return whether this is news. An observation older than Claude Code's latest is not, nor is one that another
-        source made in the same millisecond."""
+        """Return whether the observation changes the member's activity, and store the new activity if it does. A time
+        that Claude Code recorded is ignored if it is older than the known state. If several sources report the same
+        activity for the same millisecond, only the first report counts."""
         if not name:
             return False
         state = self.states.setdefault(name, State())
@@ -169,15 +174,15 @@ class Members:
         return True
 
     def believe(self, name: str, activity: str, since_ns: int, said_ns: int) -> None:
-        """Set the state from the end of a member's transcript while nothing else is known; causes no event."""
+        """Set a member's activity from the end of its transcript, unless an activity is known. Causes no event."""
         if activity and not self.states.get(name, State()).activity:
             self.states[name] = State(activity, since_ns, said_ns)
 
     def on_orphaned(self, found: dict[str, int | None], at_ns: int) -> list[Event]:
-        """Record that the lead is dead.
+        """Record that the lead's process died.
 
-        `found` maps the members with their own processes to the pids that still run; the other members died with the
-        lead.
+        `found` maps each member whose own process may still run to the pid of that process (None: unknown). The other
+        members died with the lead.
         """
         events: list[Event] = []
         for name, member in list(self.present.items()):
@@ -192,7 +197,8 @@ class Members:
     # -- the team's own protocol ---------------------------------------------------------------------------------------
 
     def frame(self, letter: Letter, source: str) -> list[Event]:
-        """Apply what a message of the team's own protocol says."""
+        """Apply a frame of the team protocol: an idle notification, a request, an answer, or the end of a member. Any
+        other message is ignored."""
         mail, at_ns = letter.mail, letter.at_ns
         if mail.kind == "idle_notification":
             return self.idle(
@@ -227,7 +233,7 @@ class Members:
         )
 
     def on_asked(self, ask: Ask, source: str, given: object = None) -> list[Event]:
-        """Apply a request, wherever it was seen."""
+        """Apply a request from any source. `given` is the input of the tool that the permission is requested for."""
         if not self._once.first(("asked", ask.request_id)):
             return []
         self.asks[ask.request_id] = ask
@@ -265,7 +271,7 @@ class Members:
     def on_answered(
         self, what: str, request_id: str, sender: str, at_ns: int, source: str, *, approved: bool, text: str = ""
     ) -> list[Event]:
-        """Apply an answer, wherever it was seen."""
+        """Apply the answer to a request, from any source."""
         self.asks.pop(request_id, None)
         if not self._once.first(("answered", request_id)):
             return []

@@ -1,8 +1,8 @@
-"""Claude Code's team files as values: configuration, inboxes, tasks, the register of sessions, hook calls.
+"""Parses Claude Code's team files: configurations, inboxes, tasks, entries of the register of sessions, hook calls.
 
-Knows today's formats and those of February 2026. A reader here is tolerant: it returns None for what can't be read now
-("keep what you had"), defaults for missing fields, and unknown values as text. Does not depend on files, clocks, or
-what changed.
+The parsers know the current formats and those of February 2026. They are tolerant: a parser returns None for data that
+can't be parsed now (the caller keeps its last value), uses defaults for missing fields, and keeps unknown values as
+text. Does not depend on files, clocks or earlier values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 class Member(Struct, frozen=True, kw_only=True):
     """One member of a team's configuration.
 
-    `joined_ns` is 0 if missing. `active`: in a turn, as members with a pane report it; None for the others.
+    `joined_ns` is 0 if unknown. `active` says whether the member is in a turn; it is None for members without a
+    terminal pane, which do not report this.
     """
 
     name: str
@@ -45,12 +46,12 @@ class Member(Struct, frozen=True, kw_only=True):
 
     @property
     def has_own_process(self) -> bool:
-        """Return whether the member runs as a process of its own."""
+        """Return whether the member runs in a process of its own."""
         return self.backend not in ("", "in-process")
 
 
 class Roster(Struct, frozen=True, kw_only=True):
-    """A team's configuration. `created_ns` is 0 if missing; `made_by` is "beam" for one that beam made."""
+    """A team's configuration. `created_ns` is 0 if unknown; `made_by` is "beam" for a team that beam created."""
 
     name: str
     created_ns: int = 0
@@ -60,21 +61,22 @@ class Roster(Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...] = ()
 
     def member(self, name: str) -> Member | None:
-        """Return the member of that name."""
+        """Return the member of that name; None if there is none."""
         return next((member for member in self.members if member.name == name), None)
 
     @property
     def lead(self) -> Member | None:
-        """Return the leader: the member that the configuration names, else the one with the lead's name."""
+        """Return the lead: the member whose id the configuration gives for the lead, else the member named `team-lead`.
+        Return None if there is neither."""
         return next((m for m in self.members if m.agent_id == self.lead_id), None) or self.member(LEAD)
 
 
 class Mail(Struct, frozen=True, kw_only=True):
     """One message of an inbox.
 
-    `id` is the vendor's, or `~` and a digest for a message without one. `sent_ns` is 0 if missing. If the text is a
-    frame of the team's own protocol, `frame` is the object in it, and `kind` is its kind. `is_reply`: a member that
-    beam runs wrote it as its answer.
+    `id` is the id that Claude Code gave or, without one, `~` and a digest. `sent_ns` is 0 if unknown. If the text is a
+    frame (a control message of the team protocol), `frame` is the JSON object in it and `kind` is the frame's type.
+    `is_reply`: the message is the answer of a member that beam runs.
     """
 
     id: str
@@ -90,7 +92,8 @@ class Mail(Struct, frozen=True, kw_only=True):
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """One task. `status`: pending, in_progress, completed, or another one. `rest` is everything else in it, as JSON."""
+    """One task. `status`: pending, in_progress, completed, or a value that beam does not know. `rest` has all other
+    fields as JSON."""
 
     id: str
     subject: str = ""
@@ -104,7 +107,8 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class Session(Struct, frozen=True, kw_only=True):
-    """An entry of Claude Code's register of interactive sessions. `start`: when the process began, in clock ticks."""
+    """An entry of Claude Code's register of interactive sessions. `start` is when the process began, in clock ticks
+    since boot (0: unknown)."""
 
     pid: int
     start: int
@@ -132,15 +136,15 @@ class HookCall(Struct, frozen=True, kw_only=True):
 
 
 def inbox_name(name: str) -> str:
-    """Return a name in the form that Claude Code uses in paths: a member's for its inbox, a team's for its task
-    list."""
+    """Return a member's or team's name as Claude Code writes it in paths of inboxes and task lists: each character
+    other than a letter, a digit, `_` and `-` becomes `-`."""
     return _UNSAFE.sub("-", name)
 
 
 def object_in(data: bytes) -> Object | None:
-    """Return the object that the bytes begin with; None for anything else.
+    """Return the JSON object at the beginning of the bytes; None if they begin with anything else.
 
-    A file that is written in place may end with a part of its old content.
+    Bytes after the object are ignored, because a file that is written in place may end with a part of its old content.
     """
     value = _value(data)
     return value if isinstance(value, dict) else None
@@ -165,7 +169,7 @@ def _value(data: bytes) -> object:
 
 
 def roster(data: bytes) -> Roster | None:
-    """Return the configuration in a config.json; None for an incomplete one."""
+    """Return the configuration from the content of a config.json; None if the content is incomplete."""
     value = object_in(data)
     if value is None:
         return None
@@ -198,12 +202,13 @@ def _member(value: Object) -> Member:
 
 
 def _backend(pane: str) -> str:
-    """Return where a member runs if its configuration does not say; "" if unknown."""
+    """Return the kind of place where a member runs (tmux or in-process), derived from its pane; "" if unknown. It is
+    used for a configuration that does not name the kind."""
     return "tmux" if pane.startswith("%") else "in-process" if pane in ("in-process", "leader") else ""
 
 
 def inbox(data: bytes) -> tuple[Mail, ...] | None:
-    """Return the messages of an inbox file; None for an incomplete one, and for anything but a list."""
+    """Return the messages from the content of an inbox file; None if the content is incomplete or is not a list."""
     value = _value(data)
     if not isinstance(value, list):
         return None
@@ -232,7 +237,7 @@ def _text(value: object) -> str:
 
 
 def frame_of(text: str) -> Object:
-    """Return the object in a message's text if it has a type; else an empty one."""
+    """Return the JSON object in a message's text if the object has a `type`; otherwise return {}."""
     if not text.startswith("{"):
         return {}
     try:
@@ -243,12 +248,12 @@ def frame_of(text: str) -> Object:
 
 
 def digest(sender: str, when: str, text: str) -> str:
-    """Return the id for a message that has none."""
+    """Return the id for a message that has none: `~` and a digest of its sender, time and text."""
     return "~" + hashlib.sha256(f"{sender}|{when}|{text}".encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def when_ns(text: str) -> int:
-    """Return a time as Claude Code writes it, in nanoseconds since 1970; 0 for anything else."""
+    """Return an RFC 3339 time in nanoseconds since 1970; 0 for any other text."""
     try:
         return parse_rfc3339(text) if text else 0
     except (ValueError, OverflowError):
@@ -259,7 +264,7 @@ _TASK_FIELDS = frozenset({"id", "subject", "description", "activeForm", "owner",
 
 
 def task(data: bytes) -> Task | None:
-    """Return the task in a file; None for an incomplete one, and for one without an id."""
+    """Return the task from the content of its file; None if the content is incomplete or has no id."""
     value = object_in(data)
     if value is None:
         return None
@@ -281,7 +286,7 @@ def task(data: bytes) -> Task | None:
 
 
 def session(data: bytes) -> Session | None:
-    """Return an entry of the register of sessions; None for an incomplete one."""
+    """Return the entry of the register of sessions from the content of its file; None if the content is incomplete."""
     value = object_in(data)
     pid = integer(value or {}, "pid")
     if value is None or not pid or pid < 0:
@@ -301,7 +306,7 @@ def session(data: bytes) -> Session | None:
 
 
 def hook_call(line: bytes) -> HookCall | None:
-    """Return one line of the spool (see `hook.py`); None for anything else."""
+    """Return the hook call in one line of the spool (see `hook.py`); None for any other line."""
     value = object_in(line)
     at_ns = integer(value or {}, "at_ns")
     if value is None or at_ns is None:

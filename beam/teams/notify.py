@@ -1,6 +1,7 @@
-"""The kernel's notifications of changes below some directories, without a thread and without polling.
+"""Waits for changes below directories by inotify, the change notifications of Linux.
 
-Waiting costs nothing, and a change wakes the waiter immediately. Linux only. Does not depend on what the files are.
+This needs no thread and no polling: waiting costs no CPU time, and a change ends it at once. Does not depend on the
+content of the files.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _APPEARED = inotify.CREATE | inotify.MOVED_TO
 
 
 class Notify:
-    """Watches the directories and everything below them.
+    """Watches the directories `folders` and `grown`, and everything below them.
 
-    Reports a file when its writer closes it; below `grown`, also while it is written. Of directories in `flat`,
-    subdirectories are not watched. Raises OSError if the kernel's limit is reached.
+    A file is reported when its writer closes it; below `grown`, a file is also reported while it is written.
+    Subdirectories of a directory in `flat` are not watched. Raises OSError if the kernel's limit of watches is reached.
     """
 
     def __init__(self, folders: Sequence[str], *, grown: Sequence[str] = (), flat: Collection[str] = ()) -> None:
@@ -54,7 +55,8 @@ class Notify:
             raise
 
     def wait(self, timeout_ms: int) -> tuple[list[str], bool]:
-        """Return the paths that changed, in order, and whether some may be missing; no paths after the timeout."""
+        """Wait for changes, at most `timeout_ms`. Return the paths that changed, in order, and whether notifications
+        were lost."""
         paths: dict[str, None] = {}
         lost = False
         self._poller.poll(timeout_ms)
@@ -80,7 +82,7 @@ class Notify:
         return list(paths), lost
 
     def interrupt(self) -> None:
-        """End a `wait`, from another thread, and every later one."""
+        """End a running `wait` from another thread. All later calls of `wait` return at once."""
         with self._lock:
             if not self._inotify.is_closed:
                 os.write(self._end, b"x")
@@ -93,7 +95,8 @@ class Notify:
             os.close(self._end)
 
     def _found(self, folder: str, mask: int) -> list[str]:
-        """Watch a directory that appeared, and return its content, which may be older than the watch."""
+        """Watch a directory that appeared, and return the paths in it, which may have been created before the watch
+        began."""
         with contextlib.suppress(OSError):
             return self._add(folder, mask)
         return []

@@ -1,6 +1,6 @@
-"""Reports changes below some directories on systems without inotify, by watchfiles.
+"""Waits for changes below directories on systems without inotify, by the package `watchfiles`.
 
-Does not depend on the purpose of the files.
+Does not depend on the content of the files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP_MS = 20  # between two looks of watchfiles at what changed; each costs som
 
 
 class NotifyElsewhere:
-    """Watches the directories with all that is below them, as `beam.teams.notify.Notify` does on Linux.
+    """Watches directories and everything below them, as `beam.teams.notify.Notify` does on Linux.
 
     Raises OSError or RuntimeError if the system's limit is reached.
     """
@@ -38,9 +38,10 @@ class NotifyElsewhere:
         self._first: tuple[list[str], bool] | None = self._next()  # watching begins with the first turn
 
     def wait(self, timeout_ms: int) -> tuple[list[str], bool]:
-        """Return the paths that changed, numbered files in order, and whether some may be missing.
+        """Wait for changes, at most 100 ms; do not wait if `timeout_ms` is 0.
 
-        Return no paths after the timeout, or 100 ms.
+        Return the paths that changed, sorted so that numbered files are in order, and whether some changes may be
+        missing.
         """
         if self._first is not None:
             first, self._first = self._first, None
@@ -48,7 +49,7 @@ class NotifyElsewhere:
         return self._next() if timeout_ms else ([], False)
 
     def interrupt(self) -> None:
-        """End a `wait` from another thread, and every later one."""
+        """End a running `wait` from another thread. All later calls of `wait` return at once."""
         self._stop.set()
 
     def close(self) -> None:

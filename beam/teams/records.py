@@ -1,4 +1,5 @@
-"""What the record of a call of a team's tool proves, be it in a transcript or from a hook.
+"""Derives from the record of a tool call what the call proves about a team: a task changed, a member was created, or a
+message was sent. The record comes from a transcript or a hook.
 
 Does not depend on files, clocks or teams.
 """
@@ -15,7 +16,8 @@ from beam.teams.tasks import Change
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A finished call: who made it, its input, and the CLI's own account of what it did."""
+    """A finished tool call. `by` is the member that made the call, `input` the tool's input, and `record` the result
+    that Claude Code recorded."""
 
     name: str
     call_id: str
@@ -27,7 +29,8 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Proof(Struct, frozen=True, kw_only=True):
-    """What a call proves. `failed` is why a message never reached `to`."""
+    """The facts that a call proves: the change of a task, a new member (`spawned`), or a message to the member `to`.
+    `failed` is the reason why the message never reached the member; "" if it did."""
 
     change: Change | None = None
     spawned: Member | None = None
@@ -37,7 +40,7 @@ class Proof(Struct, frozen=True, kw_only=True):
 
 
 def proof(call: Call) -> Proof:
-    """Return what the call proves; nothing for a tool that is not the team's."""
+    """Return the facts that the call proves; an empty Proof for a tool that does not concern teams."""
     match call.name:
         case "TaskCreate":
             return _created(call)

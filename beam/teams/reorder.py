@@ -1,4 +1,4 @@
-"""Events in the order of their times, delayed by a window that is too small to notice."""
+"""Puts events into the order of their times by holding each event for 12 ms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ WINDOW_NS = 12_000_000
 
 
 class ReorderBuffer:
-    """Holds each event for a moment, so that an earlier event that was seen later comes first."""
+    """Holds each event for `window_ns`, so that an event that happened earlier but was seen later can be returned
+    before it."""
 
     def __init__(self, window_ns: int = WINDOW_NS) -> None:
         self._window_ns = window_ns
@@ -18,17 +19,19 @@ class ReorderBuffer:
         self._count = 0
 
     def ticket(self) -> int:
-        """Return a place in the order of observations, for something that can't be read yet."""
+        """Return a position in the order of observations, reserved for a file that can't be read yet."""
         self._count += 1
         return self._count
 
     def push(self, events: Iterable[Event], now_ns: int, *, ticket: int | None = None) -> None:
-        """Add events that were seen now, or when the ticket was issued."""
+        """Add events. Events with equal times are returned in the order in which they were seen: now or, with `ticket`,
+        when the ticket was issued."""
         for event in events:
             self._held.append((event.ts, self.ticket() if ticket is None else ticket, now_ns, event))
 
     def due(self, now_ns: int) -> list[Event]:
-        """Return the events whose time has come, in order; all events before a returned one are returned with it."""
+        """Return, in order, the events that were held for the whole window, and all events that come before one of
+        them."""
         if not self._held:
             return []
         last = max(((one[0], one[1]) for one in self._held if now_ns - one[2] >= self._window_ns), default=None)

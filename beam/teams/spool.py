@@ -1,6 +1,6 @@
-"""The spool of hook calls: one JSON line per call, one file per hour; written by `hook.py`, read here.
+"""Reads the spool of hook calls, which `hook.py` writes: one file per hour, one line of JSON per call.
 
-Does not depend on what a call means.
+Does not depend on the meaning of a call.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ _LARGEST = 4 * 1024 * 1024
 
 
 def sweep(directory: Path, now_ns: int) -> None:
-    """Remove what is older than a day: hooks that are no longer called remove nothing."""
+    """Remove spool files older than a day. `hook.py` also removes them, but only as long as Claude Code runs it."""
     with contextlib.suppress(OSError):
         hook.sweep(bytes(directory), now_ns)
 
 
 class Spool:
-    """Reads calls as they are added. Returns each call once, for the home that contains its transcript."""
+    """Reads hook calls as they are added to the spool. Each call is returned once, for the home that contains its
+    transcript."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
@@ -33,7 +34,7 @@ class Spool:
         self._waiting: list[HookCall] = []
 
     def begin(self, since_ns: int | None) -> None:
-        """Go to the end; with `since_ns`, return the calls since then first."""
+        """Ignore the calls that are already in the spool. With `since_ns`, ignore only those from before that time."""
         for name, size in self._files():
             self._offsets[name] = size if since_ns is None else 0
         if since_ns is not None:
@@ -41,7 +42,7 @@ class Spool:
             self._waiting = [call for call in self._waiting if call.at_ns >= since_ns]
 
     def calls(self, home: str) -> Iterator[HookCall]:
-        """Yield the new calls of that home."""
+        """Yield the calls of that home that were not returned yet."""
         self._read()
         mine = [call for call in self._waiting if _is_of(call, home)]
         self._waiting = [call for call in self._waiting if not _is_of(call, home)][-_KEPT:]

@@ -1,4 +1,4 @@
-"""Who in a team waits for what, and for how long. Pure functions of the known state."""
+"""Derives from the known state of a team which members and tasks wait, for what, and for how long. Reads no files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from beam.teams.tasks import COMPLETED, IN_PROGRESS
 
 
 class Wait(Struct, frozen=True, kw_only=True):
-    """One wait: `who` waits for `on` (a member, a task as #id, or "" for anyone).
+    """One wait: `who` waits for `on`. Each is a member, or a task as #id; `on` can also be several tasks, or "" for
+    anyone.
 
     `what` is the reason, `since` the start.
     """
@@ -26,7 +27,7 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 
 def stuck(team: Team, now_ns: int, *, longer_than_s: float) -> list[Wait]:
-    """Return the waits of at least that length, the longest first."""
+    """Return the waits that have lasted at least `longer_than_s` seconds, the longest first."""
     found = [
         Wait(
             team=team.name,

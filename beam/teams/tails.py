@@ -1,7 +1,7 @@
-"""The transcripts of teams' members: which file belongs to whom, and the lines that were added to it.
+"""Follows the transcripts of teams' members: finds out which member each file belongs to, and reads its new lines.
 
-A transcript may be gigabytes: where to begin is found from its end without reading it all, and it is read in pieces.
-Does not depend on the meaning of the lines.
+A transcript can be gigabytes long. It is therefore read in pieces, and the place where reading begins is searched from
+its end. Does not depend on the meaning of the lines.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _STARTING = ("Agent", "Task")  # the calls that start a subagent
 
 
 class Tail(Struct):
-    """One transcript: a member's own or, if not `is_member`, that of a subagent.
+    """One followed transcript: a member's own or, if `is_member` is False, that of a subagent.
 
-    The member's call `parent` started the subagent; `callers` maps calls to their callers. `offset` is where the next
-    line begins, `rest` the beginning of an incomplete line.
+    `parent` is the id of the tool call that started the subagent; `callers` maps the ids of such calls to the members
+    that made them. Reading continues at `offset`, and `rest` is the incomplete line before it. `skips`: the line at
+    `offset` is skipped because its beginning was not read. Lines with a time before `since` are left out.
     """
 
     path: str
@@ -52,7 +53,8 @@ class Tail(Struct):
     callers: dict[str, str] = {}
 
     def read(self) -> list[bytes]:
-        """Return complete lines that were added, up to a few megabytes; [] if there are no more."""
+        """Return complete lines that were added since the last call; [] if there are none. One call reads only a part
+        of a large file; call this method until it returns []."""
         while True:
             try:
                 with files.opened(self.path, follow=True) as file:
@@ -75,7 +77,9 @@ class Tail(Struct):
                 return found
 
     def begin(self, since_ns: int | None) -> None:
-        """Go to the end, or back from it to the first line that is not older than `since_ns` (0: to the beginning)."""
+        """Set the place where reading begins. With `since_ns` None it is the end of the file, with 0 the beginning;
+        otherwise it is a place before the first line that is not older than `since_ns`, or the end if the file is
+        older."""
         self.rest, self.skips = b"", False
         try:
             with files.opened(self.path, follow=True) as file:
@@ -96,7 +100,7 @@ class Tail(Struct):
 
 
 def lines(tails: Iterable[Tail]) -> Iterator[tuple[Tail, Line]]:
-    """Yield the lines that were added to these transcripts, in the order of their times."""
+    """Yield (transcript, line) for each line that was added to these transcripts, in the order of the lines' times."""
     for tail, line in heapq.merge(*map(_lines, tails), key=lambda one: one[1].at):
         if tail.is_member:
             tail.callers.update((call.call_id, tail.member) for call in line.called if call.name in _STARTING)
@@ -127,7 +131,7 @@ def _is_older(file: BinaryIO, offset: int, since_ns: int) -> bool:
 
 
 class Tails:
-    """The transcripts of all teams of one home."""
+    """Finds and follows the transcripts of all teams of one home."""
 
     def __init__(self, home: str, diff: Diff, *, began_ns: int) -> None:
         self._began_ns = began_ns
@@ -140,9 +144,11 @@ class Tails:
         self._before = frozenset(Path(path).stem for path in _transcripts(home, 0))
 
     def find(self, *, since_ns: int | None, is_new: bool, only: Team | None = None) -> list[Tail]:
-        """Return the transcripts of living teams (with `since_ns`, of all) that are not followed yet, and follow them.
+        """Follow the transcripts of teams that are not followed yet, and return them. Teams whose lead is dead are
+        included only with `since_ns`.
 
-        Those for which `is_new` holds were created since the last look, and are read from the beginning.
+        If `is_new`, the files were created since the last call, and each is read from the time when its team began.
+        Otherwise reading begins at `since_ns` (None: at the end of the file). `only` limits the search to one team.
         """
         found: list[Tail] = []
         recent: dict[str, list[tuple[str, int]]] = {}
@@ -177,7 +183,8 @@ class Tails:
         return found
 
     def gone(self, since_ns: int) -> list[Tail]:
-        """Return the transcripts of former teams that were written to since then, and follow them."""
+        """Follow the transcripts that were written to since `since_ns` and belong to teams that no longer exist. Return
+        them."""
         found = []
         written = list(_transcripts(self._home, since_ns))
         below = [path for one in written for path in _subagents(one)]
@@ -189,7 +196,7 @@ class Tails:
         return found
 
     def ends(self, team: Team) -> list[Tail]:
-        """Return tails at the ends of the team's transcripts, separate from the followed ones."""
+        """Return a new Tail near the end of each member's transcript. The followed ones keep their positions."""
         found = []
         for tail in [tail for tail in self._tails.values() if tail.team == team.name and tail.is_member]:
             try:
@@ -200,7 +207,8 @@ class Tails:
         return found
 
     def changed(self, paths: list[str]) -> list[Tail]:
-        """Return the members' transcripts among these paths ("*": all); follow a new one from here on."""
+        """Return the followed transcripts among the changed paths; the path "*" stands for all. A member's transcript
+        that is not followed yet is followed from now on."""
         if "*" in paths:
             self.find(since_ns=None, is_new=True)
             for path in _transcripts(self._home, self._began_ns):
@@ -223,7 +231,8 @@ class Tails:
         return path in self._tails
 
     def forget_others(self) -> None:
-        """Check every unknown transcript again, because there are other teams now."""
+        """Forget which transcripts belong to no team, so that they are checked again. This is needed when other teams
+        are known."""
         self._others.clear()
 
     def _folder(self, team: Team) -> str | None:
@@ -251,13 +260,14 @@ class Tails:
         return folder
 
     def _adopt(self, path: str, *, is_new: bool = True) -> Tail | None:
-        """Follow a member's transcript; a new one is read from the time when its team began.
+        """Follow the transcript at this path and return its tail. If `is_new`, it is read from the time when its team
+        began.
 
-        Return None if the file is no member's transcript, or is followed already.
+        Return None if the file is not a team member's transcript, or is followed already.
         """
         if path in self._tails:
             return None
-        tail = self._below(path) if Path(path).parent.name == "subagents" else self._alone(path)
+        tail = self._subagents_tail(path) if Path(path).parent.name == "subagents" else self._session_tail(path)
         if tail is None:
             return None
         self._tails[path] = tail
@@ -275,7 +285,7 @@ class Tails:
         found = Path(path)
         return found.parent.parent.name if found.parent.name == "subagents" else found.stem
 
-    def _below(self, path: str) -> Tail | None:
+    def _subagents_tail(self, path: str) -> Tail | None:
         session_id = Path(path).parent.parent.name
         meta = _meta(path)
         name = string(meta, "name")
@@ -302,7 +312,7 @@ class Tails:
         teams = [team for team in self._diff.teams.values() if team.home == self._home]
         return next((team for team in teams if team.session_id == session_id), None)
 
-    def _alone(self, path: str) -> Tail | None:
+    def _session_tail(self, path: str) -> Tail | None:
         session_id = Path(path).stem
         team = self._team_of(session_id) or self._diff.teams.get((self._home, f"session-{session_id[:8]}"))
         if team is not None and team.session_id in ("", session_id):
@@ -329,7 +339,7 @@ class Tails:
 
 
 def _transcripts(home: str, since_ns: int) -> Iterator[str]:
-    """Yield the sessions' transcripts that were written to since then."""
+    """Yield the paths of the sessions' transcripts that were written to since `since_ns`."""
     for folder in disk.names(projects(home)):
         for path, written_ns in _written(f"{projects(home)}/{folder}"):
             if written_ns >= since_ns:
@@ -337,7 +347,8 @@ def _transcripts(home: str, since_ns: int) -> Iterator[str]:
 
 
 def _subagents(path: str) -> list[str]:
-    """Return the transcripts of a session's subagents, including in-process members."""
+    """Return the paths of the transcripts of a session's subagents, including in-process members. `path` is the
+    session's own transcript."""
     folder = f"{path.removesuffix('.jsonl')}/subagents"
     return [f"{folder}/{name}" for name in disk.names(folder) if name.endswith(".jsonl")]
 
@@ -347,7 +358,7 @@ def _is_spawn(record: Object) -> bool:
 
 
 def _written(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the transcripts of a folder, and when each was last written to."""
+    """Yield (path, time of the last write in nanoseconds) for each transcript in a folder."""
     for entry in disk.entries(folder):
         try:
             if entry.name.endswith(".jsonl"):

@@ -1,4 +1,4 @@
-"""The tasks of one Claude team, changed under Claude Code's own locks and id rules."""
+"""Reads and changes the task files of one Claude Code team, under Claude Code's own locks and its rules for ids."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _TASK_ID = re.compile(r"[0-9]{1,9}")
 
 
 class TaskFiles:
-    """The tasks of one team in a home of Claude Code's. `folder` is the name of the team's directory."""
+    """The task files of one team below `home`, a configuration directory of Claude Code. `folder` is the name of the
+    team's directory."""
 
     def __init__(self, home: str, folder: str) -> None:
         self.home = home
@@ -27,7 +28,7 @@ class TaskFiles:
         claude_files.check_directory(self._task_dir())
 
     def tasks(self) -> dict[str, Task]:
-        """Return the tasks by id. A file is left out if its task has another id than the file's name says."""
+        """Return the tasks by id. A file is left out if the id in it differs from the file's name."""
         found = {}
         for task_id in self._task_ids():
             task = claude_files.whole(self._task_path(task_id), model.task)
@@ -36,13 +37,15 @@ class TaskFiles:
         return found
 
     def waits_for(self, task: Task, tasks: Mapping[str, Task]) -> list[str]:
-        """Return the ids of the tasks that it waits for. One that can't be read counts; one that is gone does not."""
+        """Return the ids of the unfinished tasks that the task waits for. A task whose file can't be read counts as
+        unfinished; a task whose file is gone does not count."""
         return [
             one for one in task.blocked_by if (tasks[one].status != COMPLETED if one in tasks else self._has_task(one))
         ]
 
     def add_task(self, subject: str, *, description: str = "", after: Sequence[str] = ()) -> str:
-        """Create a task that waits for those of `after`, and return its id."""
+        """Create a task that waits for the tasks in `after`, and return its id. Raises NotFoundError if one of them
+        does not exist."""
         folder = self._task_dir()
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - a text
         with self._list_lock():
@@ -64,12 +67,13 @@ class TaskFiles:
         return task_id
 
     def block_task(self, task_id: str, by: str) -> None:
-        """Make a task wait for another. Raises UsageError if each would wait for the other."""
+        """Make the task `task_id` wait for the task `by`. Raises UsageError if `by` already waits for `task_id`,
+        directly or through other tasks."""
         with self._list_lock():
             tasks = self.tasks()
             for one in (task_id, by):
                 self._known(tasks, one)
-            path = _way(tasks, task_id, by)
+            path = _waiting_chain(tasks, task_id, by)
             if path:
                 way = " → ".join(path)
                 raise UsageError(f"task {task_id} can't wait for {by}: that waits for it ({way})", "beam team tasks")
@@ -77,10 +81,10 @@ class TaskFiles:
             self._change(by, lambda found: _add(found["blocks"], task_id))
 
     def claim_task(self, task_id: str, owner: str) -> Task:
-        """Make somebody the owner of a free task. Raises UsageError if the task has an owner, is over, or waits for
-        another."""
+        """Make `owner` the owner of a task. Raises UsageError if the task already has an owner, is not pending, or
+        waits for another task."""
 
-        def take(found: dict[str, Any]) -> None:
+        def claim(found: dict[str, Any]) -> None:
             if found.get("owner"):
                 raise UsageError(f"task {task_id} is {found['owner']}'s", "beam team tasks", subject=task_id)
             if found.get("status") != PENDING:
@@ -90,10 +94,12 @@ class TaskFiles:
                 raise UsageError(f"task {task_id} waits for {', '.join(waits)}", "beam team tasks", subject=task_id)
             found["owner"] = owner
 
-        return self._change(task_id, take)
+        return self._change(task_id, claim)
 
     def move_task(self, task_id: str, status: str, owner: str = "") -> Task:
-        """Give a task another status; `owner`, if given, must be its owner. A free task becomes that owner's."""
+        """Set the status of a task. With `owner`, the task must belong to that member or to nobody, and it belongs to
+        that member afterwards. Raises UsageError if it belongs to another one, or if a completed task would be in
+        progress again."""
 
         def move(found: dict[str, Any]) -> None:
             if owner and found.get("owner") not in (None, "", owner):
@@ -107,7 +113,7 @@ class TaskFiles:
         return self._change(task_id, move)
 
     def release_task(self, task_id: str) -> None:
-        """Make a task free again."""
+        """Make a task pending again, without an owner."""
 
         def free(value: dict[str, Any]) -> None:
             value["status"] = PENDING
@@ -116,7 +122,7 @@ class TaskFiles:
         self._change(task_id, free)
 
     def release_tasks(self, owner: str) -> list[str]:
-        """Give back the tasks that somebody did not finish, and return their ids."""
+        """Release all unfinished tasks of `owner`, and return their ids."""
         found = [one.id for one in self.tasks().values() if one.owner == owner and one.status != COMPLETED]
         for task_id in found:
             self.release_task(task_id)
@@ -169,9 +175,9 @@ class TaskFiles:
         return task
 
 
-def _way(tasks: Mapping[str, Task], start: str, end: str) -> list[str]:
-    """Return the ids of a chain of tasks from `end` back to `start`, in which each waits for the next; [] if there is
-    none."""
+def _waiting_chain(tasks: Mapping[str, Task], start: str, end: str) -> list[str]:
+    """Return the ids of a chain of tasks from `end` to `start` in which each task waits for the next one; [] if there
+    is no such chain."""
     ways = [[end]]
     seen = set()
     while ways:

@@ -1,8 +1,8 @@
-"""A team's tasks: their files, transcripts and hooks go in; events come out.
+"""Turns observations of a team's tasks (task files, and records of tool calls from transcripts and hooks) into events.
 
-The files are the truth; they have no times and no author, and a state may be overwritten before anybody reads it. So
-records of calls complete them: a change that a record proves and no file showed is reported, too. Does not depend on
-files or clocks.
+The task files have the valid state, but they name no author and no time, and a state may be overwritten before beam
+reads it. Records of calls fill these gaps: a change that a record proves is also reported if no file showed it. Does
+not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ DELETED = "deleted"
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What a record of a call says about one task. `status` and `owner` are None if the call did not change them."""
+    """The change of one task that the record of a tool call proves. `status` and `owner` are None if the call did not
+    change them."""
 
     task_id: str
     at_ns: int
@@ -42,8 +43,8 @@ class Change(Struct, frozen=True, kw_only=True):
 class Tasks:
     """The task list of one team.
 
-    `baseline_ns`: when its files were first read, 0 before that. Until then, what happened before `from_ns` is noted,
-    but not reported.
+    `baseline_ns` is the time of the initial reading of the task files; it is 0 until this reading is complete. Until
+    then, changes from before `from_ns` are stored, but not reported.
     """
 
     def __init__(self, tell: EventFactory, once: Deduplicator) -> None:
@@ -58,7 +59,7 @@ class Tasks:
         self.from_ns = 0
 
     def file(self, task: Task, at_ns: int) -> list[Event]:
-        """Apply a task's file."""
+        """Apply the content of a task's file."""
         if task.status == DELETED:
             return self.on_gone(task.id, at_ns)
         is_seen = task.id in self._from_files
@@ -71,7 +72,7 @@ class Tasks:
         return self._delete(task_id, at_ns, "files", None)
 
     def on_proof(self, change: Change) -> list[Event]:
-        """Apply what a record of a call proves."""
+        """Apply a change that the record of a tool call proves."""
         if change.task_id not in self._from_files and not self.baseline_ns:
             return self._follow(change)
         if change.owner is not None:
@@ -89,11 +90,11 @@ class Tasks:
         return self._since_ns.get(task_id, 0)
 
     def is_ready(self, task: Task) -> bool:
-        """Return whether the task only waits for somebody to take it."""
+        """Return whether a member can take the task: it is pending, has no owner, and waits for no other task."""
         return task.status == PENDING and task.owner is None and not self.open_blockers(task)
 
     def open_blockers(self, task: Task) -> list[str]:
-        """Return the tasks that have to be done before this one."""
+        """Return the ids of the known, uncompleted tasks that this task waits for."""
         known = self.known
         return [other for other in task.blocked_by if other in known and known[other].status != COMPLETED]
 
@@ -113,14 +114,14 @@ class Tasks:
         return self._apply(task, change.at_ns, change.source, change.by)
 
     def _is_there(self, change: Change, known: Task | None) -> bool:
-        """Return whether the files showed this already when they were first read."""
+        """Return whether the state that the files showed at the initial reading already includes this change."""
         if known is None:
             return change.status == DELETED and change.task_id not in self._created
         same_owner = change.owner is None or change.owner == known.owner
         return same_owner and (change.status is None or change.status == known.status)
 
     def _missed(self, change: Change, task: Task) -> list[Event]:
-        """Return the changes that the files should have shown about then, and did not."""
+        """Return the events for a change that the files should have shown, but did not."""
         wanted: list[tuple[type[Event], str]] = []
         if change.created:
             wanted.append((all_events.TaskCreated, "created"))
@@ -144,7 +145,8 @@ class Tasks:
     # -- from one state to the next ------------------------------------------------------------------------------------
 
     def _apply(self, new: Task, at_ns: int, source: str, by: str | None, *, is_whole: bool = False) -> list[Event]:
-        """Return the events that lead from the known state to this one. `is_whole`: this state is complete."""
+        """Store the new state of a task, and return the events for its differences from the known state. `is_whole`:
+        the known state came from the task's file, so changes of all fields are reported."""
         old = self.known.get(new.id)
         if old == new:
             return []

@@ -1,4 +1,4 @@
-"""Tokens per member and model, from the lines of transcripts: each API message once, by its last line."""
+"""Counts tokens per member and model from the lines of transcripts. Each API reply counts once, by its last line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEPT = 5_000
 
 
 def tokens_of(line: Line) -> Tokens | None:
-    """Return the tokens so far of the reply that the line is part of; None for a line without them."""
+    """Return the token counts that the line reports for its reply; None if the line reports none."""
     used = line.usage
     if used is None or not line.reply_id:
         return None
@@ -21,7 +21,7 @@ def tokens_of(line: Line) -> Tokens | None:
 
 
 class Used(Struct, frozen=True, kw_only=True):
-    """What one member used of one model. `cost_usd` is None if the model has no price (see `prices.py`)."""
+    """The tokens that one member used of one model. `cost_usd` is None if the model has no price (see `prices.py`)."""
 
     member: str
     model: str
@@ -31,15 +31,15 @@ class Used(Struct, frozen=True, kw_only=True):
 
 
 class Turns:
-    """What each member of a team used since its last turn ended."""
+    """Counts the tokens that each member of a team used since the member's last turn ended."""
 
     def __init__(self) -> None:
         self._replies: dict[str, Tokens] = {}
         self._open: dict[str, dict[str, Tokens]] = {}
 
     def add(self, member: str, line: Line, *, is_member: bool) -> dict[str, Tokens]:
-        """Add a line of the member's transcript, or of a subagent's; if it ends the turn, return the turn's tokens by
-        model.
+        """Add the token counts of a line of the member's transcript or, if `is_member` is False, of its subagent's
+        transcript. Return the turn's tokens by model if the line ends the member's turn, otherwise {}.
 
         If an earlier line belonged to the same reply, only the increase since that line counts.
         """
@@ -57,19 +57,19 @@ class Turns:
 
 
 class Usage:
-    """Adds up the tokens of lines as they come."""
+    """Adds up the tokens of transcript lines, by member and model."""
 
     def __init__(self) -> None:
         self._by_reply: dict[str, tuple[str, str, Tokens]] = {}
 
     def add(self, member: str, line: Line) -> None:
-        """Add a line of that member's transcript, or of a subagent's that works for it."""
+        """Add a line of the member's transcript, or of the transcript of a subagent that works for the member."""
         tokens = tokens_of(line)
         if tokens is not None:
             self._by_reply[line.reply_id] = (member, line.model, tokens)
 
     def used(self) -> list[Used]:
-        """Return what was used so far, by member and model."""
+        """Return the tokens that were used so far, with one entry for each member and model."""
         sums: dict[tuple[str, str], tuple[Tokens, int]] = {}
         for member, model, tokens in self._by_reply.values():
             before, count = sums.get((member, model), (Tokens(), 0))

@@ -1,6 +1,7 @@
-"""Claude Code's own lock: a directory beside the file, made to take it and removed to give it back.
+"""Claude Code's own file lock: a directory beside the file, created to acquire the lock and removed to release it.
 
-A holder that died leaves its directory behind; one that is older than `STALE_S` is taken over.
+A process that dies while it holds the lock leaves the directory behind. A lock older than `STALE_S` is therefore
+removed by the next process that waits for it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _PAUSE_S = (0.002, 0.02)
 
 @contextmanager
 def held(path: str, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
-    """Hold the lock of the file. Raises UnfinishedError if others keep it for longer than `patience_s`, DiskError if it
-    can't be made."""
+    """Hold the lock of the file in a `with` block. Raises UnfinishedError if other processes hold it for longer than
+    `patience_s`, DiskError if the lock's directory can't be created."""
     lock = f"{path}.lock"
     deadline = time.monotonic() + patience_s
     while not _made(lock):
@@ -47,7 +48,8 @@ def _made(lock: str) -> bool:
 
 
 def _remove_stale(lock: str) -> None:
-    """Remove a lock whose holder is gone: it is moved away first, so that only one of several processes removes it."""
+    """Remove the lock if it is older than `STALE_S`. It is renamed first, so that only one of several processes removes
+    it."""
     if not _is_stale(lock):
         return
     away = f"{lock}.{os.getpid()}.{time.monotonic_ns()}"

@@ -1,7 +1,7 @@
-"""`Teams`: the user's Claude teams as they change, one list of events after the other.
+"""Watches the user's Claude Code teams and returns the events in them (`Teams`).
 
-Joins the readers (changes, tails, the spool of hook calls, the process table) with the interpreter (diff), and orders
-the events. Everything is only read; nothing of Claude Code's is locked, written or touched.
+The module reads changed files, transcripts, hook calls and the process table, passes them to `diff`, and orders the
+resulting events. No file of Claude Code is written or locked.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _NEVER_NS = 2**63
 
 
 class _Retry(Struct):
-    """A file that could not be parsed, and when to read it again."""
+    """A file that could not be parsed, and is read again at `due_ns` (0: not planned). `times` counts the retries;
+    `ticket` is the file's position in the order of observations."""
 
     file: TeamFile
     due_ns: int
@@ -44,7 +45,8 @@ class _Retry(Struct):
 
 
 def homes(environ: Mapping[str, str], extra: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return Claude Code's directories: those named, or else the one that Claude Code would use."""
+    """Return Claude Code's configuration directories: the ones in `extra` or, without any, the one that Claude Code
+    would use."""
     if extra:
         return tuple(dict.fromkeys(str(Path(one).expanduser().absolute()) for one in extra))
     configured = environ.get("CLAUDE_CONFIG_DIR")
@@ -52,18 +54,19 @@ def homes(environ: Mapping[str, str], extra: Sequence[str] = ()) -> tuple[str, .
 
 
 def spool_dir(environ: Mapping[str, str]) -> Path:
-    """Return where `beam team hook` records the calls of hooks."""
+    """Return the directory in which `beam team hook` records hook calls."""
     return state_dir(environ) / "hooks"
 
 
 class Teams:
-    """The teams of these homes.
+    """The teams of the given homes (configuration directories of Claude Code).
 
-    `poll` returns what happened since the last call, and never waits; `wake` is set when it is worth calling. Events
-    from before `since_ns` (default: now) are left out; `with_gone` includes those of former teams. `spool` is the
-    directory of hook calls.
+    `poll` returns the events since the last call, and never waits; `wake` is set when there may be new events. Events
+    from before `since_ns` (default: now) are left out. With `with_gone`, events of teams that no longer exist are
+    included. `spool` is the directory of hook calls.
 
-    Changes of .jsonl files below `also` set `wake`, too: then one thread waits for everything that a watcher shows.
+    Changes of .jsonl files below the directories in `also` set `wake`, too, so that one thread can wait for teams and
+    for these files.
     """
 
     def __init__(
@@ -110,16 +113,16 @@ class Teams:
         self._changes.close()
 
     def also(self, folder: Path) -> None:
-        """Set `wake` from now on also for changes of .jsonl files below this directory."""
+        """Watch one more directory: from now on, changes of .jsonl files below it set `wake`, too."""
         self._changes.also(str(folder))
 
     @property
     def trouble(self) -> str:
-        """Return why the system's notifications are not used, "" if they are."""
+        """Return the error because of which the system's change notifications are not used; "" if there was none."""
         return self._changes.error
 
     def poll(self) -> list[Event]:
-        """Return what happened since the last call, in order."""
+        """Return the events since the last call, in order."""
         self.wake.clear()
         now_ns = self._now()
         snapshot, files = self._changes.take()
@@ -135,22 +138,23 @@ class Teams:
         return self._order.due(self._now())
 
     def has_session(self, session_id: str, path: str) -> bool:
-        """Return whether the session, or the transcript at this path, belongs to a team, whose events include it."""
+        """Return whether the events of a team already include this session: it leads a team, or its transcript at
+        `path` is followed."""
         teams = (team for team in self.diff.teams.values() if team.roster is not None)
         return any(tails.follows(path) for tails in self._tails.values()) or any(
             team.session_id == session_id for team in teams
         )
 
     def rest(self) -> list[Event]:
-        """Return the events that were held back a moment for the sake of order."""
+        """Return the events that are still held back so that they can be put in order."""
         return self._order.all()
 
     def ends(self, team: Team) -> list[tuple[str, Line]]:
-        """Return (member, line): the last lines of the transcripts of the team's members, in order."""
+        """Return (member, line) for the last lines of each member's transcript, in the order of their times."""
         return [(tail.member, line) for tail, line in lines(self._tails[team.home].ends(team))]
 
     def wait(self, timeout: float) -> None:
-        """Wait until `poll` is worth calling, at most that many seconds."""
+        """Wait until there may be new events for `poll`, at most `timeout` seconds."""
         if self._order.is_holding:
             timeout = min(timeout, 0.004)
         elif self._retries or self._unclaimed:
@@ -174,15 +178,16 @@ class Teams:
         self._is_begun = True
 
     def _follow(self) -> None:
-        """Read the existing transcripts: what they say since the requested time, in the order of their times."""
+        """Follow the existing transcripts. If a start time was requested, apply their lines since that time, in the
+        order of the lines' times."""
         found: list[Tail] = []
         for tails in self._tails.values():
             found += tails.find(since_ns=self._since_ns, is_new=False)
             if self._since_ns is not None and self._with_gone:
                 found += tails.gone(self._since_ns)
-        self._tell(found if self._since_ns is not None else [])
+        self._push_lines(found if self._since_ns is not None else [])
 
-    def _tell(self, changed: Iterable[Tail]) -> None:
+    def _push_lines(self, changed: Iterable[Tail]) -> None:
         for tail, line in lines(changed):
             team = self.diff.team(tail.home, tail.team)
             self._push(self.diff.line(team, tail.member, line, is_member=tail.is_member))
@@ -190,7 +195,8 @@ class Teams:
     # -- news ----------------------------------------------------------------------------------------------------------
 
     def _push(self, events: Iterable[Event], *, ticket: int | None = None) -> None:
-        """Add events; until the start is over only those since the requested time, after that all."""
+        """Add events to the buffer that orders them. During the initial reading, events from before the requested time
+        are left out."""
         wanted_events = events if self._is_begun else [event for event in events if event.ts >= self._since]
         self._order.push(wanted_events, self._now(), ticket=ticket)
 
@@ -220,7 +226,8 @@ class Teams:
         return []
 
     def _too_large(self, file: TeamFile, at_ns: int) -> list[Event]:
-        """Return a notice, once, that the file is too large to read; what is known of it stays."""
+        """Return a notice that the file is too large to read, but only the first time. The last known content stays
+        valid."""
         if file.path in self._large or not file.group:
             return []
         self._large.add(file.path)
@@ -270,10 +277,10 @@ class Teams:
         if not files:
             return
         for home, tails in self._tails.items():
-            self._tell(tails.changed([path for path in files if path == "*" or path.startswith(home + "/")]))
+            self._push_lines(tails.changed([path for path in files if path == "*" or path.startswith(home + "/")]))
 
     def _hooks(self, now_ns: int) -> None:
-        """Apply calls of hooks. One that came before its team was seen waits a little for it."""
+        """Apply new hook calls. A call whose team is not known yet is kept for half a second and tried again."""
         waiting = [*self._unclaimed, *((home, call, now_ns) for home in self.homes for call in self._spool.calls(home))]
         self._unclaimed = []
         for home, call, came_ns in waiting:
@@ -302,7 +309,8 @@ class Teams:
 
 
 def find_leads(diff: Diff, now_ns: int, *, every: bool = True) -> list[Event]:
-    """Return events about the leads of the teams that are not stale, or of `every` one: whether each lives."""
+    """Check whether the lead of each team is alive, and return the resulting events. Without `every`, teams that are
+    already stale are not checked."""
     events: list[Event] = []
     for team in list(diff.teams.values()):
         if team.roster is None or (team.is_stale and not every and not team.config_gone_ns):
@@ -334,10 +342,11 @@ def _is_alive(session: model.Session) -> bool:
 
 
 def _orphans(team: Team) -> dict[str, int | None]:
-    """Return the members with their own processes, and these processes.
+    """Return the members whose own process may still run, with the pid of that process (None if the system does not
+    tell).
 
-    They are known by their arguments. A forked child has the same ones until it runs something else, so the oldest is
-    the member.
+    A process is recognised by the member's id in its arguments. A forked child has the same arguments until it executes
+    another program, so the oldest such process is the member's.
     """
     apart = [member for member in team.members.present.values() if member.has_own_process]
     oldest: dict[str, tuple[int, int]] = {}

@@ -1,5 +1,5 @@
-"""The orders to a scripted agent that keeps running, one JSON line each on stdin: turns, texts for a running turn,
-settings, questions (docs/scripted.md).
+"""The orders to a scripted agent that stays running: each is one JSON line on stdin, for a new turn, a text for the
+running turn, an interrupt, a setting or a question (docs/scripted.md).
 
 Does not depend on scripts or sessions.
 """
@@ -19,7 +19,7 @@ from beam.testing.player import STEP_S, rest, write_frame
 
 
 class Orders:
-    """The orders to one process. `model` is the model that was set, "" if none was."""
+    """The orders to one process. `model` is the model for the next turn, "" if none is set."""
 
     def __init__(self) -> None:
         self.model = ""
@@ -31,16 +31,17 @@ class Orders:
         threading.Thread(target=self._read, daemon=True).start()
 
     def prompt(self) -> dict[str, str] | None:
-        """Wait for the next turn and return its order; None if there will be no more."""
+        """Wait for the next order that begins a turn, and return this order; None once stdin has ended."""
         return self._prompts.get()
 
     def begin(self) -> None:
-        """Begin a turn: until its end an interrupt order raises KeyboardInterrupt once in the main thread."""
+        """Begin a turn. Until the turn ends, the first interrupt order or the end of stdin raises KeyboardInterrupt in
+        the main thread."""
         with self._lock:
             self._is_playing, self._received = True, []
 
     def end(self) -> None:
-        """End the turn."""
+        """End the turn, and answer each unread text with an error."""
         with self._lock:
             self._is_playing = False
             for call_id, _ in self._unread:
@@ -63,11 +64,11 @@ class Orders:
         for line in sys.stdin.buffer:
             with contextlib.suppress(ValueError, AttributeError, BrokenPipeError):
                 order = json.loads(line)
-                self._take(order.get("do"), {key: str(value) for key, value in order.items()})
+                self._handle_order(order.get("do"), {key: str(value) for key, value in order.items()})
         self._prompts.put(None)
         self._interrupt()
 
-    def _take(self, do: object, order: dict[str, str]) -> None:
+    def _handle_order(self, do: object, order: dict[str, str]) -> None:
         call_id = order.get("id", "")
         if do == "prompt":
             self._prompts.put(order)

@@ -1,6 +1,6 @@
 """Plays the steps of a script: each step becomes frames on stdout (docs/scripted.md).
 
-Does not depend on which reply is played, sessions, or arguments.
+Does not depend on sessions, on arguments, or on how the reply is chosen.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 from beam.testing.script import Reply
 
-STEP_S = 0.05  # of a longer sleep
-CHUNK = 12  # characters of a streamed piece, where the script says nothing
+STEP_S = 0.05  # a longer sleep is made of steps of this length
+CHUNK = 12  # characters of a streamed piece, if the script gives no number
 _TEMPLATE = re.compile(r"\{(prompt|turn|session|agent|model|from|steered|env\.([A-Za-z_][A-Za-z0-9_]*))\}")
 
 
@@ -40,7 +40,8 @@ def rest(seconds: float) -> None:
 
 
 def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> Any:
-    """Return the value with the templates in its texts filled in; a variable that is not set is empty."""
+    """Return the value with the templates in its texts filled in. An environment variable that is not set is filled in
+    as an empty text."""
     if isinstance(value, str):
         return _TEMPLATE.sub(lambda match: environ.get(match[2], "") if match[2] else names[match[1]], value)
     if isinstance(value, list):
@@ -51,10 +52,10 @@ def fill(value: Any, names: Mapping[str, str], environ: Mapping[str, str]) -> An
 
 
 class Player:
-    """Plays the steps of one reply; `result` is the content of the last frame.
+    """Plays the steps of one reply; `result` is the content of the turn's result frame.
 
-    `received` returns all texts that were passed to the agent in its turn; it returns immediately unless it is asked to
-    wait for one.
+    `received` is called before each step, and returns all texts that were passed to the agent in this turn. Called with
+    True, it first waits until there is a text. `forget` is called to delete the agent's session.
     """
 
     def __init__(self, forget: Callable[[], None], received: Callable[[bool], str] = lambda waits: "") -> None:
@@ -67,7 +68,8 @@ class Player:
         self.result: dict[str, Any] = {"status": "completed", "reply": ""}
 
     def play(self, reply: Reply, names: Mapping[str, str], environ: Mapping[str, str]) -> None:
-        """Write the frames of each step, up to one that ends the turn."""
+        """Write the frames of each step in order, until a step ends the turn. `names` are the values of the
+        templates."""
         for step in reply:
             received = self._received(step.verb == "listen" and bool(step.value))
             value = fill(step.value, {**names, "steered": received}, environ)

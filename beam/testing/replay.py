@@ -14,11 +14,12 @@ from beam.model.events import Event, turn_finished
 
 
 def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, exit: Exit) -> Iterator[Event]:
-    """Yield the events of one recorded process of this adapter's CLI, numbered from 1; the last one is `turn.finished`.
+    """Yield the events of one recorded process of this adapter's CLI, numbered from 1; the last event is
+    `turn.finished`.
 
-    `lines` end with or without a newline; `session_id` is the resume id that the turn asked for; `exit` is how the
-    process ended. `ts` stays empty: it was not recorded. Raises NotFoundError for an unknown adapter, UnsupportedError
-    for one without an exec mode.
+    `lines` are the lines that the process wrote, with or without a newline at the end; `session_id` is the resume id
+    that the turn asked for; `exit` is how the process ended. The events' `ts` is empty, because the recording has no
+    times. Raises NotFoundError for an unknown adapter, UnsupportedError for an adapter without an exec mode.
     """
     face = registry.adapter(name).exec
     if face is None:
@@ -36,5 +37,5 @@ def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, 
 
 
 def without_raw(event: Event) -> Event:
-    """Return the event without the CLI's own line on it."""
+    """Return the event without its field `raw`, the CLI's own line."""
     return msgspec.structs.replace(event, raw=msgspec.UNSET) if "raw" in event.__struct_fields__ else event

@@ -1,7 +1,7 @@
-"""The YAML script of a scripted agent (docs/scripted.md): read, checked completely, and asked for the reply to a
-prompt.
+"""The YAML script of a scripted agent (docs/scripted.md): reads a script, checks it completely, and finds the reply to
+a prompt.
 
-Does not depend on how a step is played, sessions, or output.
+Does not depend on sessions, on output, or on how a step is played.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from beam.base import files, yaml_bounds
 from beam.base.errors import DiskError
 from beam.base.near import nearest
 
-_MOST_BYTES = 1 << 20  # as of a file of settings
+_MOST_BYTES = 1 << 20  # the same limit as for a settings file
 SHIPPED = Path(__file__).parent / "scripts"
 
 
 class ScriptError(Exception):
-    """The script can't be played; the message says which file, where in it, and what would be right."""
+    """The script can't be played. The message says which file is wrong, where in the file, and what would be right."""
 
 
 class Form(NamedTuple):
-    """What a step takes: a plain value of `plain`, or a mapping of `keys`; a plain value stands for the first key.
+    """The form of a step's value: a plain value of one of the types `plain`, or a mapping with the keys `keys`. If a
+    form has both, a plain value stands for the value of the first key.
 
-    `beside` are keys that may stand next to the step's own. Where a form names no types, any value fits.
+    `beside` are keys that may stand next to the step's own. A key without types takes any value.
     """
 
     plain: tuple[type, ...] = ()
@@ -83,7 +84,8 @@ _FILE_KINDS = ("add", "update", "delete")
 
 
 class Step(NamedTuple):
-    """One step: its verb and its value; a mapping if the verb's form has keys. `beside`: the keys next to it."""
+    """One step of a reply. `value` is a mapping if the form of the `verb` has keys. `beside` has the keys next to the
+    verb, with their values."""
 
     verb: str
     value: Any
@@ -103,9 +105,11 @@ class Script(NamedTuple):
     model: str | None = None
 
     def reply(self, prompt: str, turn: int) -> Reply | None:
-        """Return the reply to the prompt of the session's turn (from 1); None if there is none.
+        """Return the reply to the prompt, None if there is none. `turn` is the number of the session's turn (from 1).
 
-        It is the first rule that matches, else `default`, else the one of `replies` for this turn.
+        The first rule that matches the prompt gives the reply. If no rule matches, `default` is the reply; without
+        `default`, the item of `replies` for this turn. After the last item, the first item follows again if `loop` is
+        true; otherwise the last item is repeated.
         """
         for pattern, reply in self.rules:
             if pattern.search(prompt):
@@ -117,8 +121,8 @@ class Script(NamedTuple):
 
 
 def find(name: str, base: Path) -> Path:
-    """Return the script's file. `name` is the name of a shipped script, or a path (relative to `base`). Raises
-    ScriptError."""
+    """Return the path of the script's file. `name` is the name of a shipped script, or a path (relative to `base`).
+    Raises ScriptError if there is no such file."""
     is_path = "/" in name or name.endswith((".yaml", ".yml"))
     path = base / name if is_path else SHIPPED / f"{name}.yaml"
     if path.is_file():
@@ -148,7 +152,8 @@ def load(path: Path) -> Script:
 
 
 def parse(value: object, name: str) -> Script:
-    """Return the script in a YAML value. `name` is its file's, for errors. Raises ScriptError."""
+    """Return the script that a parsed YAML value describes. `name` is the name of the file for error messages. Raises
+    ScriptError."""
     if not isinstance(value, dict):
         raise ScriptError(f"{name}: a script is a mapping with `replies` or `rules`")
     keys = {"replies": (list,), "rules": (list,), "default": (), "loop": FLAG, "model": TEXT, "description": TEXT}

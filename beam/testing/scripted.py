@@ -1,11 +1,12 @@
-"""The program that a scripted agent runs: plays a script's reply to the prompt on stdin, as frames on stdout.
+"""The program of a scripted agent: reads a prompt from stdin, and writes the script's reply to stdout as frames.
 
     python -m beam.testing.scripted SCRIPT [--resume ID | --session-id ID] [--model M] [--agent A] [--from S] [--once]
 
-With `--serve` it stays, and is told each turn on stdin (`beam.testing.orders`).
+With `--serve` the program stays running, and reads an order for each turn from stdin (`beam.testing.orders`).
 
-It has sessions of its own: for each, the number of its turns is stored in the state directory's `scripted/`. It starts
-for every turn of a demo or a test, so it imports little. Does not depend on beam's events, queues or journals.
+The program has its own sessions. It stores each session's number of turns below `scripted/` in the state directory. The
+program is started for every turn of a demo or a test, so it imports little. Does not depend on beam's events, queues or
+journals.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def save_turns(session_id: str, turns: int, environ: Mapping[str, str]) -> None:
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run one turn and return the exit code: 0 if the result frame says completed, 1 for any other, 130 if
-    interrupted. With `--serve` run the turns that are ordered, and return 0.
-    """
+    """Run one turn and return the exit code: 0 if the turn completed, 130 if it was interrupted, 1 otherwise. With
+    `--serve`, run each ordered turn and end the process: with exit code 0 after the last order, 1 if the session to
+    resume does not exist."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if "--serve" in argv:
@@ -109,7 +110,8 @@ def _stdin() -> str:
 
 
 def _result(turn: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
-    """Return the turn's result, also after an error or an interrupt. SIGINT is ignored after the first one."""
+    """Run the turn and return its result, also after an error in the script or an interrupt. After the first SIGINT,
+    further ones are ignored."""
     try:
         return turn()
     except scripts.ScriptError as error:
@@ -120,7 +122,7 @@ def _result(turn: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
 
 
 class Agent:
-    """The agent in its session. `names` are what the templates of its script stand for."""
+    """The agent in its session. `names` are the values of the templates in its script."""
 
     def __init__(self, argv: list[str], environ: Mapping[str, str]) -> None:
         self._name, options, self._is_once = _arguments(argv)
@@ -129,7 +131,7 @@ class Agent:
         self._environ = environ
         self._resumed = options.get("--resume")
         self._session_id = self._resumed or options.get("--session-id") or os.urandom(16).hex()
-        self._turns: int | None = None  # that the session had, once they were counted
+        self._turns: int | None = None  # the session's number of turns, once it is known
         self.names = {
             "session": self._session_id,
             "agent": options.get("--agent", ""),
@@ -140,9 +142,8 @@ class Agent:
     def turn(
         self, prompt: Callable[[], str], received: Callable[[bool], str] = lambda waits: ""
     ) -> dict[str, Any] | None:
-        """Run one turn and return its result; None if the session to resume does not exist (a frame of its own reports
-        that).
-        """
+        """Run one turn and return its result; None if the session to resume does not exist, which the frame `lost`
+        reports."""
         is_first = self._turns is None
         try:
             before = turns_of(self._resumed, self._environ) if is_first and self._resumed else self._turns or 0

@@ -1,1 +1,1 @@
-"""Tells whether a folder's own files may run code, and finds the files that this depends on."""
+"""Decides whether a folder's own files may run code, and finds the files on which that decision depends."""

@@ -1,7 +1,8 @@
-"""The parts of a folder's declarations that take effect only once the folder is trusted: running code, raising rights.
+"""Finds the settings in a folder's own files that take effect only after a person trusts the folder.
 
-Only what files of the folder say counts; the person's own configuration, variables and flags don't. Does not depend on
-adapters (what is needed of them are arguments), or on whether the folder is trusted.
+Most of them run code or raise the rights of an agent. Only files of the folder are examined; the person's own
+configuration, environment variables and flags need no trust. Does not depend on adapters (the caller passes the needed
+facts about them), or on whether the folder is trusted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from beam.model.limits import DEFAULT
 from beam.model.message import PLAIN
 from beam.trust import scan
 
-_CODE = frozenset(
+_CODE_SUFFIXES = frozenset(
     (
         *(
             ".awk",
@@ -55,21 +56,23 @@ _CODE = frozenset(
         ),
     )
 )
-_SENDING = ("hops", "replies", "sends")  # limits of what agents send
+_SENDING_LIMITS = ("hops", "replies", "sends")  # limits of what agents send
 _ADAPTER_FIELDS = ("adapter", "command", "script", "mailbox")  # each can make an agent another adapter's
 
 
 class AdapterFacts(Struct, frozen=True, kw_only=True):
-    """Facts about adapters: all their names, and whether this agent's adapter runs messages as code."""
+    """Facts about adapters. `adapters` has the names of all adapters; `runs_text`: this agent's adapter runs the
+    messages that the agent gets as code."""
 
     adapters: Collection[str] = ()
     runs_text: bool = False
 
 
 def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: Collection[str] = ()) -> list[Finding]:
-    """Return everything for which this agent needs a trusted folder.
+    """Return a finding for each setting of this agent that takes effect only in a trusted folder.
 
-    `vouched` names the files (`agent.json`) that the person is known to have written.
+    `vouched` has the names of those configuration files (`agent.json`) that the person is known to have written; their
+    settings need no trust.
     """
     return [
         *_of_settings(resolved, facts, frozenset({BEAM_YAML, AGENT_JSON}.difference(vouched))),
@@ -80,12 +83,14 @@ def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: C
 
 
 def of_scenario(resolved: Resolved, facts: AdapterFacts) -> list[Finding]:
-    """Return everything in the scenario's own settings of this agent that needs a trusted folder."""
+    """Return a finding for each setting that the scenario gives to this agent and that takes effect only after a person
+    trusts the scenario."""
     return list(_of_settings(resolved, facts, frozenset({SCENARIO})))
 
 
 def files_named(words: Collection[str], folder: Path, by: str) -> Iterator[Finding]:
-    """Yield each file of the folder that a word of this command names and that would be run as code."""
+    """Yield a finding for each code file that one of the words of a command names, as a path relative to the folder.
+    `by` says who runs the command."""
     for word in words:
         path = folder / word
         if _is_file(path) and _is_code(path):
@@ -148,8 +153,9 @@ def _of_settings(resolved: Resolved, facts: AdapterFacts, foreign: frozenset[str
 
 
 def _outside(cwd: str | None, base: Path, foreign: str | None, agent: str) -> Iterator[Finding]:
-    """Yield a finding if the agent works outside of the folder: because a file of the folder (`foreign`) says so, or
-    through a link in the folder."""
+    """Yield a finding if the agent works outside of the folder, either because a file of the folder says so, or because
+    of a link in the folder. `foreign` is the name of the file that sets the agent's working directory; None if no file
+    of the folder does."""
     if not cwd or _is_inside(cwd, base):
         return
     real = os.path.realpath(base)
@@ -169,7 +175,8 @@ def _of_policy(config: Config) -> Iterator[Finding]:
 
 
 def of_notify(config: Config) -> Iterator[Finding]:
-    """Yield what the folder's own `notify:` runs and posts, with the programs of the folder that it runs."""
+    """Yield a finding for each notification target in the folder's own beam.yaml (a command that beam runs, or a URL to
+    which beam posts), and for each code file that such a command names."""
     targets = [target for origin, file in config.files if origin == BEAM_YAML for target in file.notify]
     for target in targets:
         from beam.model.notification import FromPlace
@@ -188,28 +195,29 @@ def of_notify(config: Config) -> Iterator[Finding]:
 
 
 def _of_limits(config: Config) -> Iterator[Finding]:
-    """Yield the limits on messages between agents that the folder raises above the person's own, or above the
-    defaults, because an agent that may edit files could raise them."""
+    """Yield a finding for each limit on messages between agents that the folder's beam.yaml raises above the person's
+    own limit, or above the default. Without trust, an agent that may edit files could raise these limits."""
     own: dict[str, object] = {}
     for origin, file in config.files:
         if origin != BEAM_YAML:
             own |= file.limits
             continue
-        for name in _SENDING:
+        for name in _SENDING_LIMITS:
             value, bound = file.limits.get(name), own.get(name, getattr(DEFAULT, name))
             if isinstance(value, int) and isinstance(bound, int) and value > bound:
                 yield _sentence(f"{origin} raises the limit {name} from {bound} to {value}", name, str(value))
 
 
 def _sentence(sentence: str, *values: str) -> Finding:
-    """Return a sentence as a finding. Its digest covers the whole values, of which the sentence may show less."""
+    """Return a finding that a person reads as this sentence. The finding's digest covers the complete `values`, because
+    the sentence may show only the beginning of a value."""
     return Finding(name=sentence, digest=scan.digest_of(repr(values)), says=True)
 
 
 def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = False) -> Iterator[Finding]:
-    """Yield the folder's files that these words name, because their content is run.
+    """Yield a finding for each file that one of these words of a command names, because the command may run the file.
 
-    With `only_code`, yield only those that look like programs; others may be data that changes with each turn.
+    With `only_code`, yield only files that look like programs; other files may be data that changes with each turn.
     """
     cwd = resolved.base / (resolved.settings.cwd or "")
     for word in words:
@@ -225,7 +233,7 @@ def _files(resolved: Resolved, words: Collection[str], *, only_code: bool = Fals
 
 
 def _is_code(path: Path) -> bool:
-    return path.suffix.lower() in _CODE or os.access(path, os.X_OK)
+    return path.suffix.lower() in _CODE_SUFFIXES or os.access(path, os.X_OK)
 
 
 def _is_file(path: Path) -> bool:

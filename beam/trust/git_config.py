@@ -1,8 +1,9 @@
-"""The programs that a folder's own git configuration runs unasked, and how to keep git from running them.
+"""Finds the programs that a folder's own git configuration makes git run, and the settings that keep git from running
+them.
 
-Agent CLIs run `git status` and `git diff` on their own. A clone never contains such configuration; an archive may, and
-so may a directory in a clone that looks like a bare repository. Does not depend on any CLI, or on whether the folder is
-trusted.
+Agent CLIs run `git status` and `git diff` without being asked. A fresh clone contains no such configuration, but an
+unpacked archive may, and so may a directory in a clone that looks like a bare repository. Does not depend on any CLI,
+or on whether the folder is trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from beam.trust import scan
 from beam.trust.git_index import submodules
 
 _KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
-_ENDS = frozenset(  # of keys with a name in the middle
+_NAMED_KEYS = frozenset(  # keys with a name in the middle, which is left out here
     ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
 )
 _FETCHERS = frozenset(  # keys that run a program when a partial clone fetches a missing object, as `git status` does
@@ -42,18 +43,19 @@ _LFS = frozenset(
     {"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs smudge --skip -- %f", "git-lfs filter-process"}
 )
 _BUILT_IN = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
-_NO = frozenset(("", "false", "no", "off", "0"))
+_FALSE_WORDS = frozenset(("", "false", "no", "off", "0"))
 _LARGEST = 256 << 10
-_DEEPEST = 5  # files that include each other
-_MOST_FILES = 50  # with all that they include, which together are no larger than one may be
+_DEEPEST = 5  # levels of includes
+_MOST_FILES = 50  # a file with its includes; together they have at most `_LARGEST` bytes
 _MOST_HOOKS = 10
-_MOST_REPOSITORIES = 200  # in each other
+_MOST_REPOSITORIES = 200  # nested in one folder
 _LARGEST_INDEX = 64 << 20
-_MOST = 100  # settings that are switched off
+_MOST_SETTINGS = 100  # settings that are switched off
 
 
 class Git(Struct, frozen=True, kw_only=True):
-    """What was found in git's configuration. With the settings in `off`, git ignores all of it that it can ignore."""
+    """The findings in git's configuration. The settings in `off` (git's keys and values) make git ignore each finding
+    that git is able to ignore."""
 
     found: tuple[Finding, ...] = ()
     off: Mapping[str, str] = {}
@@ -62,8 +64,9 @@ class Git(Struct, frozen=True, kw_only=True):
 def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
     """Return the findings in each repository that git may find from `cwd` upwards.
 
-    Below `full`, all of them are turned off. With `full`, only the file system monitor is turned off: the agent adds
-    and commits on its own, and without its configured filters git would store what must not be stored.
+    With any access except `full`, `off` turns all found settings off. With `full`, it turns off only the file system
+    monitor, because an agent with that access adds and commits files, and without the configured filters git would
+    store content that must not be stored.
     """
     found: list[Finding] = []
     off: dict[str, str] = {}
@@ -82,8 +85,8 @@ def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
 
 
 def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that give git this configuration with precedence over files, in addition to those in
-    `environ`."""
+    """Return the environment variables that make git use the settings in `off` with precedence over configuration
+    files. Settings that `environ` passes to git in the same way stay in effect."""
     if not off:
         return {}
     count = environ.get("GIT_CONFIG_COUNT", "")
@@ -98,7 +101,8 @@ def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, s
 
 
 def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield each git directory of this folder, or the folder itself, with the directory of its configuration."""
+    """Yield (git directory, directory of its configuration) for each repository of this folder: the one in `.git`, and
+    the folder itself if it looks like a bare repository."""
     inner = level / ".git"
     if os.path.isfile(inner):  # noqa: PTH113 - it never raises
         named = _line(inner, "gitdir:")
@@ -111,7 +115,7 @@ def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _shared(git_dir: Path) -> list[Path]:
-    """Return the files in which git keeps entries of a split index."""
+    """Return the files of a split index (`sharedindex.*`) in this git directory."""
     try:
         with os.scandir(git_dir) as entries:
             names = [entry.name for entry in entries if entry.name.startswith("sharedindex.")]
@@ -126,7 +130,8 @@ def _with_common(git_dir: Path) -> tuple[Path, Path]:
 
 
 def _line(path: Path, prefix: str) -> str | None:
-    """Return the rest of a one-line file that begins with this prefix."""
+    """Return the text after `prefix` in a small file, stripped. Return None if the file does not begin with `prefix`,
+    or if no text follows."""
     file = scan.look_at(path.parent, path.name)
     text = file[0].text if file else None
     if text is None or not text.startswith(prefix) or "\0" in text:
@@ -135,7 +140,7 @@ def _line(path: Path, prefix: str) -> str | None:
 
 
 class _Repository:
-    """The configuration of one repository."""
+    """Collects the findings in one repository's configuration and hooks, and the settings that turn them off."""
 
     def __init__(self, level: Path, git_dir: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
         self.found: list[Finding] = []
@@ -150,10 +155,10 @@ class _Repository:
                 for key, value in self._settings(file, _DEEPEST):
                     if key == _HOOKS_PATH:
                         self._add_hooks(hooks, self._path(level, value))
-                    elif _runs(key):
+                    elif _runs_program(key):
                         self._setting(file, key, value)
                     elif key == "extensions.partialclone" or _end_of(key) == "remote.promisor":
-                        is_partial = is_partial or value.lower() not in _NO
+                        is_partial = is_partial or value.lower() not in _FALSE_WORDS
                     elif _fetches_by_program(key, value):
                         fetchers.append((file, key, value))
                     elif _end_of(key) == "protocol.allow":
@@ -161,7 +166,7 @@ class _Repository:
             except ValueError as error:
                 self._unreadable(file, str(error))
         if is_partial:
-            self._fetchers(fetchers[:_MOST], protocols)
+            self._fetchers(fetchers[:_MOST_SETTINGS], protocols)
         names = (*_HOOKS, _HOOK_OF_FETCH) if is_partial else _HOOKS
         for directory in dict.fromkeys(hooks):
             self._look_at_hooks(directory, names)
@@ -169,7 +174,8 @@ class _Repository:
             self.off["safe.bareRepository"] = "explicit"
 
     def inner(self) -> list[Path]:
-        """Return the folders of its work tree that are repositories of their own: git looks into each."""
+        """Return the folders in the repository's work tree that its index lists as submodules, because git looks into
+        each of them."""
         named: list[str] = []
         for file in (self._git_dir / "index", *_shared(self._git_dir)):
             try:
@@ -177,16 +183,17 @@ class _Repository:
             except FileNotFoundError:
                 continue
             except (OSError, BeamError, ValueError):
-                self._unlooked(file, "it is no index, or too large")
+                self._add_unreadable_index(file, "it is no index, or too large")
         return [self._level / name for name in dict.fromkeys(named)]
 
     def record_too_deep(self) -> list[Path]:
-        """Record that repositories are nested deeper than beam searches; return none."""
-        self._unlooked(self._git_dir / "index", "too many repositories are in each other")
+        """Add a finding that there are more nested repositories than beam searches. Return an empty list."""
+        self._add_unreadable_index(self._git_dir / "index", "too many repositories are in each other")
         return []
 
-    def _unlooked(self, file: Path, why: str) -> None:
-        """Record an index in an unknown format. It changes with each commit, so its content does not count."""
+    def _add_unreadable_index(self, file: Path, why: str) -> None:
+        """Add a finding for an index that beam can't read as git does. The finding's digest does not cover the content
+        of the index, which changes with each commit."""
         name = f"{scan.named(file, self._base)} is not read as git would read it: {why}"
         self._add(Finding(name=name, digest=scan.digest_of(name), says=True))
 
@@ -200,7 +207,7 @@ class _Repository:
         is_monitor = key == _MONITOR
         if not value or value in _LFS or (is_monitor and value.lower() in _BUILT_IN):
             return
-        if len(self.off) >= _MOST:
+        if len(self.off) >= _MOST_SETTINGS:
             raise ValueError("too many settings")
         can_do_without = is_monitor or not self._is_full
         if can_do_without:
@@ -212,7 +219,7 @@ class _Repository:
     def _fetchers(self, found: list[tuple[Path, str, str]], protocols: set[str]) -> None:
         for file, key, value in found:
             if not self._is_full:
-                self.off |= dict.fromkeys(sorted(protocols)[:_MOST], "never")
+                self.off |= dict.fromkeys(sorted(protocols)[:_MOST_SETTINGS], "never")
             where = scan.named(file, self._base)
             name = f"{where} has git fetch what is missing by {scan.shown(repr(value))} ({key[:80]})"
             digest = scan.digest_of(f"{key}={value}")
@@ -237,7 +244,8 @@ class _Repository:
         self.found.append(structs.replace(found, name=escape_surrogates(found.name), by=("git",), quiet=True))
 
     def _settings(self, file: Path, depth: int) -> Iterator[tuple[str, str]]:
-        """Yield keys and values of a file, and of all files that it includes, ignoring conditions."""
+        """Yield the keys and values of a configuration file and of all files that it includes, even if the condition of
+        an `includeIf` is not met. Raises ValueError for a file that beam can't read as git does."""
         self._files -= 1
         self._bytes -= self._size(file)
         if self._files < 0 or self._bytes < 0:
@@ -254,7 +262,8 @@ class _Repository:
 
     @staticmethod
     def _size(file: Path) -> int:
-        """Return the size of a plain file; 0 if there is none. Raises ValueError for anything else."""
+        """Return the size of a regular file in bytes; 0 if there is no file. Raises ValueError if the path is not a
+        regular file."""
         try:
             found = file.stat()
         except OSError:  # whoever reads it sees why
@@ -277,13 +286,13 @@ def _end_of(key: str) -> str:
     return f"{section}.{rest.rpartition('.')[2]}" if "." in rest else ""
 
 
-def _runs(key: str) -> bool:
-    return key in _KEYS or _end_of(key) in _ENDS
+def _runs_program(key: str) -> bool:
+    return key in _KEYS or _end_of(key) in _NAMED_KEYS
 
 
 def _fetches_by_program(key: str, value: str) -> bool:
-    """Return whether this setting makes a fetch run a program: one that it names, or the one that serves the objects of
-    another folder."""
+    """Return whether this setting makes a fetch run a program: either a program that the setting names, or the program
+    that serves the objects of a local folder (for a `remote.NAME.url` that is not the URL of another machine)."""
     if _end_of(key) == "remote.url":
         return _patterns()[2].match(value) is None
     return bool(value) and (key in _FETCHERS or _end_of(key) in _FETCHERS)
@@ -294,8 +303,8 @@ def _fetches_by_program(key: str, value: str) -> bool:
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a section's head, of a key, and of a URL of another machine, compiled when the first file
-    is found."""
+    """Return the patterns of a section's header, of a key, and of a URL of another machine. They are compiled at the
+    first call, and cached."""
     section = r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\[^\n])*)")?\s*\]'
     name = r"([A-Za-z][A-Za-z0-9-]*)[ \t]*"
     url = r"(?:https?|ssh|git)://|(?:[\w.-]+@)?\w[\w.-]*:(?!:|//)"
@@ -305,7 +314,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
 def parse(text: str) -> list[tuple[str, str]]:
     """Return keys (`section.subsection.name`) and values of a git configuration, in order.
 
-    Raises ValueError if git would refuse it, or might read it otherwise.
+    Raises ValueError if git would reject the text, or might read it differently.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     if "\0" in text:
@@ -351,7 +360,7 @@ def _value(text: str, at: int) -> tuple[str, int]:
         raise ValueError(f"no = at {at}")
     at += 1
     value_parts: list[str] = []
-    kept = 0  # of the parts; what follows are blanks outside of quotes
+    kept = 0  # number of parts up to the last one that is no trailing blank
     quoted = False
     while at < len(text) and (quoted or text[at] not in "\n#;"):
         character = text[at]

@@ -1,6 +1,7 @@
-"""Which folders of a git work tree are repositories of their own, by its index: `git status` looks into each of them.
+"""Reads from a git index which folders of the work tree are repositories of their own (submodules), because `git
+status` looks into each of them.
 
-Does not depend on what is configured in them, or on whether anything is trusted.
+Does not depend on the configuration of these repositories, or on whether anything is trusted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 _GITLINK = 0o160000
-_MODE = b"\0\0\xe0\0"  # how an entry of that mode has it
+_GITLINK_BYTES = b"\0\0\xe0\0"  # the bytes of this mode in an entry
 _HASHES = (20, 32)  # bytes of an object's name: SHA-1, SHA-256
 _UNTIL_HASH = 40
 _EXTENDED = 0x4000
@@ -17,18 +18,18 @@ _END = re.compile(b"\0")
 
 
 def submodules(data: bytes) -> list[str]:
-    """Return the paths of the submodules in the bytes of an index, each as git has it.
+    """Return the paths of the submodules in the bytes of a git index, as git stores them.
 
-    Raises ValueError for what is no index. An index without submodules is recognised quickly, because their file mode
-    does not occur in it.
+    Raises ValueError if `data` is not an index. An index without submodules is recognised quickly, because the file
+    mode of a submodule does not occur in it.
     """
     if data[:4] != b"DIRC" or len(data) < 12:
         raise ValueError("it is no index")
-    if _MODE not in data:
+    if _GITLINK_BYTES not in data:
         return []
     found: dict[bytes, None] = {}
     is_read = False
-    for size in _HASHES:  # the repository says which; what could be read both ways counts both ways
+    for size in _HASHES:  # the repository uses one of them; if both can be read, both results count
         try:
             found |= {name: None for mode, name in list(_entries(data, size)) if mode == _GITLINK}
         except (ValueError, IndexError):
@@ -40,7 +41,8 @@ def submodules(data: bytes) -> list[str]:
 
 
 def _entries(data: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the mode and the path of each entry. Raises ValueError or IndexError where the entries make no sense."""
+    """Yield the mode and the path of each entry; `hash_bytes` is the size of an object's name. Raises ValueError or
+    IndexError if the entries can't be read with that size."""
     version, count = (int.from_bytes(data[at : at + 4], "big") for at in (4, 8))
     if version not in (2, 3, 4):
         raise ValueError("an unknown version")
@@ -72,7 +74,7 @@ def _entries(data: bytes, hash_bytes: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a variable-length number, and the position after it."""
+    """Return the variable-length number at the position `at`, and the position after that number."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

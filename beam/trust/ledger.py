@@ -1,9 +1,9 @@
-"""Stores which folders this user trusts to run code, with their content at that time, and which agent.json files beam
-wrote.
+"""Stores which folders this user trusts to run code, with digests of the trusted content, and which agent.json files
+beam wrote.
 
-Trust covers one folder (its path, device, inode and time of birth) with the content that it had: what is new or changed
-since is not trusted. Stored in `$XDG_STATE_HOME/beam/trust.json`, outside of every such folder. Does not depend on how
-a folder is searched, or on who asks the user.
+Trust covers one folder (its path, device, inode and time of birth) with the content that the folder had when it was
+trusted. New or changed content is not trusted. The store is `$XDG_STATE_HOME/beam/trust.json`, outside of every trusted
+folder. Does not depend on how a folder is searched, or on how the user is asked.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from beam.trust.scan import birth_ns, digest_of
 
 VARIABLE = "BEAM_TRUST"
 _MOST_BYTES = 64 << 20
-_LINES = 400  # of a file, for saying which of them are new
+_LINES = 400  # largest number of lines of a file whose digests are stored
 
 
 class Kept(Struct, frozen=True, omit_defaults=True):
-    """The trusted state of one thing: its digest, short digests of its lines (separated by blanks), and the person's
-    decision that changed it since, if there was one."""
+    """The trusted state of one finding. `digest` is the digest of its content. `lines` has a short digest of each of
+    its lines, separated by blanks; "" if it has no text, or too many lines. `by` is the id of the person's decision
+    that changed the finding after the folder was trusted; "" if there was no such decision."""
 
     digest: str
     lines: str = ""
@@ -38,7 +39,8 @@ class Kept(Struct, frozen=True, omit_defaults=True):
 
 
 class Folder(Struct, frozen=True):
-    """A trusted folder: its real path, its identity, and what it contained.
+    """A trusted folder: its real path, its identity (device, inode and time of birth), and its trusted findings by name
+    (`held`).
 
     `held` is None in a file of version 1, which did not record the content.
     """
@@ -57,7 +59,7 @@ class _Store(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """A difference from the trusted state. `before` is that state; None for something new."""
+    """A finding that differs from its trusted state. `before` is the trusted state; None if the finding is new."""
 
     found: Finding
     before: Kept | None
@@ -66,8 +68,10 @@ class Change(Struct, frozen=True, kw_only=True):
 class Standing(Struct, frozen=True, kw_only=True):
     """Whether the findings in a folder are trusted.
 
-    `trusted`: all of them may take effect. Otherwise `changes` are the differences. `once`: the folder was trusted
-    before; `another`: another folder with this path was. `by_variable`: trusted only because of BEAM_TRUST.
+    `trusted`: all of them may take effect. If not, `changes` are the differences from the trusted state. `once`: the
+    user has trusted this folder before. `another`: the user has trusted a different folder that had this path before.
+    `unseen`: the folder was trusted by a version of beam that did not record the content. `by_variable`: the findings
+    are trusted only because of BEAM_TRUST.
     """
 
     trusted: bool
@@ -79,19 +83,20 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 
 def standing_of(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> Standing:
-    """Compare what was found in the folder with what was trusted; `BEAM_TRUST=1` trusts anything."""
-    standing = _stands(base, tuple(found), environ)
+    """Return whether these findings in the folder are trusted, compared with the stored state. With `BEAM_TRUST=1` in
+    `environ`, everything is trusted."""
+    standing = _stored_standing(base, tuple(found), environ)
     if environ.get(VARIABLE) == "1" and not standing.trusted:
         return Standing(trusted=True, by_variable=bool(standing.changes))
     return standing
 
 
-def _stands(base: Path, found: tuple[Finding, ...], environ: Mapping[str, str]) -> Standing:
+def _stored_standing(base: Path, found: tuple[Finding, ...], environ: Mapping[str, str]) -> Standing:
     real = _real(base)
     folder = next((each for each in _load(environ).folders if each.path == real), None)
     if folder is None:
         return Standing(trusted=False, changes=_changes(found, {}))
-    if not _is(folder, base):
+    if not _is_same_folder(folder, base):
         return Standing(trusted=False, another=True, changes=_changes(found, {}))
     if folder.held is None:
         return Standing(trusted=False, once=True, unseen=True, changes=_changes(found, {}))
@@ -108,26 +113,27 @@ def _changes(found: Iterable[Finding], held: Mapping[str, Kept]) -> tuple[Change
 
 
 def trust(base: Path, found: Iterable[Finding], environ: Mapping[str, str]) -> None:
-    """Trust this folder from now on, with what was found in it."""
+    """Record that this folder is trusted with these findings. Raises DiskError if there is no such folder."""
     folder = _identity(base)
     if folder is None:
         raise DiskError(f"there is no folder {base}", "trust a folder that exists", subject=str(base))
     held = {each.name: _kept(each) for each in found}
     with _changing(environ) as store:
-        _save(_with(store, structs.replace(folder, held=held)), environ)
+        _save(_with_folder(store, structs.replace(folder, held=held)), environ)
 
 
 def renew(base: Path, found: Finding, by: str, environ: Mapping[str, str]) -> None:
-    """Trust one thing of a trusted folder as it is now, because a person's decision (its id) changed it."""
+    """Record the present state of one finding in a trusted folder as trusted, because a person's decision changed it.
+    `by` is the id of that decision. If the folder is not trusted, nothing changes."""
     with _changing(environ) as store:
         folder = next((each for each in store.folders if each.path == _real(base)), None)
-        if folder is not None and folder.held is not None and _is(folder, base):
+        if folder is not None and folder.held is not None and _is_same_folder(folder, base):
             held = {**folder.held, found.name: structs.replace(_kept(found), by=by)}
-            _save(_with(store, structs.replace(folder, held=held)), environ)
+            _save(_with_folder(store, structs.replace(folder, held=held)), environ)
 
 
 def untrust(base: Path, environ: Mapping[str, str]) -> bool:
-    """Revoke the trust in this folder; return whether it was trusted."""
+    """Revoke the trust in this folder; return whether the folder was trusted."""
     real = _real(base)
     with _changing(environ) as store:
         others = tuple(folder for folder in store.folders if folder.path != real)
@@ -138,32 +144,34 @@ def untrust(base: Path, environ: Mapping[str, str]) -> bool:
 
 
 def trusted(environ: Mapping[str, str]) -> list[Path]:
-    """Return every trusted folder that is still the same one, sorted; its content may have changed."""
+    """Return the paths of all trusted folders, sorted, without those that were replaced by another folder. The content
+    of these folders may have changed."""
     folders = _load(environ).folders
-    return sorted(Path(folder.path) for folder in folders if _is(folder, Path(folder.path)))
+    return sorted(Path(folder.path) for folder in folders if _is_same_folder(folder, Path(folder.path)))
 
 
 def new_lines(change: Change) -> tuple[list[str], int]:
-    """Return the lines that were added to a changed file, and how many were removed; nothing if beam kept no lines."""
+    """Return the lines that were added to a changed file, and the number of removed lines. Return an empty list and 0
+    if beam recorded no lines of the file."""
     text, before = change.found.text, change.before
     if text is None or (before is not None and not before.lines):
         return [], 0
     had = set(before.lines.split()) if before is not None else set()
     lines = text.splitlines()
-    now = {_line(line) for line in lines}
-    return [line for line in lines if _line(line) not in had], len(had - now)
+    now = {_line_digest(line) for line in lines}
+    return [line for line in lines if _line_digest(line) not in had], len(had - now)
 
 
 def _kept(found: Finding) -> Kept:
     lines = [] if found.text is None else found.text.splitlines()
-    return Kept(digest=found.digest, lines=" ".join(map(_line, lines)) if len(lines) <= _LINES else "")
+    return Kept(digest=found.digest, lines=" ".join(map(_line_digest, lines)) if len(lines) <= _LINES else "")
 
 
-def _line(text: str) -> str:
+def _line_digest(text: str) -> str:
     return digest_of(text)[:12]
 
 
-def _with(store: _Store, folder: Folder) -> _Store:
+def _with_folder(store: _Store, folder: Folder) -> _Store:
     others = tuple(other for other in store.folders if other.path != folder.path)
     return structs.replace(store, v=2, folders=(*others, folder))
 
@@ -172,13 +180,14 @@ def _with(store: _Store, folder: Folder) -> _Store:
 
 
 def remember(path: Path, digest: str, environ: Mapping[str, str]) -> None:
-    """Vouch for a file as long as its content has this SHA-256 (hex)."""
+    """Record that beam wrote this file. The record is valid as long as the file's content has this SHA-256 digest
+    (hex)."""
     with _changing(environ) as store:
         _save(structs.replace(store, files={**store.files, _real(path): digest}), environ)
 
 
 def forget(path: Path, environ: Mapping[str, str]) -> None:
-    """Stop vouching for the file."""
+    """Remove the record that beam wrote this file."""
     real = _real(path)
     with _changing(environ) as store:
         if real in store.files:
@@ -187,7 +196,7 @@ def forget(path: Path, environ: Mapping[str, str]) -> None:
 
 
 def is_remembered(path: Path, digest: str, environ: Mapping[str, str]) -> bool:
-    """Return whether beam wrote the file with this content."""
+    """Return whether beam is recorded as the writer of this file with this digest."""
     return _load(environ).files.get(_real(path)) == digest
 
 
@@ -202,10 +211,11 @@ def _identity(base: Path) -> Folder | None:
     return Folder(_real(base), found.st_dev, found.st_ino, birth_ns(base, found))
 
 
-def _is(folder: Folder, base: Path) -> bool:
-    """Return whether the folder there is the trusted one.
+def _is_same_folder(folder: Folder, base: Path) -> bool:
+    """Return whether the folder at `base` is the trusted folder, and not another one with the same path.
 
-    An inode is reused as soon as a folder is removed, so the time of birth counts if the file system knows it.
+    An inode may be reused as soon as a folder is removed, so the time of birth is compared, too, if the file system
+    provides it.
     """
     try:
         found = base.stat()
@@ -217,7 +227,8 @@ def _is(folder: Folder, base: Path) -> bool:
 
 
 def _real(path: Path) -> str:
-    """Return the real path as JSON can hold it: bytes that are not UTF-8 become \\x escapes."""
+    """Return the path with all links resolved, as text that JSON can hold: bytes that are not UTF-8 become \\x
+    escapes."""
     return os.fsencode(os.path.realpath(path)).decode(errors="backslashreplace")
 
 
@@ -251,7 +262,7 @@ def _save(store: _Store, environ: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def _changing(environ: Mapping[str, str]) -> Iterator[_Store]:
-    """Yield what is stored, and hold the lock until the caller has saved its changes."""
+    """Yield the stored content, and hold the store's lock until the caller's block ends."""
     file = store_path(environ)
     files.make_directory(file.parent)
     with files.disk("lock", file):

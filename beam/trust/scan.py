@@ -1,6 +1,7 @@
-"""Searches a folder for the files that an agent CLI would obey in it, each with a digest of its content.
+"""Finds the files in a folder that an agent CLI obeys (its settings, hooks and instructions), each with a digest of its
+content.
 
-The files are untrusted: only regular files are opened, nothing blocks, and a file that is too large has no digest. Does
+The files are untrusted: only regular files are opened, no call blocks, and a file that is too large has no digest. Does
 not depend on any CLI, or on whether the folder is trusted.
 """
 
@@ -34,7 +35,8 @@ _AT_FDCWD, _BIRTH = -100, 0x800  # of statx
 
 
 class ScannedFile(Struct, frozen=True):
-    """An existing file. `digest` is "" if it is too large, `content` that of a short file."""
+    """A file that was found. `digest` is "" if the file is too large. `content` is the content of a short file, None
+    for any other."""
 
     path: Path
     digest: str
@@ -42,7 +44,7 @@ class ScannedFile(Struct, frozen=True):
 
     @property
     def text(self) -> str | None:
-        """Return the content as text, if it is text."""
+        """Return the content as text; None if there is no content, or if it is not UTF-8."""
         try:
             return None if self.content is None else self.content.decode()
         except UnicodeDecodeError:
@@ -59,10 +61,11 @@ def look(
     home: Path,
     ignoring: bool = True,
 ) -> list[Finding]:
-    """Return every file of `obeyed` that the CLI called `by` obeys in `cwd` with this access, by its path from `base`.
+    """Return a finding for each existing file in `obeyed` that the CLI called `by` obeys when it runs in `cwd` with
+    this access. The finding's name is the file's path relative to `base`.
 
-    `home` is the person's own directory, whose files nobody else wrote. `ignoring`: the CLI's switches for ignoring
-    files can be used.
+    `home` is the person's home directory. It is not searched, because only the person writes files there. `ignoring`:
+    the CLI's switches for ignoring files can be used, so the files that they cover are marked as ignored.
     """
     above = list(parents(cwd, home=home))
     levels = {"here": above[:1] if above[:1] == [cwd] else [], "upward": above, "worktree": above[: _worktree(above)]}
@@ -83,12 +86,13 @@ def look(
 
 
 def parents(folder: Path, *, home: Path) -> Iterator[Path]:
-    """Yield the folder and all above it, without the person's own home."""
+    """Yield the folder and all folders above it, except the person's home directory."""
     return (each for each in (folder, *folder.parents) if each != home)
 
 
 def _worktree(above: list[Path]) -> int:
-    """Return how many of these folders, from the first, are in one git work tree; 1 if there is no work tree."""
+    """Return how many of these folders, counted from the first, belong to the same git work tree; 1 if there is no work
+    tree."""
     return next((n for n, each in enumerate(above, 1) if os.path.lexists(each / ".git")), 1)
 
 
@@ -98,9 +102,11 @@ def named(path: Path, base: Path) -> str:
 
 
 def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[ScannedFile]:
-    """Return the file at that path, or every file below it if it is a directory; nothing if nothing is there.
+    """Return the file at that path, or every file below it if it is a directory. Return an empty list if the path does
+    not exist, and one file without a digest if the directory is too large.
 
-    A link counts as a link, and by its target. Keeps the content of files up to `short` bytes.
+    The digest of a file that is reached through links also covers the links. Only files of up to `short` bytes have
+    their content.
     """
     path = folder
     links = ""
@@ -110,17 +116,17 @@ def look_at(folder: Path, relative: str, *, short: int = SHORT_BYTES) -> list[Sc
             links += f"{os.readlink(path)}\0"  # noqa: PTH115 - as it stands there, not as a path
     top = folder / relative
     try:
-        return list(_Look(short).visit(top, links))
+        return list(_Search(short).visit(top, links))
     except _TooMuchError:
         return [ScannedFile(top, "")]
 
 
 class _TooMuchError(Exception):
-    """The folder is larger than beam searches."""
+    """A file or directory is larger than beam reads."""
 
 
-class _Look:
-    """One search, with its bounds."""
+class _Search:
+    """One search, with the number of files and bytes that it may still read."""
 
     def __init__(self, short: int) -> None:
         self._short = short
@@ -128,7 +134,8 @@ class _Look:
         self._bytes = MOST_BYTES
 
     def visit(self, path: Path, links: str, depth: int = 0) -> Iterator[ScannedFile]:
-        """Yield the file, or all files below the directory. `links` are those that led here."""
+        """Yield the file at this path, or all files below it if it is a directory. `links` has the targets of the links
+        on the way to the path."""
         self._files -= 1
         if self._files < 0 or depth > DEEPEST:
             raise _TooMuchError
@@ -180,26 +187,28 @@ class _Look:
 
 
 def _links_prefix(links: str) -> bytes:
-    """Return the bytes for these links at the beginning of a digest's input, in a form that no file's content can
-    imitate."""
+    """Return the bytes that stand for these links at the beginning of a digest's input. No file's content can imitate
+    them."""
     data = links.encode(errors="surrogateescape")
     return b"%d " % len(data) + data
 
 
 def shown(text: str) -> str:
-    """Return the text, cut if it is long. The length of the rest is stated, because a person decides by this text."""
+    """Return the text as a person sees it. A long text is cut, and the number of the omitted characters is appended,
+    because the person decides by this text."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… and {len(text) - _SHOWN} more characters"
 
 
 def digest_of(text: str) -> str:
-    """Return the digest of a text that is in no file."""
+    """Return the digest (hex) of a text that does not come from a file."""
     digest = sha256()
     digest.update(text.encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
 def birth_ns(path: Path, found: os.stat_result) -> int | None:
-    """Return when the folder of this status was created, in nanoseconds since 1970; None if unknown."""
+    """Return when the folder at this path was created, in nanoseconds since 1970; None if the system does not report
+    it. `found` is the folder's status."""
     born: float | None = getattr(found, "st_birthtime", None)
     if born is not None:
         return int(born * 1_000_000_000)

@@ -1,6 +1,6 @@
-"""Converts the request for a turn to the adapter's `Turn`, if the face can do all that the message wants.
+"""Converts the request for a turn to the adapter's `Turn`, if the face can do everything that the message asks for.
 
-Reads nothing but whether the folder and the attached files are there. Starts and writes nothing.
+Of the file system, it checks only whether the folder and the attached files exist. Starts and writes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from beam.turns.request import TurnRequest
 
 
 def turn_of(order: TurnRequest, face: Face, scratch: str) -> Turn:
-    """Return the message as the adapter gets it. Raises UnsupportedError for an option that this face can't apply."""
+    """Return the turn in the form that the adapter gets.
+
+    Raises UnsupportedError for an option that this face can't apply, and NotFoundError if the folder or an attached
+    file is missing.
+    """
     capabilities = order.adapter.card.faces[face]
     options, settings, name = order.message.options, order.settings, order.adapter_name
     schema = options.schema or settings.schema
@@ -112,9 +116,9 @@ def folder_of(order: TurnRequest) -> Path:
 
 
 def _check_attached(paths: Sequence[str]) -> None:
-    """Raise NotFoundError if a file that an agent attached was replaced.
+    """Raise NotFoundError if a file that an agent attached was replaced since.
 
-    Its real path was checked when the message was sent; since then it may have become a link.
+    Its real path was checked when the message was sent. Since then it may have become a link.
     """
     for path in paths:
         if os.path.realpath(path) != path or not os.path.isfile(path):  # noqa: PTH113 - any text may be a path here

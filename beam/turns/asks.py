@@ -1,8 +1,8 @@
-"""The asks of one turn, for every face: each is created once, and stays open until it is decided or cancelled.
+"""The asks of one turn, for every face. An ask is an agent's request for permission.
 
-Owns their ids, timeouts and events. A face creates an ask, waits until it is settled, and acts on the decision; the
-holder delivers decisions and checks the timeouts. Does not depend on how the agent gets the answer, or on who may
-decide.
+An ask is created once, and stays open until it is decided or cancelled. This module owns the ids, timeouts and events
+of the asks. A face creates an ask, waits until it is settled, and acts on the decision; the holder delivers decisions
+and checks the timeouts. Does not depend on how the agent gets the answer, or on who may decide.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _NS = 1_000_000_000
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The answer to an ask. `message` is for the agent, "" for none; `always`: similar calls are allowed for the
-    rest of the session; `stop`: the turn ends; `input`: the input that is allowed in place of the requested one,
-    None if it is unchanged."""
+    """The answer to an ask. `by` is who decided. `message` is a text for the agent, "" for none. `always`: similar
+    calls are allowed for the rest of the session. `stop`: the turn ends. `input` is the input that is allowed in place
+    of the requested input, None if it is unchanged."""
 
     decision: Literal["allow", "deny"]
     by: str
@@ -42,8 +42,9 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Takes(Struct, frozen=True, kw_only=True):
-    """The possible answers to an ask: `allow` (False if beam does not know how to allow it), `always`, a `message`
-    with a denial, and an approval that `changes` the input."""
+    """The answers that an ask accepts besides a plain denial. `allow`: it can be allowed (False if beam does not know
+    how). `always`: it can be allowed for the rest of the session. `message`: a denial can have a message. `changes`: an
+    approval can change the input."""
 
     allow: bool = True
     always: bool = False
@@ -52,7 +53,8 @@ class Takes(Struct, frozen=True, kw_only=True):
 
 
 class Ask:
-    """One ask. It is settled once `decision` or `cancelled` (the reason) is set."""
+    """One ask. It is settled once `decision` is set, or `cancelled` (the reason). It expires at `until_ns` (ns since
+    the epoch)."""
 
     def __init__(self, asked: events.PermissionAsked, takes: Takes, until_ns: int) -> None:
         self.asked = asked
@@ -76,13 +78,13 @@ class Ask:
         return self.decision
 
     def settle(self, decision: Decision | None, cancelled: str | None = None) -> None:
-        """Close the ask with this decision, or as cancelled."""
+        """Close the ask: with this decision, or as cancelled for the reason `cancelled`."""
         self.decision, self.cancelled = decision, cancelled
         self._settled.set()
 
 
 class Asks:
-    """The asks of one turn. `limit` is how long one may stay open (seconds); then it is denied by default."""
+    """The asks of one turn. `limit` is how many seconds an ask may stay open; after that it is denied by default."""
 
     def __init__(self, agent: str, record: Record, clock: Clock, limit: float) -> None:
         self.denials: list[Denial] = []
@@ -96,7 +98,7 @@ class Asks:
 
     @property
     def are_open(self) -> bool:
-        """Return whether the turn waits for a decision. Its idle clock stands still meanwhile."""
+        """Return whether the turn waits for a decision. Meanwhile its idle timeout does not run."""
         return bool(self._open)
 
     def ask(
@@ -110,7 +112,11 @@ class Asks:
         takes: Takes = Takes(),
         waits: bool = True,
     ) -> Ask:
-        """Create an ask on disk and return it. `waits`: a person may decide it; otherwise beam does so immediately."""
+        """Create an ask, record it on disk, and return it.
+
+        `waits`: a person may decide the ask; otherwise beam decides it immediately. `takes` are the answers that it
+        accepts.
+        """
         now = self._clock.now_ns()
         until = now + int(self._limit * _NS)
         body = events.PermissionAsked(
@@ -130,8 +136,8 @@ class Asks:
     def decide(self, ask_id: str, decision: Decision) -> None:
         """Record the decision on disk, and wake whoever waits for it.
 
-        Raises NotFoundError for a settled ask or one of another turn, UnsupportedError for an answer that the agent
-        does not accept.
+        Raises NotFoundError if no ask of this turn with that id is open, and UnsupportedError for an answer that the
+        agent does not accept.
         """
         ask = self._open.get(ask_id)
         if ask is None:
@@ -155,7 +161,7 @@ class Asks:
             self.always.append(ask_id)
 
     def deny_by_default(self, ask: Ask, why: str) -> None:
-        """Deny the ask by default."""
+        """Deny the ask, because nobody decided it. `why` is the reason that the journal records."""
         self._decide(ask, Decision(decision="deny", by=DEFAULT), why)
 
     def rule(self, ask: Ask, ruling: Ruling) -> None:
@@ -210,8 +216,9 @@ class Asks:
 def judged(verdict: Verdict, denials: Sequence[Denial]) -> Verdict:
     """Return the verdict on a turn in which these requests were denied.
 
-    A denial by default becomes the turn's outcome; one by a person or a rule does not, even if the agent ended its turn
-    because of it.
+    A turn that was completed or cancelled gets another status: `denied` if one of the requests was denied by default,
+    otherwise `completed`. So a denial by a person or a rule does not count, even if the agent ended its turn because of
+    it.
     """
     if not denials:
         return verdict

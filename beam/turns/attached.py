@@ -1,6 +1,6 @@
 """Reads attached files, for a mode that sends the agent their content and not their path.
 
-Does not depend on how it is sent.
+Does not depend on how the content is sent.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"G
 
 
 def with_contents(turn: Turn, *, follow: bool) -> Turn:
-    """Return the turn with the contents of its attached files. `follow`: a path may lead through a link.
+    """Return the turn with the contents of its attached files. `follow`: a path may lead through symbolic links.
 
-    Raises UnsupportedError for a file that can't be read, or if the files together are too large.
+    Raises UnsupportedError if a file can't be read or is too large, or if the files together are too large.
     """
     found: list[Content] = []
     for path in turn.attach:

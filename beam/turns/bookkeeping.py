@@ -15,9 +15,12 @@ from beam.turns.request import Record
 
 
 class Bookkeeping:
-    """Records the events of one process. `lost`: the process proved that its session is gone; `session_id`: the session
-    that it opened or continued, None before; `used`: its figures of the turn so far, None before; `retrying`: its
-    latest output only reports that its model does not answer; `attempt`: the latest reported retry."""
+    """Records the events of one process of a turn, and keeps what they report.
+
+    `lost`: the process reported that its session is gone. `session_id` is the session that it opened or continued, None
+    before that. `used` is its latest report of the turn's usage, None before the first. `retrying`: its latest output
+    only reports that the model does not answer. `attempt` is the number of the latest retry, None before the first.
+    """
 
     def __init__(self, record: Record, clock: Clock, deltas_per_second: int) -> None:
         self.lost = False
@@ -32,7 +35,10 @@ class Bookkeeping:
         self._deltas = Deltas(deltas_per_second)
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
-        """Write the event, after all deltas that came before it; a delta waits until it is due."""
+        """Write the event after all text deltas that came before it, and return it as it was written.
+
+        A text delta is returned unchanged, and is written when it is due.
+        """
         self.retrying = isinstance(body, events.StatusChanged) and body.state == "retrying"
         if isinstance(body, events.TextDelta):
             self._deltas.add(body)
@@ -42,11 +48,11 @@ class Bookkeeping:
         return self._record(body, sync=sync)
 
     def due_in(self) -> float | None:
-        """Return the seconds until `flush` should be called; None while nothing waits."""
+        """Return the seconds until `flush` should be called; None if no delta waits."""
         return self._deltas.due_in(self._clock.monotonic())
 
     def flush(self, *, all: bool = False) -> None:
-        """Write the deltas that are due, or all."""
+        """Write the waiting deltas if they are due; with `all`, write them in any case."""
         now = self._clock.monotonic()
         due = self._deltas.due_in(now)
         if due is not None and (all or due <= 0):

@@ -1,7 +1,7 @@
-"""Requests that only the agent's process can answer.
+"""Calls: requests that only the agent's process can answer, such as a change of its model.
 
-Each is forwarded when the turn can take it, and answered exactly once, by a deadline, even if the process ends. Does
-not depend on the source of a request or the destination of its answer.
+Each call is forwarded when the process can take it. It is answered exactly once, by a deadline, even if the process
+ends. Does not depend on the source of a call or the destination of its answer.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _Waiting(Struct, kw_only=True):
 
 
 class AgentCalls:
-    """The calls of one turn, or of a process between its turns. `takes`: the process accepts calls now; `is_closed`:
-    it accepts no more calls."""
+    """The calls of one turn, or of a process between its turns. `takes`: the process accepts calls now. `is_closed`: it
+    will never accept a call again."""
 
     def __init__(self, clock: Clock) -> None:
         self.takes = False
@@ -54,9 +54,9 @@ class AgentCalls:
         return bool(self._waiting)
 
     def add(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float = LIMIT_S) -> bool:
-        """Add a call; `answer` is called once, within that many seconds.
+        """Add a call. `answer` is called once with its answer, within `seconds`.
 
-        Return False if the call waits already. Raises UnsupportedError if the process accepts no calls now.
+        Return False if a call with this id already waits. Raises UnsupportedError if the process accepts no calls now.
         """
         if call.id in self._waiting:
             return False
@@ -82,7 +82,7 @@ class AgentCalls:
         return waiting is not None
 
     def expire(self) -> None:
-        """Answer the calls that have timed out."""
+        """Answer the calls that have timed out: they failed."""
         now = self._clock.monotonic()
         for call_id, waiting in list(self._waiting.items()):
             if now >= waiting.until:
@@ -90,7 +90,7 @@ class AgentCalls:
                 self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=text))
 
     def close(self, why: str) -> None:
-        """Refuse new calls from now on, and answer the waiting ones."""
+        """Refuse new calls from now on, and answer the waiting calls: they failed, for the reason `why`."""
         self.takes, self.is_closed = False, True
         for call_id in list(self._waiting):
             self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=why))

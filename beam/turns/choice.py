@@ -1,7 +1,8 @@
-"""Decides by which mode (face) a turn runs, and with which access.
+"""Chooses the mode (face) and the access of a turn.
 
-Without a named mode it is the agent's own protocol if its process stays for the next turn, and the protocol has all
-that the message wants. Does not depend on how a turn is run. Reads nothing and starts nothing.
+If the message names no mode, the agent's own protocol is chosen, provided that the process stays for the next turn and
+the protocol can do everything that the message asks for. Does not depend on how a turn is run. Reads nothing and starts
+nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ ASKS = "it asks only over its protocol"
 
 
 def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> Face:
-    """Return the face that runs a turn with this access. Raises UnsupportedError for a face that this agent does not
-    have.
+    """Return the face that runs a turn with this access. `via` is the mode that the message names, None or `auto` for
+    none.
 
-    With access `ask` the agent's own protocol is chosen without being named, because there it can ask.
+    With access `ask` and no named mode, the agent's own protocol is chosen if it can ask. Raises UnsupportedError for a
+    mode that this agent does not have.
     """
     faces = adapter.card.faces
     if adapter.card.unverified:
@@ -54,14 +56,18 @@ def face_of(adapter: Adapter, via: str | None, access: Access | None = None) -> 
 
 
 class Chosen(Struct, frozen=True):
-    """The face that runs a turn. `why`: why `auto` chose it; None if it had no choice, or a face was requested."""
+    """The face that runs a turn. `why` says why `auto` chose it; None if there was no choice, or if the message names a
+    mode."""
 
     face: Face
     why: str | None = None
 
 
 def chosen(order: TurnRequest) -> Chosen:
-    """Return the face that runs this turn. Raises UnsupportedError for a face that this agent does not have."""
+    """Return the face that runs this turn, and why it was chosen.
+
+    Raises UnsupportedError for a face that this agent does not have.
+    """
     via, access, card = order.message.options.via, _granted(order), order.adapter.card
     face = face_of(order.adapter, via, access)
     if via not in BY_AUTO:
@@ -84,8 +90,10 @@ def chosen(order: TurnRequest) -> Chosen:
 
 
 def asked_of(options: Options, settings: AgentSettings, *, attaches: bool) -> list[str]:
-    """Return what the options of a message and the settings require of a mode, as keys of `agents.options.OPTIONS`.
-    `attaches`: the message has files."""
+    """Return the features that a mode needs for these options and settings, as keys of `agents.options.OPTIONS`.
+
+    `attaches`: the message has attached files.
+    """
     asked = {
         "schema": bool(options.schema or settings.schema),
         "max_turns": (options.max_turns or settings.max_turns) is not None,
@@ -107,7 +115,8 @@ def why_not_kept(
     *,
     attaches: bool = False,
 ) -> str:
-    """Return why a turn with these options can't use the agent's own protocol unless that is named; "" if it can."""
+    """Return why a turn with these options uses the agent's own protocol only if the message names it; "" if `auto` may
+    choose it."""
     card = adapter.card
     can, headless = card.faces.get("dialogue"), card.faces.get("exec")
     if can is None:
@@ -158,9 +167,9 @@ def lowest(*bounds: Access | None) -> Access | None:
 def granted_access(
     configured: Access | None, asked: Access | None, *, from_agent: bool = False, at_most: Access | None = None
 ) -> Access:
-    """Return the access that results from the settings and the message.
+    """Return the access that results from the settings (`configured`) and the message (`asked`), but at most `at_most`.
 
-    A message from an agent may lower what the settings give, never raise it; `at_most` bounds both.
+    A message from an agent can lower the access that the settings give, and can't raise it.
     """
     granted: Access = configured or "read"
     if asked is not None and not (from_agent and RANK[asked] >= RANK[granted]):
@@ -174,7 +183,7 @@ def _granted(order: TurnRequest) -> Access:
 
 
 def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
-    """Return the access of the turn. Raises UnsupportedError for one that the agent can't enforce."""
+    """Return the access of the turn. Raises UnsupportedError for an access that the agent can't enforce."""
     asked, configured = order.message.options.access, order.settings.access
     if not capabilities.access:
         if asked is not None:
@@ -204,10 +213,10 @@ def access_of(order: TurnRequest, capabilities: Capabilities) -> Access:
 
 
 def most_of(order: TurnRequest) -> Access | None:
-    """Return the highest access for messages that this turn sends: the turn's own.
+    """Return the highest access that a message sent by this turn may have: the access of the turn.
 
-    For an agent without kinds of access, it is the lower of the access in its settings and `at_most`; None if there is
-    neither.
+    If beam can't limit the agent, it is the lower of the access in its settings and `at_most`; None if neither is set.
+    If the turn can't run, it is `read`.
     """
     try:
         capabilities = order.adapter.card.faces[chosen(order).face]

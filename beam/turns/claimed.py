@@ -1,4 +1,4 @@
-"""Removes impossible figures from a turn's events, and reports that once.
+"""Removes impossible figures from a turn's events, and reports each such figure once.
 
 Does not depend on faces, or on what an agent is.
 """
@@ -18,15 +18,17 @@ class Claims:
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def __call__(self, body: Event) -> Event:
-        """Return the event without figures that are out of range; record a notice when a figure is so for the first
-        time."""
+        """Return the event without figures that are out of range.
+
+        Record a notice when a figure of this name is out of range for the first time.
+        """
         body, refused = taken(body)
-        new = [name for name in refused if name not in self._told]
+        new = [name for name in refused if name not in self._reported]
         if new:
-            self._told.update(new)
+            self._reported.update(new)
             text = f"the agent's figures are out of range and not taken: {', '.join(new)}"
             self._record(events.Notice(code="figures", text=text))
         return body

@@ -1,9 +1,9 @@
 """The version of the agent's CLI, and whether `--via auto` uses its protocol in that version.
 
-If beam was not tested with a version, its protocol is used if the handshake works, and beam says so once. A version is
-run headless if its protocol is known to be broken, or if the handshake failed within a day. The version is that of the
-CLI's npm package, or what it prints; it is stored in a file beside the agent's journal until the CLI's own file
-changes.
+If beam was not tested with a version, its protocol is used if the handshake works, and a notice says so once. The CLI
+is run headless if the protocol is known to be broken in its version, or if the handshake with an untested version
+failed within the last day. The version is taken from the CLI's npm package, or from the text that the CLI prints. It is
+stored in a file beside the agent's journal until the CLI's own file changes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ _PARENTS = 4
 
 
 class CliRecord(Struct, frozen=True, kw_only=True):
-    """The CLI as it was last seen. `stamp` changes with its file; `version` is its number, "" if it names none; `told`:
-    a person was told that beam was not tested with it; `failed`: why its protocol did not work at `failed_at`."""
+    """The CLI as a turn last saw it. `stamp` changes with the CLI's file. `version` is its number, "" if it is unknown.
+    `told`: a person was told that beam was not tested with this version. `failed` says why its protocol did not work at
+    the time `failed_at`; both are "" if it did not fail."""
 
     v: int = 1
     stamp: str
@@ -52,8 +53,9 @@ class CliRecord(Struct, frozen=True, kw_only=True):
 
 
 class CliVersion:
-    """The version of one turn's CLI, and what is stored about it. `unfit` says why its protocol is used only if it is
-    named, "" if there is no such reason; `is_broken`: the reason is that the protocol is known to be broken."""
+    """The version of one turn's CLI, and what is stored about it. `unfit` says why its protocol is used only if the
+    message names that mode, "" if there is no reason. `is_broken`: the reason is that the protocol is known to be
+    broken."""
 
     def __init__(self, name: str, card: Card, file: Path, seen: CliRecord, clock: Clock) -> None:
         self._name = name
@@ -74,7 +76,8 @@ class CliVersion:
         return f"its protocol did not work in version {self._seen.version}: {self._seen.failed}" if is_lately else ""
 
     def works(self) -> events.Notice | None:
-        """Record that the handshake worked; return the notice about that for a person, None if there is nothing new."""
+        """Record that the handshake worked. Return the notice for a person about an untested version; None if none is
+        needed."""
         if not self._note or self._seen.told:
             return None
         self._keep(told=True, failed="", failed_at="")
@@ -82,7 +85,7 @@ class CliVersion:
         return events.Notice(code="untested_version", text=text)
 
     def fails(self, why: str) -> None:
-        """Record that the handshake failed."""
+        """Record that the handshake failed, and why."""
         if self._note:
             self._keep(failed=redact(why)[0], failed_at=rfc3339(self._clock.now_ns()))
 
@@ -92,14 +95,14 @@ class CliVersion:
 
 
 def last_seen(file: Path, card: Card, clock: Clock) -> CliVersion | None:
-    """Return the version that a turn found last; None if none looked."""
+    """Return the CLI's version that a turn stored last in `file`; None if no turn has stored one."""
     seen = _read(file)
     return None if seen is None else CliVersion(card.name, card, file, seen, clock)
 
 
 async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
-    """Return the version of the CLI for a turn for which beam would choose its protocol; None for any other turn, or if
-    the version can't be found."""
+    """Return the version of the turn's CLI, if `auto` would choose the CLI's protocol; None if not, or if there is no
+    CLI."""
     card = order.adapter.card
     if order.cli_file is None or order.recorded is not None or order.untrusted is not None or order.settings.runner:
         return None
@@ -125,8 +128,10 @@ async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
 
 
 def packaged(executable: str) -> str:
-    """Return the version in the npm package of this program, "" if it is in no package. Some CLIs take seconds to print
-    their version."""
+    """Return the version of the npm package that contains this program; "" if no package does.
+
+    This is quicker than asking the program: some CLIs take seconds to print their version.
+    """
     real = Path(os.path.realpath(executable))
     for folder in real.parents[:_PARENTS]:
         try:
@@ -159,8 +164,10 @@ def _write(file: Path, seen: CliRecord) -> None:
 
 
 async def asked(argv: tuple[str, ...], env: Mapping[str, str], turn_key: str) -> str:
-    """Return the version that the CLI prints, "" if it prints none within 10 s. It does not run in the project folder:
-    some CLIs always obey files there."""
+    """Return the first lines that the command prints; "" if it does not end within 10 s.
+
+    The command does not run in the project folder, because some CLIs always obey files there.
+    """
     said: list[bytes] = []
 
     def line(text: bytes) -> None:

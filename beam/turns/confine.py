@@ -1,8 +1,9 @@
 """Protects beam's own files from the agent of a turn: by the CLI's sandbox, by Landlock, or by a search for links.
 
 Below full access an agent must not be able to write a queue, because then it could act as the person. Codex has its own
-sandbox, which Landlock would break. All other CLIs run under Landlock. On a system without Landlock, beam searches for
-links that lead out of the folder, and reports that this is all. Does not depend on the content of the files.
+sandbox, which Landlock would break. All other CLIs run under Landlock. On a system without Landlock, beam searches the
+agent's folder for links that lead to beam's files, and reports that nothing else protects them. Does not depend on the
+content of the files.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ _LINKS_NAMED = 3
 
 
 class Confined(Struct, frozen=True, kw_only=True):
-    """The confinement of one turn's agent. `confinement` is for its process, None without Landlock. `open` are beam's
-    paths that the agent could still write; `notice` is a notice for a person, once per session; `writes` is as in
-    `Card`."""
+    """How one turn's agent is confined. `held` names the means, "" for none. `confinement` is the value for its
+    process, None without Landlock. `open` are beam's own paths that the agent could still write. `notice` is a text for
+    a person, reported once per session. `makes` and `writes` are as in `Card`. `scratch` is the turn's private
+    directory."""
 
     held: Held = ""
     confinement: Confinement | None = None
@@ -52,7 +54,11 @@ class Confined(Struct, frozen=True, kw_only=True):
     scratch: str = ""
 
     def ready(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment for the agent's process, after creating what it can't create itself."""
+        """Create the files and folders that the agent's process could not create itself; return the environment for the
+        process.
+
+        If the process could not write to TMPDIR, the environment has another TMPDIR, below `scratch`.
+        """
         if self.confinement is None:
             return dict(env)
         closed = None if self.writes is not None else self.confinement.closed()
@@ -64,9 +70,10 @@ class Confined(Struct, frozen=True, kw_only=True):
         return {**env, "TMPDIR": str(own)}
 
     def within(self, env: Mapping[str, str]) -> Confinement | None:
-        """Return what the process with this environment may not change.
+        """Return the confinement for a process with this environment; None if there is none.
 
-        For a card with `writes`, that is everything except those folders, its own folder and its scratch directory.
+        With `writes`, everything is protected except the folders in `writes`, the agent's folder, its scratch
+        directory, and /dev.
         """
         if self.confinement is None or self.writes is None:
             return self.confinement
@@ -78,8 +85,8 @@ class Confined(Struct, frozen=True, kw_only=True):
 
 
 class Own(Struct, frozen=True):
-    """beam's own directories, absolute: its state, its configuration, and the root, which may be in the state.
-    `defaults` are the default directories, if variables replaced them and they exist."""
+    """beam's own directories, as absolute paths: `state`, `config`, and `root`, which may lie in `state`. `defaults`
+    are the existing default directories that environment variables have replaced."""
 
     state: str
     config: str
@@ -88,7 +95,7 @@ class Own(Struct, frozen=True):
 
     @classmethod
     def of(cls, root: Path, environ: Mapping[str, str]) -> Own:
-        """Return the directories of this user, with that root."""
+        """Return beam's directories for the user with this environment, and with this root."""
         state, config = state_dir(environ), config_dir(environ)
         less = {name: value for name, value in environ.items() if name != "BEAM_STATE"}
         least = {name: value for name, value in environ.items() if name == "HOME"}
@@ -96,16 +103,16 @@ class Own(Struct, frozen=True):
         return cls(str(state), str(config), str(root), tuple(sorted(str(path) for path in defaults if path.is_dir())))
 
     def paths(self) -> tuple[str, ...]:
-        """Return what to protect: the directories, targets of links in them, and other paths to them through bind
+        """Return the paths to protect: the directories, links in them, and other paths to all these through bind
         mounts."""
         places = (self.state, self.config, *self.defaults)
         own = (*places, *(link for place in places for link in _links_in(place)), self.root)
         return tuple(dict.fromkeys((*own, *aliases(own, read_mountinfo()))))
 
     def hard_linked_file(self) -> str | None:
-        """Return a file of beam's that has a second name (a hard link); None if none has.
+        """Return one of beam's files that has a second name (a hard link); None if none was found.
 
-        Searches the first few thousand.
+        Searches the first few thousand entries only.
         """
         from beam.process.links import hard_linked
 
@@ -113,9 +120,9 @@ class Own(Struct, frozen=True):
 
 
 def held_by(card: Card, version: int | None = None) -> str:
-    """Return what confines that CLI below full access, as `beam doctor` shows it; "" if it offers full access only.
+    """Return what confines this CLI below full access, in the words of `beam doctor`; "" if it has full access only.
 
-    `version` is Landlock's on this system (0: none), None to ask the system.
+    `version` is the version of Landlock on this system (0: no Landlock; None: ask the system).
     """
     if not any(access != "full" for can in card.faces.values() for access in can.access):
         return ""
@@ -133,9 +140,10 @@ async def confined(
     *,
     version: int | None = None,
 ) -> Confined:
-    """Return how this turn's agent is confined. `version` is Landlock's, None to ask the system.
+    """Return how this turn's agent is confined. `version` is the version of Landlock (0: no Landlock; None: ask the
+    system).
 
-    Raises BeamError if a link in its folder, or a second name of one of beam's files, would let it out.
+    Raises BeamError if the agent could write beam's files through a link in its folder, or by a second name of a file.
     """
     if own is None or turn.access == "full" or not card.faces[face].access:
         return Confined()
@@ -145,11 +153,11 @@ async def confined(
     paths = own.paths()
     outside = tuple(path for path in paths if not reaches_into(path, cwd))
     inside = tuple(path for path in paths if path not in outside)
-    _one_name_each(own, card)
+    _refuse_hard_links(own, card)
     notices = [_lies_inside(path, turn, card) for path in inside]
     version = landlock.abi() if version is None else version
     if not version:
-        notices = [await _no_way_out(card, turn, outside), *notices]
+        notices = [await _search_links(card, turn, outside), *notices]
     of_its_own = (turn.scratch, *(() if any(is_within(cwd, os.path.realpath(path)) for path in outside) else (cwd,)))
     return Confined(
         held="Landlock" if version else "links",
@@ -170,14 +178,14 @@ def notice(confined: Confined, turn: Turn) -> events.Notice | None:
 
 
 def _in_its_own_sandbox(card: Card, turn: Turn, own: Own, cwd: str) -> Confined:
-    """Return how a CLI with a sandbox of its own is confined. The sandbox lets it write only in its folder, and only
-    with `edit`.
+    """Return how a CLI with its own sandbox is confined. The sandbox lets it write only in its folder, with access
+    `edit`.
 
-    Raises BeamError if one of beam's files has a second name, which may lie in that folder.
+    Raises BeamError if one of beam's files has a second name, because that may lie in the CLI's folder.
     """
     if turn.access != "edit":
         return Confined(held="own sandbox")
-    _one_name_each(own, card)
+    _refuse_hard_links(own, card)
     inside = tuple(path for path in own.paths() if is_within(os.path.realpath(path), cwd))
     notices = [_lies_inside(path, turn, card) for path in inside]
     return Confined(held="own sandbox", open=inside, notice="; ".join(notices))
@@ -187,10 +195,10 @@ def _lies_inside(path: str, turn: Turn, card: Card) -> str:
     return f"{path} lies in the folder where {card.name} works, and is not protected from it"
 
 
-async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str:
-    """Return what to report where there is no Landlock.
+async def _search_links(card: Card, turn: Turn, protected: tuple[str, ...]) -> str:
+    """Look for links from the agent's folder into a protected folder, on a system without Landlock.
 
-    Raises BeamError for a link that leads into a protected folder.
+    Return the text to report. Raises BeamError if there is such a link.
     """
     import asyncio
 
@@ -210,7 +218,7 @@ async def _no_way_out(card: Card, turn: Turn, protected: tuple[str, ...]) -> str
 
 
 def only_looked(card: Card, looked: LinkSearch) -> str:
-    """Return what to report if a search found no way out and nothing else confines the agent."""
+    """Return the text to report if beam found no link to its files, and has no other means to confine the agent."""
     notices = (
         f"this system has no Landlock: only {card.name}'s own limits keep it from beam's files; "
         "beam looked for links that lead to them and found none"
@@ -222,8 +230,8 @@ def only_looked(card: Card, looked: LinkSearch) -> str:
     return f"{notices}; after {looked.entries} entries it did not look into {some}{more}"
 
 
-def _one_name_each(own: Own, card: Card) -> None:
-    """Raise BeamError for a file of beam's that can be written by another name (a hard link)."""
+def _refuse_hard_links(own: Own, card: Card) -> None:
+    """Raise BeamError if one of beam's files has a second name (a hard link), by which the agent could write it."""
     found = own.hard_linked_file()
     if found is not None:
         import shlex
@@ -250,14 +258,14 @@ def _place(name: str, env: Mapping[str, str]) -> Path:
 
 
 def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[str] | None) -> None:
-    """Create the folders and files that the CLI would create on first use, in the closed folders (None: everywhere).
+    """Create the folders and files that the CLI would otherwise create on first use, and that lie in a closed folder.
 
-    If something can't be created here, the CLI itself will report it.
+    If `closed` is None, create all of them. A failure is ignored, because the CLI itself will report it.
     """
     for name, content in makes.items():
         path = _place(name, env)
         with contextlib.suppress(DiskError, OSError):
-            if closed is not None and os.path.realpath(_there(path)) not in closed:
+            if closed is not None and os.path.realpath(_nearest_existing(path)) not in closed:
                 continue
             if content is None:
                 files.make_directory(path)
@@ -266,7 +274,7 @@ def _make(makes: Mapping[str, str | None], env: Mapping[str, str], closed: set[s
 
 
 def _devices(own: list[str]) -> list[str]:
-    """Return /dev. If beam's own places lie in it (in /dev/shm, say), return its other entries instead."""
+    """Return /dev. If beam's own paths lie in it (in /dev/shm, say), return the other entries of /dev."""
     inside = [path for path in own if is_within(path, "/dev")]
     if not inside:
         return ["/dev"]
@@ -275,13 +283,13 @@ def _devices(own: list[str]) -> list[str]:
     return [path for path in beside if not any(is_within(each, path) for each in inside)]
 
 
-def _there(path: Path) -> Path:
+def _nearest_existing(path: Path) -> Path:
     """Return the path itself if it exists, otherwise the nearest folder above it that exists."""
     return next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
 
 
 def _make_file(path: Path, content: bytes) -> None:
-    """Create the whole file in one step, unless another process was quicker."""
+    """Create the file with all its content in one step. Raises FileExistsError if another process was quicker."""
     files.make_directory(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.beam")
     files.write_new(temporary, content)

@@ -1,4 +1,4 @@
-"""Who denied a turn's requests, and the reason of its outcome if nobody decided on one. Pure."""
+"""Finds out who denied a turn's requests, and words the reason of an outcome `denied`. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _RANK: dict[Access, int] = {"read": 0, "ask": 1, "edit": 2, "full": 3}
 
 
 def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdict:
-    """Return the verdict; the reason of a denial names the denied calls and what would allow them.
+    """Return the verdict. If its status is `denied`, its reason names the denied calls, and the access that would allow
+    them.
 
-    `access` is what the turn had, None if the agent has none.
+    `access` is the access of the turn, None if the agent has none.
     """
     calls = dict.fromkeys(denial_text(denial) for denial in verdict.denials if denial.by == BY_DEFAULT)
     if verdict.status is not Status.DENIED or not calls:
@@ -27,10 +28,10 @@ def explain(verdict: Verdict, can: Capabilities, access: Access | None) -> Verdi
 
 
 def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) -> Verdict:
-    """Return the verdict, in which each denial that a rule of the turn demands has the rule as its cause (`by`).
+    """Return the verdict, in which `by` names a rule for each denial that a rule of the turn demands.
 
-    A CLI that enforces a rule itself reports only that it denied the request. If rules denied everything, the turn
-    completed: a denial by a rule is an ordinary answer.
+    A CLI that enforces a rule itself reports only that it denied the request. If a person or a rule decided all
+    denials, a status `denied` becomes `completed`, because a denial by a rule is an ordinary answer.
     """
     denials = tuple(
         msgspec.structs.replace(denial, by=BY_RULE) if denial.by == BY_DEFAULT and is_denied_by_rule(denial) else denial
@@ -45,7 +46,7 @@ def name_rules(verdict: Verdict, is_denied_by_rule: Callable[[Denial], bool]) ->
 
 
 def denials_to_report(denials: Sequence[Denial], can: Capabilities, access: Access | None) -> tuple[Denial, ...] | None:
-    """Return the denials; None if there are none and the agent's CLI would not report one.
+    """Return the denials; None (unknown) if there are none and the agent's CLI does not report denials.
 
     With access `ask` the agent asks before everything that it may not do. Each request was answered here, so no denial
     is missing.

@@ -1,4 +1,4 @@
-"""The engine of a turn for all faces: its clocks, its end, its events and its process.
+"""Runs a turn for all faces: its timeouts, its end, its events and its process.
 
 A driver has the parts that are specific to a face: how the process is started, written to, read, interrupted and ended.
 Does not depend on any face.
@@ -61,10 +61,10 @@ class Driver(Protocol):
         """Give the agent the message and read its output; return when the turn is over for this process."""
 
     def tick(self) -> None:
-        """Check for changes that need no event."""
+        """Check for changes that no callback reports."""
 
     def process_gone(self) -> None:
-        """Handle the end of the process while `talk` still runs; `talk` gets one more second."""
+        """Handle the end of the process while `talk` still runs. `talk` gets one more second."""
 
     async def interrupt(self) -> None:
         """Ask the agent to end its turn; return when it has ended, or after `limits.grace`."""
@@ -120,7 +120,7 @@ class Engine:
         """Run the turn with this driver; return its verdict. Return None if the agent did not get the message and
         another process must take it. The process is gone afterwards, unless the keeper has it.
 
-        Raises what the driver or a callback raised, such as DiskError; then no process is left.
+        Raises an exception of the driver or of a callback, such as DiskError; then no process is left.
         """
         self.book = Bookkeeping(self._services.record, self.clock, self.input.limits.deltas_per_second)
         self._turn = driver.input.turn
@@ -171,9 +171,10 @@ class Engine:
         *,
         kept: Driver | None = None,
     ) -> Verdict:
-        """Run the turn in its session, first with the `kept` process if there is one. `make` returns a launch's driver.
+        """Run the turn in its session, first with the `kept` process if there is one.
 
-        If the agent proves the session lost, record that and run the turn once more in a new session.
+        `make` is called with the input and a launch, and returns the driver. If the agent proves that the session is
+        lost, record that and run the turn once more in a new session.
         """
         verdict = await self.run(kept) if kept is not None else None
         is_lost = False
@@ -195,7 +196,8 @@ class Engine:
         return msgspec.structs.replace(verdict, session="lost")
 
     async def _accompany(self, driver: Driver, process: AgentProcess) -> Ended | None:
-        """Run the turn's clocks until its process is gone; return None if the process stays for the next turn."""
+        """Check the turn's timeouts until its process has ended. Return how it ended; None if it stays for the next
+        turn."""
         talking = asyncio.create_task(driver.talk())
         stopping = asyncio.create_task(self._interrupt_when_asked(driver))
         news_task = asyncio.create_task(self._news())
@@ -206,7 +208,7 @@ class Engine:
                 if news_task.done():
                     news_task = asyncio.create_task(self._news())
                     self._polled_at = float("-inf")
-                self._duty(driver)
+                self._do_periodic_work(driver)
                 self.guarded(driver.tick)
             if process.gone and not talking.done():
                 driver.process_gone()
@@ -215,7 +217,7 @@ class Engine:
                 if task.done() and not task.cancelled():
                     task.result()
         finally:
-            await _cancelled(talking, stopping, news_task)
+            await _cancel_tasks(talking, stopping, news_task)
         return await self._during(driver, driver.leave())
 
     def _is_said(self, talking: asyncio.Task[None]) -> bool:
@@ -237,19 +239,17 @@ class Engine:
         news.clear()
 
     async def _during(self, driver: Driver, leaving: Coroutine[None, None, Ended | None]) -> Ended | None:
-        """Wait for the end of the process.
-
-        Meanwhile requests are handled, such as a second request to stop.
-        """
+        """Wait for the end of the process, and return how it ended. Meanwhile handle requests, such as a second one to
+        stop."""
         task = asyncio.create_task(leaving)
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=self._tick_s(driver))
                 if self.is_stopped:
-                    self._duty(driver)
+                    self._do_periodic_work(driver)
             return task.result()
         finally:
-            await _cancelled(task)
+            await _cancel_tasks(task)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class Engine:
         due = self.book.due_in()
         return driver.tick_s if due is None else min(driver.tick_s, due + 0.001)
 
-    def _duty(self, driver: Driver) -> None:
+    def _do_periodic_work(self, driver: Driver) -> None:
         now = self.clock.monotonic()
         self.guarded(self.book.flush)
         self.guarded(self.calls.expire)
@@ -331,8 +331,8 @@ def lost(launch: Launch, turn: Turn) -> events.SessionLost | None:
     return events.SessionLost(session_id=turn.session_id or "", reason=f"{launch.session_file} is gone")
 
 
-async def _cancelled(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) -> None:
-    """Cancel the tasks and waits until they are over."""
+async def _cancel_tasks(*tasks: asyncio.Task[Ended | None] | asyncio.Task[None]) -> None:
+    """Cancel the tasks and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

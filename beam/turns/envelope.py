@@ -1,7 +1,8 @@
-"""The envelope of a message between agents: the first lines of the prompt, which name the sender, the effect of an
-answer, and how to send a message.
+"""The envelope of a message between agents: the first lines of the prompt. They name the sender and the receiver of the
+answer, and say how to send a message.
 
-It is made from the holder's knowledge, never from the message's text. Does not depend on any agent CLI, or on queues.
+The envelope is made from the holder's knowledge, never from the message's text. Does not depend on any agent CLI, or on
+queues.
 """
 
 from __future__ import annotations

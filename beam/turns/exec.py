@@ -1,6 +1,6 @@
-"""The exec driver: one process a turn. Its bytes become events, its end a verdict.
+"""The exec driver: one process per turn. The output of the process becomes events, its end becomes the verdict.
 
-The process is executed after `prompt.sent` is on disk: not every program waits for its prompt.
+The program is executed only after `prompt.sent` is on disk, because not every program waits for its prompt.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from beam.turns.scratch import write_scratch
 async def run_turn(exec: Exec, input: TurnInput, services: TurnServices, handle: TurnHandle) -> Verdict:
     """Run the turn; return its verdict.
 
-    If the agent proves the session lost, that is recorded, and the turn begins once more in a new session. Raises
-    LimitError for a prompt that is too long for this program, and what `Engine.run` raises.
+    If the agent proves that the session is lost, that is recorded, and the turn begins once more in a new session.
+    Raises LimitError for a prompt that is too long for this program, and the exceptions of `Engine.run`.
     """
     engine = Engine(input, services, handle)
     return await engine.run_in_session(
@@ -44,7 +44,7 @@ class PipeProcess(AgentProcess):
 
 
 class ExecDriver:
-    """Runs one process for a turn: decodes its output, and ends the turn with it."""
+    """Runs one process for a turn and decodes its output. The turn ends when the process ends."""
 
     tick_s = TICK_S
     tells_tools = True
@@ -123,8 +123,10 @@ class ExecDriver:
         return self._as_cut(verdict)
 
     def _as_cut(self, verdict: Verdict) -> Verdict:
-        """Return the verdict: `truncated` if the line that was cut is in the answer. The answer is then at least as
-        long as that line."""
+        """Return the verdict, with status `truncated` if the answer contains a line that was cut off.
+
+        That is so if a line was cut off and the answer is at least as long as the longest line that is not cut off.
+        """
         most = self.input.limits.line_bytes
         if not self._is_cut or verdict.status is not Status.COMPLETED:
             return verdict

@@ -24,10 +24,10 @@ async def _no_last_poll() -> None:
 
 
 class TurnServices(Struct, frozen=True, kw_only=True):
-    """The services of a lease for its running turn. `record` writes the turn's events. `poll` handles control
-    requests and the outbox: it is called ten times a second while the turn runs, and immediately when `news` is set.
-    `poll_last` is called after the agent's end, before its folders are removed and the outcome is recorded. `keeper`
-    keeps the agent's process between turns."""
+    """The services of a lease for its running turn. `record` writes the turn's events. `poll` handles control requests
+    and the outbox: it is called ten times a second while the turn runs, and immediately when `news` is set. `poll_last`
+    is called after the agent's end, before the turn's folders are removed and its outcome is recorded. `keeper` keeps
+    the agent's process between turns."""
 
     record: Record
     clock: Clock

@@ -42,7 +42,8 @@ class ImageFiles:
         self._bytes = 0
 
     def __call__(self, body: Event) -> Event:
-        """Return the event with the file of its image; return an outcome with the files of all images."""
+        """Return an image's event with the file of the image, an outcome with the files of all images, any other event
+        unchanged."""
         if isinstance(body, ImageSeen) and body.path.startswith(CONTENT):
             return self._kept(body)
         if isinstance(body, TurnFinished) and self._files:

@@ -15,10 +15,10 @@ from beam.turns.confine import Confined
 
 
 class TurnInput(Struct, frozen=True, kw_only=True):
-    """The input of one turn. Times are seconds. `scratch` is its private directory. `number` is the turn's number.
-    `unstarted` is the file by which the guard reports that the agent was never started. `commands`: a text like
-    `/context` is for the agent's own screen, not a message. `keep`: how long its process may stay after the turn.
-    `folder_env` are the variables that depend on the folder's files."""
+    """The input of one turn. Times are in seconds. `scratch` is the turn's private directory, and `number` is the
+    turn's number. `unstarted` is the file by which the guard reports that the agent was never started. `commands`: a
+    text like `/context` is a command for the agent's own screen, not a message. `keep` is how long the process may stay
+    after the turn. `folder_env` are the environment variables that depend on the folder's files."""
 
     turn: Turn
     scratch: Path

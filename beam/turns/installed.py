@@ -1,6 +1,6 @@
 """Finds an adapter's CLI on this machine.
 
-Only reads: PATH, and what is there. Does not depend on what the CLI is asked.
+Reads only PATH and the folders in it. Does not depend on the message for the CLI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def host_of(order: TurnRequest) -> Host:
 def find_executable(adapter: Adapter, settings: AgentSettings, environ: Mapping[str, str], base: Path) -> str:
     """Return the absolute path of the adapter's CLI, "" if it needs none. Relative folders of PATH are not searched.
 
-    Raises NotFoundError (kind not_installed) with the way to install it.
+    With a runner, return the CLI's name unchanged, because the runner looks for it elsewhere. Raises NotFoundError
+    (kind not_installed), whose hint says how to install the CLI.
     """
     wanted = settings.executable or adapter.card.executable
     if not wanted:

@@ -1,7 +1,8 @@
-"""Keeps an agent's process between turns, on its terminal or with its protocol, if the holder lives that long.
+"""Keeps an agent's process between turns, on its terminal or with its protocol, as long as the holder lives.
 
-The next turn with the same `ReuseKey` runs in it; any other turn ends it first. Decides when the process ends: idle for
-too long, exited, another session. Does not depend on queues, locks or other agents.
+The next turn with the same `ReuseKey` runs in the kept process; any other turn ends it first. The keeper also decides
+when the process ends: it was idle for too long, it has exited, or its session was archived. Does not depend on queues,
+locks or other agents.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RecordEvent(Protocol):
-    """Record an event that belongs to no turn."""
+    """A function that records an event which belongs to no turn."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
@@ -80,8 +81,8 @@ class ReuseKey(Struct, frozen=True, kw_only=True):
 
 
 class ProcessKeeper:
-    """The keeper of one agent's process. `directory` is the agent's; `note` records events between turns; `keeps`: a
-    process may stay after its turn."""
+    """The keeper of one agent's process. `directory` is the agent's directory. `note` is called to record an event
+    between turns. `keeps`: a process may stay after its turn."""
 
     def __init__(self, directory: Path, note: RecordEvent, clock: Clock, *, keeps: bool = False) -> None:
         self.directory = directory
@@ -109,7 +110,8 @@ class ProcessKeeper:
         return self.directory / "casts" / f"{turn}.cast"
 
     def needs(self, scratch: Path) -> bool:
-        """Return whether the kept process uses files in this directory; then the process removes them at its end."""
+        """Return whether the kept process uses files in this directory. If it does, it removes the directory at its
+        end."""
         return self.process is not None and self.process.scratch == scratch
 
     @property
@@ -118,23 +120,27 @@ class ProcessKeeper:
         return self._since
 
     def grant(self, seconds: float) -> None:
-        """Set how long the process stays after the turn that begins now; this overrides the agent's settings."""
+        """Set how many seconds the process stays after the turn that begins now. Overrides the agent's settings."""
         self.keeps, self._granted = True, seconds
 
     def idle_s(self, configured: float) -> float:
-        """Return how long the process may stay after the turn that begins now; `configured` is the agent's setting."""
+        """Return how many seconds the process may be idle after the turn that begins now.
+
+        `configured` is the agent's setting. The result is infinite if `grant` has set a fixed time.
+        """
         if not self.keeps or (self._granted is None and self._is_late()):
             return 0.0
         return configured if self._granted is None and self._until is None else math.inf
 
     def left_s(self, seconds: float) -> float:
-        """Return how long a process that is kept now stays without a turn; `seconds` is the result of `idle_s`."""
+        """Return how many seconds a process stays without a turn if it is kept now. `seconds` is the result of
+        `idle_s`."""
         if self._granted is not None:
             return self._granted
         return seconds if self._until is None else self._until - self.clock.monotonic()
 
     def keep(self, process: AgentProcess, key: ReuseKey, seconds: float) -> None:
-        """Keep the process for turns with this key, for at most that many seconds without a turn or a viewer."""
+        """Keep the process for turns with this key, for at most `seconds` without a turn or a viewer."""
         self.process, self.key = process, key
         self._adjust_key()
         self._calls.takes = process.takes_calls
@@ -147,9 +153,9 @@ class ProcessKeeper:
         process.ended.add_done_callback(lambda _: self.on_exit())
 
     def call(self, call: Call, answer: Callable[[CallAnswer], None], *, seconds: float) -> None:
-        """Pass a call to the kept process, which has to answer within that many seconds.
+        """Pass a call to the kept process. `answer` is called with the process's answer, within `seconds`.
 
-        Raises UnsupportedError if it accepts no calls.
+        Raises UnsupportedError if the process accepts no calls.
         """
         process = self.process
         if process is None or not self._calls.takes:
@@ -159,7 +165,7 @@ class ProcessKeeper:
                 process.call(each, self._calls.settle)
 
     def was_set(self, name: str, value: str) -> None:
-        """Record that a setting of the process was changed: turns with the new value can run in it."""
+        """Record that a setting of the process was changed, so that turns with the new value can run in the process."""
         self._was_set[name] = value
         self._adjust_key()
 
@@ -174,14 +180,17 @@ class ProcessKeeper:
             self.key = structs.replace(self.key, access=access)
 
     def record_notice(self, text: str) -> None:
-        """Record a notice outside any turn. If that fails, the process continues."""
+        """Record a notice outside any turn. If that fails, `over` returns the error, so that the process is ended."""
         try:
             self._note(events.Notice(code="terminal", text=text))
         except BeamError as error:
             self.unwanted = error.message
 
     async def take(self, key: ReuseKey) -> AgentProcess | None:
-        """Return the process for a turn with this key; None if there is none. A process with another key is ended."""
+        """Return the kept process for a turn with this key; None if there is none.
+
+        A kept process that can't take this turn is ended.
+        """
         process, is_same = self.process, self.key == key
         why = self.unwanted or (process.unfit if process is not None else "")
         if process is not None and is_same and not process.gone and not why:
@@ -227,7 +236,8 @@ class ProcessKeeper:
     async def end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         """Ask the process to quit, end it with everything that it started, and record that.
 
-        This also ends the time for which a sender wanted it kept (`--keep`)."""
+        This also ends the fixed time for which a sender asked to keep the process (`--keep`).
+        """
         self._until = None
         await self._end(why, hard=hard)
 
@@ -245,8 +255,8 @@ class ProcessKeeper:
         self._note(process.exited(ended, None if exited_itself else why), sync=True)
 
     def drop(self) -> None:
-        """End the process immediately without recording it; the next holder finds it in the journal and records its
-        end."""
+        """End the process immediately without recording that. The next holder finds the process in the journal and
+        records its end."""
         process, self.process, self.key = self.process, None, None
         if process is not None:
             process.drop()

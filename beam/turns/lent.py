@@ -1,4 +1,7 @@
-"""The file descriptors from which turns of this process read a key. A sender lends one; its turn takes it."""
+"""The file descriptors from which turns of this process read a model's key.
+
+A sender lends a descriptor, and the turn of its message takes it.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +14,5 @@ def lend(message_id: str, descriptor: int) -> None:
 
 
 def take(message_id: str) -> int | None:
-    """Return the descriptor that was lent for this message, once; None if there is none."""
+    """Return the descriptor that was lent for this message, and forget it; None if there is none."""
     return _lent.pop(message_id, None)

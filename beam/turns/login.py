@@ -1,6 +1,6 @@
 """Finds the login link that an agent's CLI printed in a turn that failed because nobody is logged in.
 
-A link is text of the CLI, or of whoever the CLI repeats: it is shown, and never followed. Pure.
+The CLI may only repeat a link from elsewhere, so a link is shown to a person and never followed. Pure.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def asks_to_log_in(text: str) -> bool:
 
 
 class CliTexts:
-    """The texts of the CLI itself in a turn that may name a link: notices, its status, its errors. Texts of its model
-    or of a tool are left out."""
+    """The texts of the CLI itself in a turn that contain a link: its notices, status and errors. Texts of its model or
+    of a tool are left out."""
 
     types = (events.Notice, events.StatusChanged, events.AgentExited)
 
@@ -42,7 +42,7 @@ class CliTexts:
         self.texts: list[str] = []
 
     def event(self, event: events.Notice | events.StatusChanged | events.AgentExited) -> None:
-        """Remember the CLI's text in this event, if it has one."""
+        """Remember the CLI's text in this event, if it contains a link."""
         match event:
             case events.Notice():
                 text = event.text

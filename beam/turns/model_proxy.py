@@ -1,6 +1,6 @@
 """A turn's own proxy: it records, replays, counts and shields the turn's model calls, and ends with the turn.
 
-The adapter knows the variables and words that route its CLI through a proxy (`agents/model_route.py`).
+The adapter knows the variables and command-line words that route its CLI through a proxy (`agents/model_route.py`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _LOOPBACK = "127.0.0.1,localhost"
 
 
 class Proxied(Struct, kw_only=True):
-    """A turn that goes through its own proxy: the request with another environment, and the proxy's reports."""
+    """A turn that goes through its own proxy. `order` is the request, with the environment for that. `calls` are the
+    proxy's reports that are not in the journal yet, and `counts` are its totals at its end. `over` says which budget is
+    used up, and `missed` describes the first call that matches no recorded call; "" if there is none."""
 
     order: TurnRequest
     route: Route
@@ -53,7 +55,10 @@ class Proxied(Struct, kw_only=True):
 
 @contextlib.asynccontextmanager
 async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxied]:
-    """Start the proxy, and end it at the end. Raises BeamError for a turn that can't be routed through one."""
+    """Start the turn's proxy, and end it when the context is left. Yields the turn that goes through it.
+
+    Raises BeamError for a turn that can't be routed through a proxy.
+    """
     options = order.message.options
     calls = ModelCalls() if options.model_calls is UNSET else options.model_calls
     if order.from_agent and options.model_calls is not UNSET:
@@ -129,7 +134,7 @@ def _hear(proxied: Proxied, what: ServedRequest, handle: TurnHandle, calls: Mode
 
 
 def write(proxied: Proxied, services: TurnServices) -> None:
-    """Write the model calls since the last time into the journal."""
+    """Write the model calls that were reported since the last call of this function into the journal."""
     while proxied.calls:
         what = proxied.calls.pop(0)
         named = [
@@ -203,7 +208,7 @@ def _routed(order: TurnRequest, route: Route, token: str, calls: ModelCalls) -> 
 
 
 class Rerouted:
-    """A face of an adapter whose launches have the words that route the CLI through the proxy."""
+    """Wraps a face of an adapter: each launch also has the command-line words that route the CLI through the proxy."""
 
     def __init__(self, face: Any, route: Route) -> None:
         self._face = face
@@ -213,7 +218,7 @@ class Rerouted:
         return getattr(self._face, name)
 
     def launch(self, turn: Any, host: Any) -> Launch:
-        """Return the launch of the face, with those words after the program's name."""
+        """Return the launch of the wrapped face, with the routing words after the program's name."""
         found = cast(Launch, self._face.launch(turn, host))
         words = tuple(word.replace("{scratch}", turn.scratch) for word in self._route.words)
         return msgspec.structs.replace(
@@ -251,10 +256,11 @@ def judged(verdict: Verdict, proxied: Proxied) -> Verdict:
 
 
 def _with_figures(verdict: Verdict, proxied: Proxied) -> Verdict:
-    """Return the verdict with figures that are for the same model calls: all are the CLI's, or all the proxy's.
+    """Return the verdict with either the CLI's figures or the proxy's figures, so that they are for the same model
+    calls.
 
-    They are the proxy's if the CLI reports no tokens, if it reports no cost and the proxy knows it, or if the CLI was
-    ended for the budget.
+    The proxy's are used if the CLI reports no tokens, if it reports no cost and the proxy knows the cost, or if the
+    turn's budget is used up. If only the CLI knows the cost, the CLI's cost stays, unless the budget is used up.
     """
     usage = proxied.counts.usage
     cost = proxied.counts.cost_usd if usage.calls else None

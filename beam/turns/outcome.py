@@ -1,4 +1,4 @@
-"""What the journal says of a turn: how it began, and its outcome, from the verdict and what beam itself knows.
+"""Makes the first and the last event of a turn: its start, and its outcome from the verdict and beam's own knowledge.
 
 Starts and writes nothing.
 """
@@ -31,7 +31,10 @@ STRUCTURED = frozenset({"history", "osc"})  # the agent's own word on where its 
 
 
 def started_of(order: TurnRequest, via: str, why: str | None) -> TurnStarted:
-    """Return the event with which the turn begins. `via`: its mode, or what was asked for if there is none."""
+    """Return the event with which the turn begins.
+
+    `via` is its mode, or the requested mode if none could be chosen. `why` says why `auto` chose it.
+    """
     return TurnStarted(
         attempt=order.message.attempt,
         owner=order.owner,
@@ -60,7 +63,8 @@ def refusal(error: BeamError) -> Verdict:
 
 
 def held_to_structured(verdict: Verdict) -> Verdict:
-    """Return the verdict for a sender that requires structured evidence: text from a screen is no answer then."""
+    """Return the verdict for a sender that requires structured evidence. Text from a screen does not count as an answer
+    then."""
     if not is_answer(verdict.status) or verdict.evidence in STRUCTURED:
         return verdict
     known = f"only its {verdict.evidence} said" if verdict.evidence is not None else "nothing said"
@@ -83,7 +87,11 @@ def outcome_of(
     why: str | None = None,
     heard: Sequence[str] = (),
 ) -> TurnFinished:
-    """Return the outcome as it is recorded: as its sender requires it, with a link to log in, without secrets."""
+    """Return the outcome in the form that is recorded: with a login link if one is needed, and without secrets.
+
+    An answer without the evidence that the sender requires becomes a failure. `heard` are the CLI's texts that may
+    contain the link.
+    """
     if order.message.options.require == "structured" and face == "terminal":
         verdict = held_to_structured(verdict)
     outcome = msgspec.structs.replace(finished_of(order, verdict, stop, face, duration_s), why=why)

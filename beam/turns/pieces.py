@@ -1,8 +1,8 @@
-"""Records a turn's events in order. Some are changed before; secrets that span several finished pieces of an agent's
-thoughts, texts or tool output are removed.
+"""Records a turn's events in order, after changing some of them, and removes secrets that span several pieces.
 
-A piece that may end in the middle of a secret waits up to two seconds for the next piece. After that its beginning is
-recorded, and only the rest of the secret is blanked. Does not depend on the meaning of a piece.
+A piece is a finished part of an agent's thoughts, texts or tool output. A piece that may end in the middle of a secret
+waits up to two seconds for the next piece. After that the beginning of the secret is recorded, and only the rest of it
+is blanked. Does not depend on the meaning of a piece.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ _MOST = 64 * 1024  # characters that wait
 
 
 class Change(Protocol):
-    """A function that returns the event to record in place of an event of its `types`. No piece has one of these
-    types."""
+    """A function that returns the event to record in place of an event of its `types`. Never called with a piece."""
 
     @property
     def types(self) -> tuple[type[Event], ...]: ...
@@ -47,9 +46,9 @@ class Pieces:
         self._before = ""  # the end of the last piece, if a secret may begin in it
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
-        """Return the event as it was recorded; for a delta that waits, as it came."""
+        """Record the event and return it as it was recorded. A piece may wait, and is returned unchanged."""
         if not isinstance(body, Piece):
-            self._let_go()
+            self._record_waiting()
             self._before = ""
             for change in self._changes:
                 if isinstance(body, change.types):
@@ -57,7 +56,7 @@ class Pieces:
             return self._record(body, sync=sync)
         whose = type(body), body.parent, getattr(body, "call_id", None)
         if whose != self._whose:
-            self._let_go()
+            self._record_waiting()
             self._whose, self._before = whose, ""
         if not self._waiting:
             self._since = self._clock.monotonic()
@@ -65,18 +64,18 @@ class Pieces:
         texts = [piece.text for piece in self._waiting]
         if is_open("".join(texts)[-_LOOKED_AT:]) and sum(map(len, texts)) < _MOST:
             return body
-        self._let_go()
+        self._record_waiting()
         self._before = half_of(body.text)
         return body
 
     def look(self) -> None:
-        """Record pieces that have waited too long; call it regularly."""
+        """Record the pieces that have waited for too long. Must be called regularly."""
         if self._waiting and self._clock.monotonic() - self._since > _PATIENCE_S:
             whole = self._before + "".join(piece.text for piece in self._waiting)
-            self._let_go()
+            self._record_waiting()
             self._before = whole[-_LOOKED_AT:]
 
-    def _let_go(self) -> None:
+    def _record_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return

@@ -25,9 +25,9 @@ GRACE_S = 1.0
 
 
 class AgentProcess:
-    """A process, the number of the turn that started it, the session id that it got for a new session, and the
-    directory of its files. `notice` records notices about it; `owns_scratch`: it removes these files at its end,
-    because it outlived its turn."""
+    """One guarded process of an agent. `turn` is the number of the turn that started it. `fresh_session_id` is the id
+    that it got for a new session. `scratch` is the directory of its files. `notice` is called with the text of each
+    notice about the process. `owns_scratch`: `close` removes the directory, because the process outlived its turn."""
 
     can_be_kept: ClassVar[bool] = True
     takes_calls: ClassVar[bool] = False
@@ -44,21 +44,22 @@ class AgentProcess:
         self.notice: Callable[[str], None] = _do_nothing
 
     def call(self, call: Call, settle: Callable[[str, CallAnswer], object]) -> None:
-        """Pass a call to the process between two turns; `settle` gets its answer. Only if `takes_calls`."""
+        """Pass a call to the process between two turns. `settle` is called with the call's id and answer. Needs
+        `takes_calls`."""
         raise NotImplementedError
 
     def attach(self, child: spawn.Child) -> None:
-        """Take the process, which is held until `go`."""
+        """Set the process, after it was started. It waits before its exec until it is released."""
         self.child = child
         self.ended = asyncio.create_task(child.wait())
 
     @property
     def gone(self) -> bool:
-        """Return whether its process has ended."""
+        """Return whether the process and its guard have ended."""
         return self.ended.done()
 
     def has_died(self) -> bool:
-        """Return whether its process is dead, also if its guard has not reported that yet."""
+        """Return whether the process is dead, even if its guard has not reported that yet."""
         return self.gone or tree.start_ticks(self.child.pid) != self.child.start_ticks
 
     @property
@@ -96,10 +97,9 @@ class AgentProcess:
         )
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """End the process with everything that it started, and return how it ended; without a grace period once `hard`
-        returns True.
+        """End the process with everything that it started, and return how it ended.
 
-        Raises what `spawn.Child.wait` raises.
+        There is no grace period if `hard` returns True. Raises the exceptions of `spawn.Child.wait`.
         """
         if not self.gone:
             self.child.end(0 if hard() else GRACE_S)
@@ -114,7 +114,7 @@ class AgentProcess:
             remove_tree(self.scratch, ignore_errors=True)
 
     def drop(self) -> None:
-        """Free its resources without waiting; the guard ends the process."""
+        """Free the process's resources without waiting; the guard ends the process."""
         self.child.end(0)
         asyncio.get_running_loop().create_task(self.close("its holder let it go"))
 

@@ -1,6 +1,6 @@
-"""A recorded turn in place of an agent's own: its events again, and its outcome. No program runs.
+"""Replays a recorded turn in place of a turn of the agent: records its events again, and returns its verdict.
 
-Does not depend on where recordings are, or on which one fits.
+No program runs. Does not depend on where recordings are, or on which one fits.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ SHOWN_AGAIN = (
 
 
 class RecordedTurn(Struct, frozen=True, kw_only=True):
-    """A turn as it was recorded, and how well it fits: `exact` (the same prompt), `minor`, `major` (another prompt).
-    `where` says in words where it is from.
-    """
+    """A turn as it was recorded. `fit` says how well it fits the message: `exact` (the same prompt), `minor`, `major`
+    (another prompt). `where` says in words where the recording is from."""
 
     events: tuple[Event, ...]
     finished: TurnFinished
@@ -58,9 +57,9 @@ class Recordings(Protocol):
         """Return whether turns may be run by the agents themselves, so that their CLIs have to be there."""
 
     def take(self, message: Message) -> RecordedTurn | None:
-        """Return the recorded turn that answers the message; None if the agent itself runs it.
+        """Return the recorded turn that answers the message; None if the agent itself must run the turn.
 
-        Raises NotFoundError if none fits.
+        Raises NotFoundError if no recorded turn fits.
         """
 
 
@@ -78,7 +77,7 @@ def replay_turn(turn: RecordedTurn, record: Callable[[Event], Event]) -> Verdict
 
 
 def without_file(event: Event) -> Event:
-    """Return an image's event without the file that another agent has."""
+    """Return the event. An image's event has no path then, because the file belongs to another agent."""
     return msgspec.structs.replace(event, path="") if isinstance(event, events.ImageSeen) else event
 
 

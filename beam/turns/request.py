@@ -21,29 +21,38 @@ from beam.turns.replay import RecordedTurn
 
 
 class Record(Protocol):
-    """Record an event of this turn; return it as it is in the journal."""
+    """A function that records an event of this turn, and returns it as it is in the journal."""
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event: ...
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
-    """Everything that one turn needs. `environ` is the environment of the process that runs the turn; `child_env` what
-    beam itself tells the child (BEAM_*); `base` the project folder; `scratch` where a private directory for the turn
-    may be made; `own` are beam's directories, which the agent may not write below full access; `landlock` is the
-    version of Landlock that protects them (0: none; null: the system's); `untrusted` says why the folder must be
-    trusted first, `folder_trusted` whether it was; `left_out` are files in it that nobody trusted and that the CLI is
-    kept from; `folder_env` are variables that keep git from others; `unstarted` is the file by which its guard says
-    that the agent was never started; `images` is the folder for images that the agent sends, in the agent's directory
-    `agent_dir` in the root (null: they are not kept); `at_most` bounds the access that the settings and the message
-    give (null: no bound); `fork`: the turn continues in a copy of the session; `upto`: the CLI's own id of the last
-    message of it that counts, null for all; `carried` is the CLI's own running total of tokens before the turn, where
-    it keeps one; `told` the digest of the system prompt that is in the session as a part of a message, null if none is;
-    `rules` say what is denied, asked about and allowed beside that; `snapshots` is the store for what the work tree
-    contains before the turn, null if it is not recorded; `recorded` is the turn that is replayed in its place;
-    `is_proxied`: its model calls go through a proxy, which keeps its budget; `is_kept`: its process may stay for the
-    next turn; `cli_file` is the file that stores the version of the CLI, null if nobody asks for it; `unfit` says why
-    the agent's protocol is used only if it is named; `is_broken`: the protocol is known to be broken in this version of
-    the CLI."""
+    """Everything that one turn needs.
+
+    Surroundings: `environ` is the environment of the process that runs the turn. `child_env` are beam's own variables
+    for the agent's process (BEAM_*). `base` is the project folder. `scratch` is the path for a private directory of the
+    turn. `own` are beam's directories, which the agent may not write below full access. `landlock` is the version of
+    Landlock that protects them (0: no Landlock; None: ask the system). `unstarted` is the file by which the guard
+    reports that the agent was never started. `images` is the folder for images that the agent sends, below `agent_dir`,
+    the agent's directory in the root (None: images are not kept). `snapshots` is the store for the content of the work
+    tree before the turn (None: the content is not recorded).
+
+    Trust: `untrusted` says why the folder must be trusted first (None: it need not). `folder_trusted`: a person has
+    trusted the folder. `left_out` are files of the folder that nobody trusted, and that the CLI must not read.
+    `folder_env` are variables that make git ignore untrusted settings.
+
+    Rights: `from_agent`: an agent sent the message. `at_most` bounds the access that the settings and the message give
+    (None: no bound). `rules` allow, deny or ask about some tool calls, whatever the access says.
+
+    Session: `fork`: the turn continues in a copy of the session. `upto` is the CLI's own id of the last message to keep
+    (None: keep all). `carried` is the CLI's running total of tokens before the turn, if the CLI keeps one. `told` is
+    the digest of the system prompt that a message of the session contains (None: no message contains one).
+
+    Mode: `recorded` is the turn that is replayed in place of this one. `is_proxied`: the model calls go through a
+    proxy, which also keeps the budget. `is_kept`: the process may stay for the next turn. `cli_file` is the file that
+    stores the version of the CLI (None: the version is not needed). `unfit` says why the agent's protocol is used only
+    if the message names it. `is_broken`: the protocol is known to be broken in this version of the CLI.
+    """
 
     message: Message
     turn: int
@@ -90,14 +99,14 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def idle_timeout(self) -> float:
-        """Return after how many seconds without output or other activity the turn is stopped."""
+        """Return how many seconds without output or other activity stop the turn."""
         return self.settings.idle_timeout or self.limits.idle_timeout
 
 
 def env_for_kept_process(child_env: Mapping[str, str]) -> dict[str, str]:
-    """Return beam's variables for a process that outlives its turn: nothing about one message."""
-    of_the_agent = {name: child_env[name] for name in child_env if name in _OF_THE_AGENT}
+    """Return beam's variables for a process that outlives its turn. Variables about one message are empty."""
+    of_the_agent = {name: child_env[name] for name in child_env if name in _AGENT_VARIABLES}
     return {**dict.fromkeys(child_env, ""), **of_the_agent}
 
 
-_OF_THE_AGENT = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_OUTBOX", "BEAM_BIN")
+_AGENT_VARIABLES = ("BEAM_ROOT", "BEAM_PROJECT", "BEAM_AGENT", "BEAM_LANE", "BEAM_OUTBOX", "BEAM_BIN")

@@ -1,4 +1,4 @@
-"""Applies a turn's rules to a call of its agent, and resolves links in the call's paths."""
+"""Applies a turn's rules to a tool call of its agent, and resolves links in the call's paths."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
 
 
 def is_denied_by_rule(order: TurnRequest, denial: Denial) -> bool:
-    """Return whether a rule of the turn denies the call that was denied."""
+    """Return whether a rule of the turn denies the call of this denial."""
     if not order.rules.of("deny") or not isinstance(order.adapter, HasRules):
         return False
     try:

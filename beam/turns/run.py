@@ -1,8 +1,8 @@
 """Runs one message to its outcome: the durable order of a turn, for all faces.
 
 `turn.started` is on disk before anything is spawned, `prompt.sent` before the agent can act on the message (headless:
-before it is executed at all), and `turn.finished` before anyone is told. The holder does what comes before (claiming)
-and after (routing, closing). Does not depend on queues, locks or other agents.
+before it is executed at all), and `turn.finished` before anyone is told. The holder claims the message before the turn,
+and routes the answer after it. Does not depend on queues, locks or other agents.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     if order.recorded is None:
         files.make_directory(order.scratch)
     keeper = services.keeper
-    sent = _Sent(record, None if cli is None or face != "dialogue" else cli.works)
+    sent = _SendRecorder(record, None if cli is None or face != "dialogue" else cli.works)
     try:
         within = msgspec.structs.replace(services, record=sent, poll=poll)
         verdict = await verdict_on(order, face, within, handle)
@@ -101,9 +101,13 @@ def _changes(order: TurnRequest, record: Record) -> list[Change]:
     return changes
 
 
-class _Sent:
-    """Records events. `is_sent`: an event said that the message was sent to the agent; `heard` is what its CLI said.
-    Just before the first such event `works` is called, because the protocol works."""
+class _SendRecorder:
+    """Records events. `is_sent`: an event reported that the message was sent to the agent. `heard` are the texts of its
+    CLI.
+
+    `works` is called just before the first such event is recorded, because the protocol has worked then. The notice
+    that it returns is recorded, too.
+    """
 
     def __init__(self, record: Record, works: Callable[[], Event | None] | None) -> None:
         self.is_sent = False

@@ -1,7 +1,7 @@
 """Puts an agent's `runner:` before its command line: a program that runs the agent elsewhere, as ssh does.
 
-What runs there is out of beam's reach: neither variables nor files of the turn get there, and no Landlock. So only an
-agent with all rights has a runner. Pure: a launch in, a launch out.
+beam can't control a process there: the process gets neither variables nor files of the turn, and no Landlock. So an
+agent whose access beam would have to limit can't have a runner. Pure: takes a launch and returns a launch.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _PLACES = re.compile(r"\{(?:command|cwd)\}")
 def placed(launch: Launch, turn: Turn) -> Launch:
     """Return the launch with the agent's runner before it.
 
-    In a word with `{command}`, that becomes the whole command line and `{cwd}` the folder, both quoted for a shell.
-    Without such a word, the words of the command follow those of the runner, and `{cwd}` is not quoted.
+    In a word of the runner that contains `{command}`, that is replaced by the whole command line, and `{cwd}` by the
+    folder, both quoted for a shell. In other words, `{cwd}` is replaced without quoting. If no word contains
+    `{command}`, the words of the command line follow the words of the runner.
     """
     runner, cwd = turn.settings.runner, turn.cwd
     if not runner:
@@ -45,9 +46,9 @@ def placed(launch: Launch, turn: Turn) -> Launch:
 def check(
     settings: AgentSettings, agent: str, face: Face, access: Access, *, has_access: bool, is_proxied: bool
 ) -> None:
-    """Raise UnsupportedError for a turn that a runner can't run as it was asked for.
+    """Raise UnsupportedError for a turn that a runner can't run as requested.
 
-    `has_access`: the agent's CLI has kinds of access, which beam gives it by variables, files and its confinement.
+    `has_access`: beam can limit the access of the agent's CLI, by variables, files and confinement.
     """
     if not settings.runner:
         return

@@ -1,7 +1,7 @@
-"""What an agent that is shielded from the key gets: a dummy, and an environment in which there is no key.
+"""Shields an agent from its model's key: the agent gets a dummy key, and an environment without the real one.
 
-Refuses a turn if a process that the agent could read still has the key. docs/security.md says what holds at which
-access.
+Refuses a turn if a process that the agent could read still has the key. docs/security.md says which protection holds
+with which access.
 """
 
 from __future__ import annotations
@@ -34,14 +34,19 @@ def new_token() -> str:
 
 
 def shielded_environment(environ: Mapping[str, str], choices: Collection[str] = ()) -> dict[str, str]:
-    """Return what a shielded agent gets of its holder's environment; `choices` are its CLI's own harmless variables."""
+    """Return the variables that a shielded agent gets from its holder's environment.
+
+    `choices` are the names of the CLI's own harmless variables.
+    """
     allowed = _ALLOWED.union(choices)
     return {name: value for name, value in environ.items() if name in allowed or name.startswith(("LC_", "BEAM_"))}
 
 
 def check(order: TurnRequest, route: Route) -> None:
-    """Raise UsageError if the key is still in the environment of this process, of one that it can read, or in the
-    agent's settings."""
+    """Raise UsageError if the key is in the agent's settings, or in an environment that the agent could read.
+
+    That is the environment of the process that runs the turn, or of any process that this user may read.
+    """
     wanted = frozenset(route.keys)
     for name in held(order.settings.env, wanted):
         raise _refusal(f"`env` of agent {order.message.to} holds {name}")
@@ -61,7 +66,10 @@ def held(environ: Mapping[str, str], wanted: frozenset[str]) -> list[str]:
 
 
 def readable(wanted: frozenset[str]) -> list[tuple[int, str]]:
-    """Return (pid, name) for each of these variables in the environment of a process that this user may read."""
+    """Return (pid, name) for each variable in `wanted` that a process has in its environment, if this user may read it.
+
+    Short values and beam's dummy keys do not count.
+    """
     found = []
     for pid in table.pids():
         for pair in table.environment_of(pid):

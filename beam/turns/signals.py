@@ -13,15 +13,15 @@ from beam.turns.stop import Stop
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Wish = Callable[[signal.Signals], None]
-_wishes: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Wish]] = WeakKeyDictionary()
+_callbacks: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Wish]] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
-    """Ask the turn to stop at INT, TERM and HUP, inside the context; a second signal stops it immediately.
+    """Ask the turn to stop at SIGINT, SIGTERM and SIGHUP, inside the context. A second signal stops it immediately.
 
-    Yields the list of the signals that came. Several contexts of one event loop all get each signal. A signal that is
-    ignored (nohup) stays ignored. Outside the main thread nothing is done.
+    Yields a list, to which each signal that comes is added. If several contexts share an event loop, each gets every
+    signal. A signal that is ignored (nohup) stays ignored. Outside the main thread this does nothing.
     """
     loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []
@@ -30,25 +30,25 @@ def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
         came.append(number)
         stop.ask("interrupted", by=by)
 
-    wishes = _wishes.setdefault(loop, [])
-    wishes.append(wish)
-    if len(wishes) == 1:
-        _listen(loop, wishes)
+    callbacks = _callbacks.setdefault(loop, [])
+    callbacks.append(wish)
+    if len(callbacks) == 1:
+        _listen(loop, callbacks)
     try:
         yield came
     finally:
-        wishes.remove(wish)
-        if not wishes:
-            del _wishes[loop]
+        callbacks.remove(wish)
+        if not callbacks:
+            del _callbacks[loop]
             for number in STOPPING:
                 loop.remove_signal_handler(number)
 
 
-def _listen(loop: asyncio.AbstractEventLoop, wishes: list[Wish]) -> None:
-    """Call all callbacks in `wishes` at each signal that asks for a stop."""
+def _listen(loop: asyncio.AbstractEventLoop, callbacks: list[Wish]) -> None:
+    """Call all callbacks in the list at each signal that asks for a stop."""
 
     def pass_on(number: signal.Signals) -> None:
-        for wish in tuple(wishes):
+        for wish in tuple(callbacks):
             wish(number)
 
     for number in STOPPING:

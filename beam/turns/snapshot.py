@@ -1,4 +1,4 @@
-"""Snapshots of a work tree before turns, so that `beam diff` can compare what it contains later.
+"""Snapshots of a work tree before turns, so that `beam diff` can compare them with its content later.
 
 They share one git directory below the root. An agent's index stays there, so that its next snapshot reads only files
 that changed.
@@ -32,7 +32,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class WorkTree:
-    """A git work tree, and the store for its snapshots. `environ` is searched for git."""
+    """A git work tree, and the store for its snapshots. git is looked for in the PATH of `environ`."""
 
     def __init__(self, store: Path, place: GitPlace, environ: Mapping[str, str]) -> None:
         self._store = store
@@ -45,19 +45,22 @@ class WorkTree:
 
     @classmethod
     def of(cls, store: Path, folder: Path, environ: Mapping[str, str]) -> WorkTree:
-        """Return the work tree around a folder. Raises UnsupportedError outside of one."""
+        """Return the work tree that contains the folder. Raises UnsupportedError if there is none."""
         place = git_place(folder)
         if place is None:
             raise UnsupportedError(f"{escape_surrogates(str(folder))} is in no git work tree", "git init")
         return cls(store, place, environ)
 
     async def take(self, agent: str) -> str:
-        """Return the tree (an object id) that has the work tree's content now. Raises GitError, DiskError."""
+        """Take a snapshot of the work tree, and return the id of its git tree. Raises GitError, DiskError."""
         return await git.run(self._snapshots.tree(await self._index(agent)))
 
     async def take_without_index(self, agent: str) -> str:
-        """Take a snapshot without using the agent's index, because a running turn may use it. Raises GitError,
-        DiskError."""
+        """Take a snapshot as `take` does, but with a copy of the agent's index, because a running turn may use the
+        index.
+
+        Raises GitError, DiskError.
+        """
         own = await self._index(agent)
         beside = own.with_name(f"{own.name}.{os.getpid()}.tmp")
         try:
@@ -73,7 +76,7 @@ class WorkTree:
         return Changes(files=changed, patch=await git.run(self._snapshots.patch(before, after, "--no-renames")))
 
     async def _index(self, agent: str) -> Path:
-        """Return the agent's index. If there is none, make it from the repository's."""
+        """Return the path of the agent's index. If there is none, make it from the repository's index."""
         self._snapshots.make()
         index = self._store / f"index-{agent}"
         if not index.exists():
@@ -84,9 +87,9 @@ class WorkTree:
 async def recorded(
     store: Path, folder: Path, environ: Mapping[str, str], agent: str, *, beside: bool
 ) -> WorkTreeRecorded:
-    """Return the event that says what the work tree around the folder contains. A failure is its `reason`.
+    """Take a snapshot of the work tree that contains the folder, and return the event that reports it.
 
-    `beside`: another turn of the agent may run at the same time.
+    If that fails, the event has the `reason`. `beside`: another turn of the agent may run at the same time.
     """
     name = str(folder)
     try:

@@ -9,7 +9,8 @@ Reason = Literal["timeout", "idle", "cancelled", "interrupted", "retries", "brok
 
 
 class Stop:
-    """A request to stop, which may come at any time. The first reason counts; a second request means "immediately"."""
+    """A request to stop, which may come at any time. The first reason counts. A second request by a person or a signal
+    means "immediately"."""
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
@@ -19,7 +20,7 @@ class Stop:
         self._wake = asyncio.Event()
 
     def ask(self, reason: Reason, *, by: str | None = None, why: str = "") -> None:
-        """End the turn politely; a second call ends it immediately."""
+        """End the turn politely. A later call with the reason `interrupted` or `cancelled` ends it immediately."""
         if self.reason is None:
             self.reason, self.by, self.why = reason, by, why
         elif reason in ("interrupted", "cancelled"):

@@ -32,7 +32,7 @@ _NAMED = 5  # files that a notice names
 
 
 async def verdict_on(order: TurnRequest, face: Face, services: TurnServices, handle: TurnHandle) -> Verdict:
-    """Run the turn on this face and return the verdict on it; a turn that can't begin has one, too.
+    """Run the turn on this face and return the verdict on it. A turn that can't begin gets a verdict, too.
 
     Raises DiskError and ShortageError.
     """
@@ -56,8 +56,8 @@ async def verdict_on(order: TurnRequest, face: Face, services: TurnServices, han
 
 
 def _needs_proxy(order: TurnRequest, capabilities: Capabilities) -> bool:
-    """Return whether a proxy stands between the agent and its model: it was asked for, or a budget is set that the CLI
-    itself can't keep."""
+    """Return whether the model calls go through a proxy: the message asks for one, or there is a budget that the CLI
+    can't keep."""
     options = order.message.options
     if options.model_calls is not UNSET or options.max_tokens is not UNSET:
         return True

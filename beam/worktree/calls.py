@@ -1,8 +1,8 @@
-"""Calls of git: which program, its configuration and its environment.
+"""Builds calls of git: the program, its configuration and its environment. Runs none of them.
 
-git is called in a directory of beam's own (`apart`), where no configuration of a person or of a folder counts, or in
-the folder's repository (`beam.worktree.repository`). Several calls in a row are a generator of calls, which
-`beam.worktree.git` runs.
+A call from `apart` runs in a git directory that belongs to beam; git configuration of the person or of a folder has no
+effect there. A call from `inside` runs in the folder's own repository, with the person's configuration. Code that needs
+several calls is a generator that yields them; `beam.worktree.git` runs the generator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ R = TypeVar("R")
 USAGE = 129  # git's exit code for an option that it does not know
 # A repository may name a program that git runs to fetch what is missing: nothing is fetched (the second is git 2.45's).
 NO_FETCH = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
-_ALWAYS = {
+_CONFIG_ALWAYS = {
     "core.fsmonitor": "false",
     "core.untrackedCache": "false",
     "core.splitIndex": "false",
@@ -32,7 +32,7 @@ _ALWAYS = {
     "gc.auto": "0",
     "maintenance.auto": "false",
 }
-_APART = _ALWAYS | {
+_CONFIG_APART = _CONFIG_ALWAYS | {
     "core.attributesFile": os.devnull,
     "core.excludesFile": os.devnull,
     "core.looseCompression": "1",
@@ -40,11 +40,11 @@ _APART = _ALWAYS | {
     "submodule.recurse": "false",
     "diff.ignoreSubmodules": "all",
 }
-_INSIDE = _ALWAYS | {"commit.gpgSign": "false", "user.name": "beam", "user.email": "beam@localhost"}
+_CONFIG_INSIDE = _CONFIG_ALWAYS | {"commit.gpgSign": "false", "user.name": "beam", "user.email": "beam@localhost"}
 
 
 class GitError(BeamError):
-    """A call of git failed; `code` is its exit code, None if git did not run to its end."""
+    """A call of git failed. `code` is git's exit code, or None if git is not installed or did not run to its end."""
 
     exit_code = ExitCode.FAILED
     kind = "snapshot"
@@ -52,8 +52,9 @@ class GitError(BeamError):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One call of git. `largest_kib` limits the size of each file that it writes (0: no limit). `asks`: exit code 1 is
-    an answer ("no"), and the disk counts as full only if git itself says so."""
+    """One call of git. `word` is the git command, for messages. `within_s` is the time limit in seconds. `largest_kib`
+    limits the size of each file that git writes (0: no limit). `asks`: exit code 1 is the answer "no" and never counts
+    as a full disk; for any other exit code, the disk counts as full only if git's error output says so."""
 
     argv: tuple[str, ...]
     word: str
@@ -69,14 +70,15 @@ Calls = Generator[Call, bytes, R]
 
 
 class Git(Protocol):
-    """A function that returns a call of git with these arguments, in one place."""
+    """A function that builds a call of git with the arguments `words`. The function determines the folder, the index
+    and the time limit."""
 
     def __call__(self, *words: str, stdin: bytes | None = None) -> Call: ...
 
 
 class Apart(Struct, frozen=True, kw_only=True):
-    """A git directory of beam's own, and the work tree that is recorded there. Objects that the folder's repository has
-    are read from `objects`."""
+    """A git directory that belongs to beam, and the work tree whose content it stores. `objects` is the object
+    directory of the work tree's own repository; git reads existing objects from there."""
 
     directory: Path
     work_tree: Path
@@ -93,7 +95,8 @@ def apart(
     stdin: bytes | None = None,
     largest_kib: int = 0,
 ) -> Call:
-    """Return a call in a git directory of beam's own. Raises GitError if git is not installed."""
+    """Return a call of git in the git directory of `place`, without the person's and the folder's git configuration.
+    Raises GitError if git is not installed."""
     escaped = str(place.objects).replace("\\", "\\\\").replace('"', '\\"')
     env = {
         "PATH": absolute_folders(place.environ.get("PATH", os.defpath)),
@@ -111,7 +114,7 @@ def apart(
     if index is not None:
         env["GIT_INDEX_FILE"] = str(index)
     return Call(
-        argv=(_program(env), *_options(_APART), *words),
+        argv=(_program(env), *_options(_CONFIG_APART), *words),
         word=words[0],
         cwd=cwd,
         env=env,
@@ -129,13 +132,14 @@ def inside(
     within_s: float,
     stdin: bytes | None = None,
 ) -> Call:
-    """Return a call in the folder's own repository, as the person has configured git; `without` are environment
-    variables that keep git from running programs that the repository names. Raises GitError if git is not installed."""
+    """Return a call of git in the folder's own repository, with the person's git configuration. `without` has the
+    environment variables that keep git from running programs named in the repository's configuration. Raises GitError
+    if git is not installed."""
     env = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
     env |= {name: value for name, value in environ.items() if name.startswith("GIT_CONFIG_")}
     env["PATH"] = absolute_folders(environ.get("PATH", os.defpath))
     env |= {**NO_FETCH, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **without}
-    argv = (_program(env), *_options(_INSIDE), *words)
+    argv = (_program(env), *_options(_CONFIG_INSIDE), *words)
     return Call(argv=argv, word=words[0], cwd=folder, env=env, stdin=stdin, within_s=within_s)
 
 

@@ -1,6 +1,7 @@
 """Runs calls of git, in an event loop or without one, with a time limit, and interprets the exit code.
 
-If a call fails, GitError is raised inside the generator of calls. If the disk is full, DiskError ends the run.
+If a call fails, GitError is raised inside the generator of calls, which may handle it. If the disk is full, the
+generator ends and the caller gets DiskError.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ _NO = 1  # git's exit code for "no", as of `git diff --quiet`
 
 
 async def run(calls: Calls[R]) -> R:
-    """Run the calls to their end and return their result; wait in an event loop."""
+    """Run all calls that the generator yields, in an event loop, and return the result of the generator."""
     try:
         call = next(calls)
         while True:
             try:
-                printed = await _called(call)
+                printed = await _run_one(call)
             except GitError as error:
                 call = calls.throw(error)
             else:
@@ -35,7 +36,7 @@ async def run(calls: Calls[R]) -> R:
 
 
 def run_blocking(calls: Calls[R]) -> R:
-    """Run the calls to their end and return their result; wait without an event loop."""
+    """Run all calls that the generator yields, without an event loop, and return the result of the generator."""
     try:
         call = next(calls)
         while True:
@@ -50,7 +51,7 @@ def run_blocking(calls: Calls[R]) -> R:
         return result
 
 
-async def _called(call: Call) -> bytes:
+async def _run_one(call: Call) -> bytes:
     import asyncio
 
     process = await asyncio.create_subprocess_exec(
@@ -65,16 +66,16 @@ async def _called(call: Call) -> bytes:
     try:
         out, err = await asyncio.wait_for(process.communicate(call.stdin), call.within_s)
     except TimeoutError:
-        raise _too_long(call) from None
+        raise _timeout_error(call) from None
     finally:
         if process.returncode is None:
             _kill(process.pid)
             await process.wait()
-    return _printed(call, process.returncode or 0, out, err)
+    return _checked_output(call, process.returncode or 0, out, err)
 
 
 def called_blocking(call: Call) -> bytes:
-    """Run one call and return what it printed. Raises GitError."""
+    """Run one call without an event loop and return its standard output. Raises GitError, DiskError."""
     import subprocess
 
     with subprocess.Popen(
@@ -89,11 +90,11 @@ def called_blocking(call: Call) -> bytes:
         try:
             out, err = process.communicate(call.stdin, timeout=call.within_s)
         except subprocess.TimeoutExpired:
-            raise _too_long(call) from None
+            raise _timeout_error(call) from None
         finally:
             if process.returncode is None:
                 _kill(process.pid)
-    return _printed(call, process.returncode, out, err)
+    return _checked_output(call, process.returncode, out, err)
 
 
 def _command(call: Call) -> tuple[str, ...]:
@@ -103,16 +104,16 @@ def _command(call: Call) -> tuple[str, ...]:
 
 
 def _kill(pid: int) -> None:
-    """Kill git with all that it started."""
+    """Kill git and every process in its process group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
 
-def _too_long(call: Call) -> GitError:
+def _timeout_error(call: Call) -> GitError:
     return GitError(f"git {call.word} took longer than {call.within_s:g} s")
 
 
-def _printed(call: Call, code: int, out: bytes, err: bytes) -> bytes:
+def _checked_output(call: Call, code: int, out: bytes, err: bytes) -> bytes:
     if not code:
         return out
     last = (err.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {code}"])[0][:300]
@@ -126,7 +127,8 @@ def _printed(call: Call, code: int, out: bytes, err: bytes) -> bytes:
 
 
 def _is_full(call: Call) -> bool:
-    """Return whether the disk that git writes to is full, because git does not always say so."""
+    """Return whether the disk that git writes to is full. This check is needed because git's error output does not
+    always say so."""
     with contextlib.suppress(OSError):
         found = [os.statvfs(place) for place in (call.cwd, call.env.get("GIT_DIR", call.cwd))]
         return any(each.f_blocks and not each.f_bavail and not each.f_flag & os.ST_RDONLY for each in found)

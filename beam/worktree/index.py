@@ -1,4 +1,5 @@
-"""Prepares an index of git and adds files to it, so that it hides no change and leads git into no other repository."""
+"""Prepares a git index and adds files to it, so that the index hides no changed file and git does not run in nested
+repositories."""
 
 from __future__ import annotations
 
@@ -15,24 +16,25 @@ _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 class PassedOver(Struct, frozen=True, kw_only=True):
-    """The paths of files that git does not check for changes: those marked `assume-unchanged`, and those marked
-    `skip-worktree`. Files of the latter kind that do not exist, as in a sparse checkout, are in `absent`."""
+    """The paths of files that git does not check for changes. `assumed` are the files marked `assume-unchanged`. Files
+    marked `skip-worktree` are in `skipped` if they exist, and in `absent` if they do not exist, as in a sparse
+    checkout."""
 
     assumed: frozenset[bytes]
     skipped: frozenset[bytes]
     absent: frozenset[bytes]
 
     def unmark(self) -> list[tuple[tuple[str, ...], bytes]]:
-        """Return the arguments and the stdin of each `git update-index` that removes the marks of `assumed` and
-        `skipped`."""
+        """Return the arguments and the standard input of each `git update-index` call that removes the marks from the
+        files in `assumed` and `skipped`."""
         marks = (("--no-assume-unchanged", self.assumed), ("--no-skip-worktree", self.skipped))
         return [((mark, "-z", "--stdin"), b"\0".join(sorted(paths))) for mark, paths in marks if paths]
 
 
 def passed_over(listing: bytes, folder: Path) -> PassedOver:
-    """Return the marked files in this output of `git ls-files -v -z`, which ran in that folder.
+    """Return the marked files, from the output of `git ls-files -v -z` in that folder.
 
-    Anybody who can write the index can mark a file; then no diff shows a change of it.
+    Anybody who can write the index can mark a file. No diff shows a change of a marked file.
     """
     entries = [(entry[:1], entry[2:]) for entry in listing.split(b"\0") if entry[:1].islower() or entry[:1] == b"S"]
     skipped = frozenset(path for tag, path in entries if tag in b"Ss")
@@ -42,24 +44,25 @@ def passed_over(listing: bytes, folder: Path) -> PassedOver:
 
 
 def repositories_in(listing: bytes) -> dict[bytes, bytes]:
-    """Return the path and the commit of each repository in the work tree, from the output of `git ls-files -s -z`.
+    """Return the commit of each nested repository, by its path, from the output of `git ls-files -s -z`.
 
-    `git add` runs `git status` in each repository that is in the index, with the configuration of that repository. A
-    repository that is not in the index is only added.
+    In each nested repository that is in the index, `git add` runs `git status` with the configuration of that
+    repository. A nested repository that is not in the index is added without running `git status` there.
     """
     entries = (entry.partition(b"\t") for entry in listing.split(b"\0") if entry.startswith(_GITLINK))
     return {path: head.split(b" ")[1] for head, _, path in entries}
 
 
 def watch_every_file(git: Git, folder: Path) -> Calls[None]:
-    """Remove from an index the marks that keep git from looking at files that exist."""
+    """Remove the marks in the index that keep git from checking existing files for changes."""
     marks = passed_over((yield git("ls-files", "-v", "-z")), folder)
     for words, paths in marks.unmark():
         yield git("update-index", *words, stdin=paths)
 
 
 def forget_repositories(git: Git) -> Calls[dict[bytes, bytes]]:
-    """Take repositories in the work tree out of the index, so that git does not look into them; return them."""
+    """Remove nested repositories from the index, so that git does not run in them. Return the commit of each, by its
+    path."""
     found = repositories_in((yield git("ls-files", "-s", "-z")))
     if found:
         yield git("update-index", "-z", "--force-remove", "--stdin", stdin=b"\0".join(found))
@@ -67,8 +70,8 @@ def forget_repositories(git: Git) -> Calls[dict[bytes, bytes]]:
 
 
 def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
-    """Add the files of the current folder to the index, except those to leave out. Return the repositories that the
-    index had before."""
+    """Add the files of the current folder to the index, except those that the pathspecs in `left_out` exclude. Return
+    the commit of each nested repository that was in the index before, by its path."""
     before = yield from forget_repositories(git)
     try:
         yield git("add", "--all", "--", ".", *left_out)
@@ -81,7 +84,8 @@ def add(git: Git, left_out: Sequence[str] = ()) -> Calls[dict[bytes, bytes]]:
 
 
 def succeeds(git: Git, *words: str) -> Calls[bool]:
-    """Return whether git ends with exit code 0. Any other code means "no"; exit code 1 does so on a full disk, too."""
+    """Return whether git ends with exit code 0. Exit code 1 means "no", even if the disk is full. Raises GitError if
+    git did not run to its end."""
     try:
         yield structs.replace(git(*words), asks=True)
     except GitError as error:

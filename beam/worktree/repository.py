@@ -1,6 +1,7 @@
-"""Calls of git in a folder's own repository, which run no program that its configuration names.
+"""Calls git in a folder's own repository without running programs that the repository's configuration names.
 
-If the folder is trusted, git may run the programs that the configuration named when the repository was first looked at.
+There is one exception: in a trusted folder, git may run the programs that were configured when the `Repository` object
+was created.
 """
 
 from __future__ import annotations
@@ -18,27 +19,29 @@ from beam.worktree.index import succeeds
 
 R = TypeVar("R")
 
-_ONLY_LOOKS = frozenset({"config", "rev-parse", "ls-files"})
+_SAFE_COMMANDS = frozenset({"config", "rev-parse", "ls-files"})
 _TIME_S = 120.0
 
 
 class Repository:
-    """The repository around a folder. The programs that git is configured to run there run only if the project folder
-    is trusted, and only if they were configured when this object was made."""
+    """The git repository that contains `folder`. git runs programs that the repository's configuration names only if
+    the project folder is trusted and no such program was added since this object was created."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str], *, project: Path | None = None) -> None:
         self.folder = folder
         self.project = project or folder  # whose trust counts
         self.environ = environ
-        self._at_first = frozenset((each.name, each.digest) for each in self._look().found)
+        self._initial_programs = frozenset((each.name, each.digest) for each in self._find_programs().found)
 
     def call(self, *words: str, stdin: bytes | None = None) -> Call:
-        """Return a call of git, after a check of which programs git would run now."""
-        without = {} if words[0] in _ONLY_LOOKS else self._without_programs()
+        """Return a call of git in the folder. For a git command that may run programs, first check which programs are
+        configured now, and disable them unless they may run."""
+        without = {} if words[0] in _SAFE_COMMANDS else self._without_programs()
         return inside(self.folder, self.environ, without, *words, within_s=_TIME_S, stdin=stdin)
 
     def run(self, calls: Calls[R]) -> R:
-        """Run calls to their end and return their result. Raises UsageError."""
+        """Run all calls that the generator yields and return the result of the generator. Raises UsageError if a call
+        of git fails."""
         try:
             return git.run_blocking(calls)
         except GitError as error:
@@ -46,24 +49,25 @@ class Repository:
             raise UsageError(error.message, hint, subject=str(self.folder)) from error
 
     def says(self, *words: str, stdin: bytes | None = None) -> str:
-        """Return what git prints. Raises UsageError."""
+        """Return the standard output of git as text, without newlines at its end. Raises UsageError if git fails."""
         return self.run(self._printed(*words, stdin=stdin)).decode("utf-8", "replace").rstrip("\n")
 
     def does(self, *words: str) -> bool:
-        """Return whether git ends with exit code 0. Raises UsageError if it did not run, or not to its end."""
+        """Return whether git ends with exit code 0. Raises UsageError if git is not installed or did not run to its
+        end."""
         return self.run(succeeds(self.call, *words))
 
     def _printed(self, *words: str, stdin: bytes | None) -> Calls[bytes]:
         return (yield self.call(*words, stdin=stdin))
 
-    def _look(self) -> git_config.Git:
+    def _find_programs(self) -> git_config.Git:
         return git_config.look(self.project, self.folder, access="read", home=user_home(self.environ))
 
     def _without_programs(self) -> dict[str, str]:
-        """Return the environment variables that keep git from running programs of the repository's own configuration;
-        none if the folder is trusted and the configuration names nothing new."""
-        now = self._look()
-        is_as_before = {(each.name, each.digest) for each in now.found} <= self._at_first
+        """Return the environment variables that keep git from running programs named in the repository's configuration.
+        Return an empty dict if the folder is trusted and no such program was added since this object was created."""
+        now = self._find_programs()
+        is_as_before = {(each.name, each.digest) for each in now.found} <= self._initial_programs
         if is_as_before and ledger.standing_of(self.project, now.found, self.environ).trusted:
             return {}
         return git_config.variables(now.off, self.environ)

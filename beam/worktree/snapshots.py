@@ -1,7 +1,7 @@
-"""Snapshots of a git work tree in a git directory of beam's own, and how two of them differ.
+"""Makes snapshots of a git work tree in a git directory that belongs to beam, and compares two snapshots.
 
-A snapshot is a git tree. The folder's own git configuration, hooks and filters have no effect, and neither has the
-person's. Objects that the folder's repository has are read from there, and not stored again. Files that git ignores
+A snapshot is a git tree object. Git configuration, hooks and filters of the folder or of the person have no effect.
+Objects that the folder's own repository has are read from that repository and not stored again. Files that git ignores
 are left out.
 """
 
@@ -25,15 +25,16 @@ _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color")
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
-    """How long one call of git may take, and how large each file that it writes may be (0: any size)."""
+    """Limits for one call of git: `within_s` is its time limit in seconds, `largest_kib` the largest size in KiB of
+    each file that git writes (0: any size)."""
 
     within_s: float
     largest_kib: int = 0
 
 
 class ChangedFile(Struct, frozen=True, kw_only=True):
-    """A file that differs: its path below the work tree, and how many lines were added and removed (null: it is not
-    text)."""
+    """A file that differs between two snapshots: its path in the work tree, and the numbers of lines added and removed
+    (null: the file is binary)."""
 
     path: str
     added: int | None
@@ -41,9 +42,10 @@ class ChangedFile(Struct, frozen=True, kw_only=True):
 
 
 class Snapshots:
-    """Snapshots of a work tree, or of the `folder` in it. They are stored below `directory`, where no agent may write.
+    """Makes and compares snapshots of a work tree, or of the `folder` in it if one is given. They are stored in the git
+    directory `directory`, where no agent may write.
 
-    `has_repositories`: it is a change, too, if a repository in the folder comes, goes or is at another commit.
+    `has_repositories`: a nested repository that was added, removed or moved to another commit counts as a change.
     """
 
     def __init__(
@@ -69,8 +71,8 @@ class Snapshots:
         self._diff = (*_DIFF, f"--ignore-submodules={'none' if has_repositories else 'all'}")
 
     def make(self, ignored: bytes | None = None) -> None:
-        """Make the directory, unless it exists. git ignores what the lines in `ignored` say, and what each `.gitignore`
-        says."""
+        """Make the git directory, unless it exists. git ignores files that match the patterns in `ignored` (one a line)
+        or in any `.gitignore`."""
         if (self.directory / "HEAD").exists():
             return
         for name in ("objects", "refs"):
@@ -82,10 +84,10 @@ class Snapshots:
         files.replace(self.directory / "HEAD", b"ref: refs/heads/none\n")
 
     def begin(self, index: Path) -> Calls[None]:
-        """Make an index: a copy of the repository's own, which knows the files' times, so that not every file must be
-        read.
+        """Make the index as a copy of the index of the work tree's own repository, if that can be read. The copy has
+        the files' times, so that git need not read every file again.
 
-        What happens to the repository's own index later hides no change.
+        The snapshots use the copy, so later changes of the repository's own index hide no change of a file.
         """
         directory = git_directory(self.work_tree)
         if directory is None:
@@ -100,7 +102,8 @@ class Snapshots:
             index.unlink(missing_ok=True)
 
     def tree(self, index: Path, left_out: Sequence[str] = ()) -> Calls[str]:
-        """Return the tree (an object id) of the folder's current content without these paths, made with this index."""
+        """Make a snapshot of the folder's current content by means of this index, and return the object id of its git
+        tree. The pathspecs in `left_out` exclude files."""
         git = self._git(index)
         index.with_name(f"{index.name}.lock").unlink(missing_ok=True)  # a killed git left it
         try:
@@ -112,19 +115,20 @@ class Snapshots:
 
     @staticmethod
     def remove(index: Path) -> None:
-        """Remove an index, and its lock."""
+        """Remove an index file and its lock file."""
         for left in (index, index.with_name(f"{index.name}.lock")):
             left.unlink(missing_ok=True)
 
     def changed(self, before: str, after: str, *how: str) -> Calls[tuple[ChangedFile, ...]]:
-        """Return which files differ between two snapshots."""
+        """Return the files that differ between two snapshots. `how` has further arguments of `git diff`."""
         numbers = yield self._call(
             *self._diff, "--no-renames", "--numstat", "-z", *how, before, after, within_s=_COMPARE_S
         )
         return tuple(map(_changed, numbers.rstrip(b"\0").split(b"\0"))) if numbers else ()
 
     def patch(self, before: str, after: str, *how: str) -> Calls[bytes]:
-        """Return the differences of two snapshots as a patch, in bytes: a file may have any encoding."""
+        """Return the differences between two snapshots as a patch, in bytes, because a file may have any encoding.
+        `how` has further arguments of `git diff`."""
         return (yield self._call(*self._diff, "--patch", *how, before, after, within_s=_COMPARE_S))
 
     def _git(self, index: Path) -> Git:

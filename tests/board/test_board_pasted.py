@@ -38,7 +38,7 @@ def test_a_paste_may_be_cut_anywhere_and_keys_stay_keys() -> None:
     whole = f"k{START}a\x1b[20\x1b[201b\r{END}"
     for one, two in itertools.combinations(range(1, len(whole)), 2):
         pastes = Pastes()
-        parts = [pastes.of(part) for part in (whole[:one], whole[one:two], whole[two:])]
+        parts = [pastes.escape_pasted(part) for part in (whole[:one], whole[one:two], whole[two:])]
         assert "".join(parts) == f"k{START}a\u241b[20\u241b[201b\r{END}"
     assert told("\x1b[A", "q", "\r") == [("key", "up"), ("key", "q"), ("key", "enter")]
 

@@ -248,7 +248,7 @@ def test_what_can_not_be_watched_is_refused(inside: Inside, words: tuple[str, ..
 
 
 def test_a_pattern_that_no_event_fits_is_reported(inside: Inside) -> None:
-    (line,) = see._unfit(["text", "tsk.*", "task.*"])
+    (line,) = see._unmatched_patterns(["text", "tsk.*", "task.*"])
     assert line.startswith("no event type matches 'tsk.*'; there are agent.*, ") and line.endswith(" (docs/events.md)")
     assert " text, text.*, " in line
 

@@ -252,7 +252,7 @@ def test_a_try_that_takes_too_long_is_given_up(
     assert item is not None and (item.error, item.tries) == ("no answer within 60 s", 1)
     said = "beam notify: turn-m-1 was given up after 1 tries: no answer within 60 s\n"
     assert capsys.readouterr().err == said
-    made._settle(name, item, Tried(error="late"))
+    made._finish_try(name, item, Tried(error="late"))
     assert capsys.readouterr().err == ""
 
 
@@ -312,5 +312,5 @@ def test_the_next_try_is_due_after_the_longer_of_its_pause_and_what_was_asked_fo
         part=lambda: 1.0,
     )
     made._running["n"], made._tries["n"] = 1.0, tries - 1
-    made._settle("n", Item(target="k", notification=TOLD), Tried(error="503", wait_s=wait_s))
+    made._finish_try("n", Item(target="k", notification=TOLD), Tried(error="503", wait_s=wait_s))
     assert made._due == {"n": due} and made._tries == {"n": tries} and made._running == {}

@@ -169,7 +169,7 @@ def test_what_stands_unseen_in_a_text_is_folded_away(text: str) -> None:
     found = {}
     for is_all in (True, False):
         folded = fold(text, is_all=is_all)
-        found[is_all] = None if folded is None else (folded.text, folded.starts, folded.origins, folded.end)
+        found[is_all] = None if folded is None else (folded.text, folded.starts, folded.original_starts, folded.end)
     assert found == _FOLDED[text]
 
 

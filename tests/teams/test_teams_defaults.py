@@ -32,7 +32,7 @@ _GIVEN = {
     "TeamShown": {"prices_as_of": "2026-11-21"},
     "FileSnapshot": {"is_large": False},
     "Done": {"changed": ()},
-    "_Before": {"has_folder": True, "v": 1},
+    "_SavedSettings": {"has_folder": True, "v": 1},
     "Letter": {"in_inbox": False, "ended_ns": 0},
     "Ask": {"tool": ""},
     "State": {"activity": "", "since_ns": 0, "said_ns": 0, "summary": ""},

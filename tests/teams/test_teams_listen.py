@@ -193,9 +193,9 @@ def test_listening_ends_when_nothing_more_is_reported_or_something_was_lost_or_a
 
 def test_between_slices_of_a_long_look_what_changed_is_copied(home: Home) -> None:
     changes = watcher(home)
-    changes._meanwhile(None)
+    changes._listen_during_sweep(None)
     told = Told((["/a.jsonl"], False))
-    changes._meanwhile(told)  # type: ignore[arg-type]
+    changes._listen_during_sweep(told)  # type: ignore[arg-type]
     assert (told.waits, taken(changes)[1]) == ([0, 0], ["/a.jsonl"])
 
 
@@ -289,17 +289,17 @@ def test_a_directory_that_appears_is_watched_from_then_on(
     changes._run(first)  # type: ignore[arg-type]
     assert made == [changes._wanted]
     assert first.is_closed and taken(changes)[1] == ["*"]
-    assert [changes._patience(), first.waits] == [0.5, [500, 500]]
+    assert [changes._recheck_interval_s(), first.waits] == [0.5, [500, 500]]
 
 
 def test_a_directory_that_is_named_as_gone_is_looked_for_again(home: Home) -> None:
     changes = watcher(home)
     changes._watching = changes._paths()
-    assert len(changes._watching) == 4 and changes._patience() == 0.5
+    assert len(changes._watching) == 4 and changes._recheck_interval_s() == 0.5
     (home.path / "sessions").rmdir()
     listened(changes, ([f"{home.text}/sessions", f"{home.text}/tasks"], False))
     assert changes._watching == tuple(f"{home.text}/{name}" for name in ("teams", "tasks", "projects"))
-    assert changes._patience() == 0.1
+    assert changes._recheck_interval_s() == 0.1
 
 
 class Rounds:

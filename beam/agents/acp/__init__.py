@@ -1,4 +1,6 @@
-"""The Agent Client Protocol, version 1: one link for every agent that speaks it, and how the agents differ.
+"""The Agent Client Protocol (ACP), version 1: one link for every agent that speaks it, and the differences between the
+agents.
 
-An agent's own package defines its `Dialect` and its launch. The conversation is the same for all agents.
+An agent's own package defines its `Dialect` and its launch. The conversation is the same for all agents. `version2`
+translates version 2 of the protocol.
 """

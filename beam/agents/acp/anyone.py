@@ -1,8 +1,8 @@
 """`protocol: acp`: any agent that speaks the Agent Client Protocol, given by its command line.
 
-beam has no tests for such an agent. So the only accesses are `ask` and `full`, and beam can't control what the agent
-does without asking. With `ask` its session is set to the mode `ask` or `default`, if there is one, because some agents
-begin in a mode that asks less. A session is resumed by the method that the agent announces.
+beam has no tests for such an agent, so it offers only the accesses `ask` and `full`. beam can't control what the agent
+does without asking. With `ask` beam sets the session to the mode `ask` or `default`, if there is one, because some
+agents begin in a mode that asks less. A session is resumed by the method that the agent announces.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _ANYONE = Dialect(name="acp", prefers={"ask": ("ask", "default")}, resume="as it
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start the agent. Raises UnsupportedError for an option that it can't apply, UsageError if there
-    is no command."""
+    """Return how to start the agent. Raises UnsupportedError for an access other than `ask` and `full`, UsageError if
+    there is no command."""
     check_access(turn, turn.agent, FACE)
     argv = tuple(word for each in turn.settings.command for word in ((each,) if isinstance(each, str) else each))
     if not argv:

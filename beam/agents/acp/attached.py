@@ -1,5 +1,5 @@
-"""Attached files as parts of a prompt: an image as an image, a text as a resource with its content, any other file as a
-link. An agent that takes no resources gets links. For some agents all but images become texts.
+"""Makes attached files parts of a prompt: an image becomes an image, a text a resource with its content, any other file
+a link. If an agent takes no resources, a text becomes a link. For some agents, all files except images become text.
 
 Does not read files.
 """
@@ -17,15 +17,15 @@ _PLAIN = frozenset(b"/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 
 
 def parts(turn: Turn, takes: Object, *, as_text: bool = False) -> list[Object]:
-    """Return the part of the prompt for each attached file; `takes` is the agent's `promptCapabilities`. A link, which
-    every agent takes, stands for what the agent does not take, and for a file whose content was not read. `as_text`:
-    all but images are texts."""
+    """Return the part of the prompt for each attached file. `takes` is the agent's `promptCapabilities`. A text becomes
+    a link if the agent takes no resources; every agent takes links. A file whose content was not read becomes a link,
+    too. `as_text`: all files except images become text."""
     contents = {content.path: content for content in turn.contents}
     return [_part(path, contents.get(path), takes, as_text=as_text) for path in turn.attach]
 
 
 def refused(turn: Turn, takes: Object) -> str:
-    """Return the path of the first attached image, if the agent takes none; "" if all can be sent."""
+    """Return the path of the first attached image, if the agent takes no images; "" if all files can be sent."""
     if takes.get("image") is True:
         return ""
     return next((content.path for content in turn.contents if content.image), "")

@@ -27,8 +27,8 @@ _CHANGES = {"edit": "update", "delete": "delete"}
 
 
 class Call:
-    """One call. `is_recorded`: the journal has its event; `is_over`: the journal also has the event of its end;
-    `is_denied`: beam denied it. `is_described`: its title is never its tool's name."""
+    """One tool call. `is_recorded`: the journal has the event of the call. `is_over`: the journal also has the event of
+    its end. `is_denied`: beam denied the call. `is_described`: the title of the call is never the name of its tool."""
 
     def __init__(self, call_id: str, *, is_described: bool = False) -> None:
         self.id = call_id
@@ -48,7 +48,8 @@ class Call:
         self._output: object = None
 
     def ask(self, update: Update) -> None:
-        """Record the permission request about this call. Its text describes the request, not the call."""
+        """Record a permission request about this call. The status in the request is ignored. The text in the request
+        describes the request, so it is used only if the call has no text yet."""
         status, text = self.status or "pending", self.text
         self.take(update)
         self.status, self.text = status, text or self.text
@@ -93,7 +94,8 @@ class Call:
 
     @property
     def input(self) -> object:
-        """Return the call's input; if the agent does not report it, its description of the call."""
+        """Return the call's input. If the agent does not report the input, return a description of the call: its
+        changes, its paths or its title."""
         if self.arguments is not None:
             return self.arguments
         if self.text.startswith("{"):
@@ -109,12 +111,12 @@ class Call:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the agent has reported the call's input."""
+        """Return whether the agent has reported the call's input, and the call is no longer pending."""
         return self.arguments is not None and self.status != "pending"
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return all files that the agent names for this call."""
+        """Return the paths of all files that the agent names for this call."""
         return (*self.places, *(string(diff, "path") for diff in self.diffs))
 
     @property
@@ -162,6 +164,6 @@ class Call:
 
 
 def _shown(diff: Object) -> Object:
-    """Return what a diff says: both texts, or the operation and the patch."""
+    """Return the fields of a diff that show the change: both texts, or the operation and the patch."""
     names = ("path", "operation", "patch") if "operation" in diff else ("path", "oldText", "newText")
     return {name: diff.get(name) for name in names}

@@ -1,5 +1,5 @@
-"""Requests of a person to a session besides its turns: change the model, show its state. The protocol can't pass a text
-to a turn that runs.
+"""Handles a person's requests to a session besides its turns, such as to change the model or to show the state. The
+protocol can't pass a text to a running turn.
 
 Each request is answered once. Does not depend on turns.
 """
@@ -19,8 +19,9 @@ _LISTS: dict[str, Kind] = {"models": "model", "modes": "mode"}
 
 
 class Controls:
-    """The control requests to one process. `commands` are the slash commands that the agent announces, `mode` is the
-    session's mode for its access, `plan` the one that only plans ("" if there is none)."""
+    """The control requests to one process. `commands` are the slash commands that the agent announces. `mode` is the
+    session mode that grants the session's access. `plan` is the mode in which the agent only plans, "" if there is
+    none."""
 
     def __init__(self, name: str, calls: Calls, options: Options, counter: Counter, *, plan: str = "") -> None:
         self.session_id = ""
@@ -50,7 +51,8 @@ class Controls:
         return self._change(intent, setting, now)
 
     def _set_mode(self, intent: Set, now: float) -> list[Step]:
-        """Return the steps that let the session only plan, or return it to the mode of its access."""
+        """Return the step that sets the mode of the session: for `plan` to the mode in which the agent only plans, for
+        `default` to the mode that grants its access."""
         wanted = {"plan": self._plan, "default": self.mode or ""}.get(intent.value, "")
         setting = self._options.setting("mode", wanted) if wanted else None
         if setting is None:

@@ -1,7 +1,7 @@
 """The conversation with one agent that speaks the Agent Client Protocol. It has one session, and one turn at a time.
 
-Owns the order of messages: the session and its mode are set before any turn, every request is answered before a turn is
-cancelled, and the agent's last messages come before the end of the turn. Does not depend on the content of a turn.
+Keeps the order of messages: the session and its mode are set before any turn, every request is answered before a turn
+is cancelled, and the agent's last messages come before the end of the turn. Does not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _NARROW = ("plan", "read", "ask")  # an agent may enter a mode with such a word 
 
 
 class AcpLink:
-    """The conversation with one process. All its turns are in the session of the first one."""
+    """The conversation with one process. All its turns are in the session of the first turn."""
 
     def __init__(self, turn: Turn, dialect: Dialect) -> None:
         self._first = turn
@@ -62,13 +62,13 @@ class AcpLink:
         self._requests = Requests()
         self._opening = Opening(turn, dialect, self._calls, self._options)
         self._reader: TurnReader | None = None
-        self._until: float | None = None  # when the end of a turn that is stopped is late
+        self._stop_deadline: float | None = None  # when a turn that is being stopped has to be over
         self._is_ready = False
         self._is_broken = False
 
     @property
     def due(self) -> float | None:
-        return min((time for time in (self._calls.due, self._until) if time is not None), default=None)
+        return min((time for time in (self._calls.due, self._stop_deadline) if time is not None), default=None)
 
     @property
     def busy(self) -> bool:
@@ -121,7 +121,7 @@ class AcpLink:
         if self._is_broken:
             return []
         found = self._opened(self._calls.expired(now))
-        if self._until is None or now < self._until or self._is_broken:
+        if self._stop_deadline is None or now < self._stop_deadline or self._is_broken:
             return found
         return [*found, *self._break(f"{self._dialect.name} did not end its turn in time")]
 
@@ -137,7 +137,7 @@ class AcpLink:
     # -- the beginning -------------------------------------------------------------------------------------------------
 
     def _opened(self, found: list[Step]) -> list[Step]:
-        """Return the same steps, after noting in this object whether they opened the session or failed to."""
+        """Record whether these steps opened the session or failed to open it, and return the same steps."""
         for step in found:
             if isinstance(step, Broken):
                 self._break("")
@@ -161,7 +161,7 @@ class AcpLink:
         system = "" if self._has_system else told.digest_of(turn)
         session_id = self._opening.session_id
         reader = TurnReader(turn, self._dialect, session_id, self._counter, model=model, system=system)
-        self._reader, self._until = reader, None
+        self._reader, self._stop_deadline = reader, None
 
         def then(reply: Reply) -> list[Step]:
             return self._on_completed(reply) if reader is self._reader else []
@@ -215,7 +215,8 @@ class AcpLink:
         return [*known, *(Say(event) for event in reader.updated(update, line, now))]
 
     def _filled(self, update: wire.Update) -> list[Step]:
-        """Return the step that says how full the context is now, if a turn runs and that changed."""
+        """Record how full the context is, and return the step that reports it. Without a running turn or a change,
+        return no step."""
         before = (self._counter.used, self._counter.size)
         self._counter.context(update)
         used, size = self._counter.used, self._counter.size
@@ -224,12 +225,14 @@ class AcpLink:
         return [Say(events.ContextUsed(used=used, size=size))]
 
     def _changed(self, before: str) -> list[Step]:
-        """Return the step that says that the session has another mode, if a turn runs."""
+        """Return the step that reports the session's mode. Without a running turn, or if the mode is still `before`,
+        return no step."""
         mode = self._options.mode
         return [Say(events.StatusChanged(state="mode", detail=mode))] if self._reader and mode != before else []
 
     def _kept_mode(self) -> list[Step]:
-        """Return the steps that end the conversation if the session left the mode that beam chose; else none."""
+        """Return the steps that end the conversation, if the session left the mode that beam chose for a mode that may
+        allow more; else none."""
         access, wide = self._first.access, self._options.has(self._dialect.never)
         wanted, mode = self._opening.mode, self._options.mode
         is_narrow = wanted in (None, mode) or any(word in mode.lower().rpartition("#")[2] for word in _NARROW)
@@ -246,12 +249,12 @@ class AcpLink:
     def _interrupt(self, now: float) -> list[Step]:
         if self._reader is None:
             return []
-        self._until = self._until or now + STOP_S
+        self._stop_deadline = self._stop_deadline or now + STOP_S
         cancel = wire.notification("session/cancel", {"sessionId": self._opening.session_id})
         return [*self._requests.cancelled(), cancel]  # some end no turn while a request of theirs is open
 
     def _on_completed(self, reply: Reply) -> list[Step]:
-        reader, is_stopping = self._reader, self._until is not None
+        reader, is_stopping = self._reader, self._stop_deadline is not None
         assert reader is not None
         if not reply.error:
             known = self._on_begun(reader)
@@ -262,18 +265,18 @@ class AcpLink:
     def _over(self, emitted: Sequence[events.Event], verdict: Verdict, *, fit: bool) -> list[Step]:
         if self._reader is not None:
             verdict = held_to_schema(self._reader.turn, verdict)
-        self._reader, self._until = None, None
+        self._reader, self._stop_deadline = None, None
         steps: list[Step] = [Say(event) for event in emitted]
         return [*self._requests.cancelled(), *steps, Over(verdict=verdict, fit=fit)]
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
-        self._is_broken, self._reader, self._until = True, None, None
+        self._is_broken, self._reader, self._stop_deadline = True, None, None
         self._calls.drop()
         return [Broken(reason=why, class_=class_)]
 
 
 def _refusal(turn: Turn, class_: Class, why: str) -> list[Step]:
-    """Return the end of a turn whose message is not sent to the agent."""
+    """Return the step that ends a turn as failed, without sending its message to the agent."""
     session_id = None if turn.fork else turn.session_id
     verdict = Verdict(status=Status.FAILED, class_=class_, reason=why, session_id=session_id)
     return [Over(verdict=verdict)]

@@ -1,5 +1,5 @@
-"""How one agent's use of the protocol differs from the others', as a value. The link does what all agents have in
-common."""
+"""The differences between agents that speak the Agent Client Protocol, as one value per agent. The link does what all
+agents have in common."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ class Dialect(Struct, frozen=True, kw_only=True):
     """The differences of one agent.
 
     `modes` maps an access to the session mode that grants it; an access without an entry was granted when the process
-    was started. `prefers` lists mode names for an untested agent: the first one that the session has becomes its mode.
-    `resume` is the method that continues a session in another process (`as it says`: the one that the agent announces;
-    "": there is none). `lists`: its sessions are listed first, because for an unknown id it begins an empty session, or
-    does not report the error. `lost` are parts of an error's text that prove that the session does not exist. `fork`:
-    it can copy a session. `counts`: what its token figures cover; for `calls` they come with each model call, otherwise
-    at the end of a turn. `sets_model`: the model is a setting of the session, not an argument of the process. `never`
-    maps options of the session to the value that each must not have below full access. Four fields are beginnings of
-    texts: `noise` of texts that are no part of an answer, `failed` of a text that reports a failed model in place of an
-    answer, `denied` of the result of a call that the agent itself denied, `aside` of a text that names a file of a call
-    that is not over. `describes`: the title of a call describes it, and is never the name of its tool. `plan` is the
-    mode in which the agent only plans, for a live session; "" if it has none, or one that allows more than `read`.
-    `left_out` maps an access to the tools that are missing with it. `fails_at` is a path of keys in the `_meta` of the
-    session's status, followed by the value there that means that the model failed: from then on the agent's text is the
-    error. `files_as_text`: attached texts, and the paths of other files but images, are sent as text, because with the
-    protocol's own parts for files the model would not get images or contents. `starts_with_system`: the system prompt
-    is an argument of the process. `meta` is what the agent wants beside the protocol's own fields when a session is
-    opened.
+    was started. `prefers` lists mode names for an untested agent: the session gets the first mode that it offers.
+    `resume` is the method that continues a session in another process; `as it says` means the method that the agent
+    announces, and "" means that there is none. `lists`: beam first looks for the session in the agent's list, because
+    with an unknown id the agent begins an empty session, or does not report the error. `lost` are parts of texts: an
+    error that contains one of them proves that the session does not exist. `fork`: the agent can copy a session.
+    `counts` says what the agent's token figures cover; figures for `calls` come with each model call, all others at the
+    end of a turn. `sets_model`: the model is a setting of the session, not an argument of the process. `never` maps
+    options of the session to a value that the option must not have below full access.
+
+    Four fields are the beginnings of texts. `noise`: texts that are not part of an answer. `failed`: a text that
+    reports a failed model in place of an answer. `denied`: the result of a call that the agent itself denied. `aside`:
+    a text that only names a file of a call that is not over.
+
+    `describes`: the title of a call describes the call, and is never the name of its tool. `plan` is the mode in which
+    the agent only plans, for a live session; "" if there is none, or if it allows more than `read`. `left_out` maps an
+    access to the tools that the agent does not have with this access. `fails_at` is a path of keys in the `_meta` of
+    the session's status, and then the value at that path which means that the model failed. After such a failure the
+    agent's text is the error. `files_as_text`: attached texts, and the paths of all other files except images, are sent
+    as text, because with the protocol's own parts for files the model would not get images or contents.
+    `starts_with_system`: the system prompt is an argument of the process. `meta` are the fields that the agent wants in
+    `_meta` when a session is opened.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""What any agent can do over the protocol. An adapter's own table says in what its agent differs; each cell of the
-result has a test."""
+"""The capabilities of every agent that speaks the Agent Client Protocol. An adapter's own `FACE` changes the
+capabilities in which its agent differs. Each resulting capability has a test."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def failure_of(error: Object) -> Failure:
 
 
 def words_of(error: Object) -> str:
-    """Return the error's text, with its details, as one sentence."""
+    """Return the error's message and details as one text."""
     message, data = plain(string(error, "message")), obj(error, "data")
     more = next((string(data, key) for key in _DETAILS if string(data, key)), "") or string(error, "data")
     if more in message:

@@ -1,7 +1,7 @@
-"""Token counts of one agent process, as figures per turn.
+"""Turns the token counts of one agent process into figures per turn.
 
-An agent counts per turn, per process or per session, or not at all. The figures of a turn are never guessed. Does not
-depend on the content of a turn.
+An agent counts per model call, per turn, per process or per session, or not at all. The figures of a turn are never
+guessed. Does not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from beam.model.outcome import Total, Usage
 
 
 class Counter:
-    """The figures of one process. `used` and `size` are those of its context window, None until the agent reports
-    them."""
+    """The figures of one process. `used` is the number of tokens in its context window, `size` the size of the window;
+    both are None until the agent reports them."""
 
     def __init__(self, dialect: Dialect, turn: Turn) -> None:
         self.used: int | None = None
@@ -30,7 +30,7 @@ class Counter:
         self._cost: float | None = None
 
     def context(self, reported: Update) -> None:
-        """Record a report about the session's context window."""
+        """Record a report about the session's context window and the session's cost."""
         self.used = self.used if reported.used is None else reported.used
         self.size = self.size if reported.size is None else reported.size
         cost = object_of(reported.cost)
@@ -43,7 +43,8 @@ class Counter:
         self._spent = self._spent if self._cost is None else self._cost
 
     def cost(self) -> float | None:
-        """Return the cost of the turn so far (US dollars); the agent reports that of the session."""
+        """Return the cost of the turn so far in US dollars, None if unknown. The agent reports the cost of the whole
+        session, so the cost before the turn is subtracted."""
         if self._cost is None or self._spent is None or self._cost < self._spent:
             return None
         return figures.cost([self._cost, -self._spent])
@@ -54,7 +55,8 @@ class Counter:
         return _usage(usage) if usage and self._counts == "calls" else None
 
     def at_end(self, result: Object) -> tuple[Usage | None, Total | None]:
-        """Return the usage of the turn, from the message that ends it, and the running total of the session."""
+        """Return the usage of the turn, from the message that ends the turn, and the running total of the session. Each
+        is None if the agent does not report it."""
         if self._counts in ("nothing", "calls"):
             return None, None
         quota = obj(obj(obj(result, "_meta"), "quota"), "token_count")
@@ -70,7 +72,7 @@ class Counter:
 
 
 def _known(usage: Usage) -> Usage:
-    """Return the figures of a turn; none if the agent counted nothing, as for a call that failed."""
+    """Return the figures of a turn. If the agent counted nothing, as for a call that failed, all figures are None."""
     return Usage() if figures.is_nothing(usage) else usage
 
 
@@ -89,7 +91,8 @@ def _usage(reported: Object) -> Usage:
 
 
 def _is_apart(reported: Object) -> bool:
-    """Return whether the input tokens exclude cached ones, judged by the total."""
+    """Return whether the reported input tokens exclude cached tokens. They do if all parts add up to the reported
+    total."""
     names = ("inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens")
     parts = [integer(reported, name) or 0 for name in names]
     return sum(parts) == integer(reported, "totalTokens")

@@ -1,7 +1,7 @@
-"""The beginning of a conversation: what the agent is, its session, and the session's settings.
+"""The beginning of a conversation: the agent reports its capabilities, the session is opened, and its settings are set.
 
-Each step waits for the answer to the one before. Messages about older turns that arrive meanwhile cause no events. Does
-not depend on turns.
+Each step waits for the answer to the step before. Messages about older turns that arrive meanwhile cause no events.
+Does not depend on turns.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Opening:
         self._dialect = dialect
         self._calls = calls
         self._options = options
-        self.takes: Object = {}  # besides text, in a prompt
-        self.takes_system = False  # when a session is opened; else a message tells it
+        self.takes: Object = {}  # the kinds of content that a prompt may have besides text
+        self.takes_system = False  # in the request that opens a session; else a message has it
         self._logins: list[str] = []
-        self.mode: str | None = None  # that the session was given
+        self.mode: str | None = None  # the session's mode that beam chose
         self._pages = 0
-        self._ways: list[str] = []  # by which a session may go on, the best first
+        self._resume_methods: list[str] = []  # those not tried yet, the best first
 
     def begin(self, now: float) -> list[Step]:
         """Return the first step. The beginning ends with a `Ready` or a `Broken` step."""
@@ -66,16 +66,16 @@ class Opening:
         if self._turn.fork:
             return self._open("session/fork", {"sessionId": session_id}, reply.now)
         if self._dialect.resume != "as it says":
-            self._ways = [self._dialect.resume]
+            self._resume_methods = [self._dialect.resume]
         else:
-            self._ways = ["session/resume"] if "resume" in others else []
-            self._ways += ["session/load"] if can.get("loadSession") is True else []
-        if not self._ways:
+            self._resume_methods = ["session/resume"] if "resume" in others else []
+            self._resume_methods += ["session/load"] if can.get("loadSession") is True else []
+        if not self._resume_methods:
             return _broken(f"{name} says that it can't go on with an earlier session", Class.UNSUPPORTED)
         return self._list("", reply.now) if self._dialect.lists else self._go_on(reply.now)
 
     def _go_on(self, now: float) -> list[Step]:
-        return self._open(self._ways.pop(0), {"sessionId": self._turn.session_id}, now)
+        return self._open(self._resume_methods.pop(0), {"sessionId": self._turn.session_id}, now)
 
     def _open(self, method: str, params: Object, now: float) -> list[Step]:
         given: Object = {"cwd": self._turn.cwd, "mcpServers": [], **params}
@@ -105,7 +105,7 @@ class Opening:
         if reply.error:
             if turn.session_id is not None and is_lost(reply.failure, self._dialect.lost):
                 return self._on_lost(words_of(reply.failure))
-            if self._ways and integer(reply.failure, "code") == METHOD_NOT_FOUND:  # some say more than they can
+            if self._resume_methods and integer(reply.failure, "code") == METHOD_NOT_FOUND:  # some announce too much
                 return self._go_on(reply.now)
             return self._on_refused(reply, "did not open the session")
         goes_on = turn.session_id is not None and not turn.fork
@@ -120,17 +120,17 @@ class Opening:
         offered = self._options.values("mode")
         preferred = (mode for mode in self._dialect.prefers.get(turn.access, ()) if mode in offered)
         self.mode = self._dialect.modes.get(turn.access) or next(preferred, None)
-        return self._set("mode", self.mode, self._on_moded, reply.now)
+        return self._set("mode", self.mode, self._on_mode_set, reply.now)
 
     # -- its settings --------------------------------------------------------------------------------------------------
 
-    def _on_moded(self, now: float) -> list[Step]:
+    def _on_mode_set(self, now: float) -> list[Step]:
         wanted = self._turn.model if self._dialect.sets_model else None
         return self._set("model", wanted, lambda now: [Ready()], now)
 
     def _set(self, kind: Kind, value: str | None, then: Callable[[float], list[Step]], now: float) -> list[Step]:
-        """Return the steps that change this setting of the session and then go on with `then`. If the setting has that
-        value already, return the steps of `then`."""
+        """Return the steps that change a setting of the session and then do the steps that `then` returns. If `value`
+        is None or the setting has that value already, return the steps of `then` at once."""
         if value is None or self._options.current(kind) == value:
             return then(now)
         setting = self._options.setting(kind, value)

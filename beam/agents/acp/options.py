@@ -1,8 +1,7 @@
-"""The settings of a session that its agent offers: a mode and a model, either in one list of options or in a list of
-their own.
+"""The settings of a session that its agent offers: a mode and a model. Current agents report them in one list of
+options, older agents in two lists, `modes` and `models`.
 
-Current agents have the list of options; older ones have `modes` and `models`. Does not depend on what the settings
-mean.
+Does not depend on the meaning of a setting.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PARAMETERS = {"mode": "modeId", "model": "modelId"}
 
 
 class Options:
-    """The settings of a session, as its agent reported them last. `mode` is the current mode, "" if there is none."""
+    """The settings of a session, as last reported by its agent. `mode` is the current mode, "" if there is none."""
 
     def __init__(self) -> None:
         self.mode = ""
@@ -57,11 +56,12 @@ class Options:
             return [string(each, "value") for each in flat]
         if kind not in self._old:
             return []
-        _, several, name, _, _ = _OLD[kind]
-        return [string(each, name) for each in objects(self._old[kind], several)]
+        _, list_key, name, _, _ = _OLD[kind]
+        return [string(each, name) for each in objects(self._old[kind], list_key)]
 
     def has(self, values: Mapping[str, str]) -> str:
-        """Return the name of the first option whose current value is the one in `values`; "" if there is none."""
+        """Return the id of the first option whose current value is the value for that id in `values`; "" if there is
+        none."""
         found = (
             string(each, "id") for each in self._options if values.get(string(each, "id")) == each.get("currentValue")
         )

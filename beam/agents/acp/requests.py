@@ -1,8 +1,8 @@
-"""An agent's requests to beam. What the access allows is allowed immediately; the rest becomes an ask. Every request
-gets an answer.
+"""Handles an agent's requests to beam. A call that the access allows is allowed immediately, if the turn has no rules.
+Any other permission request becomes an ask. Every request gets an answer.
 
-A turn waits until its request is answered, so beam immediately refuses what it does not do: it offers no files and no
-terminals. "Allow always" applies to this session only. Does not depend on who decides.
+A turn waits until its request is answered, so beam immediately refuses a request for something that it does not offer,
+such as files and terminals. "Allow always" applies to this session only. Does not depend on who decides.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ _CANCELLED: Object = {"outcome": {"outcome": "cancelled"}}
 
 
 class _Open(Struct, frozen=True):
-    """A request that waits for a decision: its id, the call it is about, and the options that can be selected ("" where
-    there is none).
-    """
+    """A request that waits for a decision: its id, the id of its call, and the option for each decision ("" if the
+    agent offers no such option)."""
 
     number: Id
     call_id: str
@@ -38,7 +37,7 @@ class _Open(Struct, frozen=True):
 
 
 class Requests:
-    """The requests of one process. Methods take the `reader` of the running turn."""
+    """The requests of one process. Methods take the `reader` of the running turn, None between two turns."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
@@ -77,7 +76,7 @@ class Requests:
         return [*steps, asked]
 
     def decide(self, decide: Decide, reader: TurnReader | None) -> list[Step]:
-        """Return the decision as the answer to its request."""
+        """Return the step that answers the request with the decision; none if the request is not open."""
         waiting = self._open.pop(decide.key, None)
         if waiting is None:
             return []
@@ -90,7 +89,7 @@ class Requests:
         return [wire.answer(waiting.number, _selected(option))]
 
     def cancelled(self) -> list[Step]:
-        """Return "cancelled" as the answer to all open requests."""
+        """Return the steps that answer all open requests with "cancelled"."""
         found: list[Step] = [wire.answer(waiting.number, _CANCELLED) for waiting in self._open.values()]
         self._open.clear()
         return found
@@ -124,7 +123,7 @@ def _description(call: Call) -> str:
 
 
 def _unanswerable(method: str, params: Object) -> list[Step]:
-    """Return the notice about a request that nobody can decide here."""
+    """Return the notice about a question that nobody can decide here; none for any other request."""
     if not method.startswith("elicitation/"):
         return []
     text = " ".join(part for part in (string(params, "message"), string(params, "url")) if part) or method[:80]

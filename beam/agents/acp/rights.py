@@ -1,7 +1,8 @@
-"""Decides which requests beam allows without asking, by the access of the turn. The others are asked, or denied.
+"""Decides by the access of the turn which calls beam allows without asking. All other calls need a decision, or are
+denied.
 
-An agent reports what a call is for (`kind`) and its files. A call without these is not allowed. Does not depend on any
-agent.
+An agent reports the purpose of a call (`kind`) and its files. Below full access, a call without these is not allowed.
+Does not depend on any agent.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ _ALLOWED: dict[Access, tuple[str, ...]] = {"read": _LOOKS, "edit": (*_LOOKS, "ed
 
 
 def allows(access: Access, kind: str, paths: Collection[str], arguments: Object, cwd: str) -> bool:
-    """Return whether a call is allowed without asking. With `full` any call is, with `ask` none. With `read` and `edit`
-    a call may read files of the folder, and with `edit` change them; a call that has a command, or no file, is not
-    allowed."""
+    """Return whether a call is allowed without asking. `full` allows any call, `ask` none. `read` allows a call that
+    reads files of the folder, and `edit` also a call that changes them. Neither of these two allows a call with a
+    command or without a file."""
     if access == "full":
         return True
     if kind not in _ALLOWED.get(access, ()) or not paths or "command" in arguments or "cmd" in arguments:
@@ -28,7 +29,7 @@ def allows(access: Access, kind: str, paths: Collection[str], arguments: Object,
 
 
 def is_within(path: str, cwd: str) -> bool:
-    """Return whether a path is inside the folder, judged by its text alone."""
+    """Return whether a path is inside the folder. Only the texts are compared; links are not followed."""
     if not cwd or not path:
         return False
     folder = posixpath.normpath(cwd)

@@ -1,6 +1,7 @@
-"""What subagents say in a turn: pieces of text and of thought, each with the id of the call that began its subagent.
+"""The texts and thoughts of subagents in a turn. They come in pieces, each with the id of the call that began the
+subagent.
 
-They are no part of the answer. Does not depend on the turn.
+They are not part of the answer. Does not depend on the turn.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ WORDS = ("agent_message_chunk", "agent_thought_chunk")
 
 
 def parent_in(meta: object) -> str | None:
-    """Return the call that began the subagent which an update is about; None for the agent itself."""
+    """Return the id of the call that began the subagent to which an update belongs; None if the update is about the
+    agent itself. `meta` is the `_meta` of the update."""
     found = object_of(meta)
     return string(object_of(found.get("claudeCode")), "parentToolUseId") or string(found, "parentToolUseId") or None
 
 
 class Subagents:
-    """The unfinished texts of a turn's subagents, by the calls that began them."""
+    """The unfinished texts of a turn's subagents, by the ids of the calls that began the subagents."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[str, list[str]]] = {}
 
     def said(self, parent: str, kind: str, text: str) -> list[Event]:
-        """Return the events of one more piece."""
+        """Record one more piece of a subagent's text or thought, and return the events."""
         if not text:
             return []
         before, pieces = self._open.get(parent, (kind, []))
@@ -36,7 +38,7 @@ class Subagents:
         return [*ended, events.TextDelta(text=text, parent=parent)] if kind == WORDS[0] else ended
 
     def end(self, parent: str) -> list[Event]:
-        """Return the finished text of one subagent."""
+        """End the current text of one subagent, and return its event."""
         kind, pieces = self._open.pop(parent, ("", []))
         if not pieces:
             return []
@@ -44,5 +46,5 @@ class Subagents:
         return [of(text="".join(pieces), parent=parent)]
 
     def end_all(self) -> list[Event]:
-        """Return the finished texts of all."""
+        """End the current texts of all subagents, and return their events."""
         return [event for parent in list(self._open) for event in self.end(parent)]

@@ -1,4 +1,4 @@
-"""What a prompt says besides the message: the system prompt of an agent that has no other place for it, and the schema
+"""The parts of a prompt besides the message: the system prompt, if the agent has no other place for it, and the schema
 of the answer.
 
 The system prompt is sent once in a session, and again after it was changed. Does not depend on the agent.
@@ -17,8 +17,8 @@ _SCHEMA = "\n\nAnswer with one JSON value that follows this JSON Schema, and wit
 
 
 def digest_of(turn: Turn) -> str:
-    """Return the digest of the system prompt that the turn's message has to begin with; "" if there is none, or if the
-    session knows it."""
+    """Return the digest of the system prompt with which the turn's message has to begin; "" if there is no system
+    prompt, or if the session has it already."""
     system = turn.settings.system
     if not system:
         return ""
@@ -27,7 +27,8 @@ def digest_of(turn: Turn) -> str:
 
 
 def before(turn: Turn) -> list[Object]:
-    """Return the part of the prompt that comes before the message: the system prompt, unless the session knows it."""
+    """Return the part of the prompt that comes before the message: the system prompt, unless the session has it
+    already."""
     if not digest_of(turn):
         return []
     return [text_part((_SYSTEM if turn.told is None else _CHANGED).format(turn.settings.system))]

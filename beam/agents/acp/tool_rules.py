@@ -1,4 +1,5 @@
-"""Rules over the Agent Client Protocol: which calls an agent asks beam about, by its access.
+"""Says which rules can be enforced over the Agent Client Protocol. This depends on the calls about which an agent asks
+beam with an access.
 
 A rule decides about a call only when the agent asks. So a rule that denies or asks needs an agent that asks about every
 such call. A rule that allows only needs an agent that asks about the calls that its access does not allow.
@@ -23,10 +24,11 @@ _FREE = Enforced("", "with access full it does everything without asking beam")
 
 
 class AskRules(Struct, frozen=True, kw_only=True):
-    """How one agent can be held to rules. Each field maps an access to tools in the words of rules.
+    """The calls about which one agent asks beam. Each field maps an access to tools, by the names that rules have for
+    them.
 
-    `always`: it asks beam about every such call. `beyond`: it asks beam about some, and its own settings may let others
-    through. `absent`: it is started without such tools.
+    `always`: the agent asks beam about every call of these tools. `beyond`: the agent asks beam about some calls of
+    these tools, and its own settings may allow others. `absent`: the agent is started without these tools.
     """
 
     always: Mapping[Access, Collection[str]] = {}
@@ -34,7 +36,7 @@ class AskRules(Struct, frozen=True, kw_only=True):
     absent: Mapping[Access, Collection[str]] = {}
 
     def enforced(self, rule: Rule, face: Face, access: Access) -> Enforced:
-        """Return who enforces this rule."""
+        """Return who enforces this rule in a turn with this face and access."""
         if face != "dialogue":
             return _NOBODY
         if rule.tool in self.always.get(access, ()):
@@ -46,5 +48,6 @@ class AskRules(Struct, frozen=True, kw_only=True):
         return _FREE if access == "full" else _OTHER
 
     def call(self, tool: str, arguments: object) -> ToolCall | None:
-        """Return None: the name of a tool says too little, so the link maps each request (`Call.in_rules`)."""
+        """Return None, because the name of a tool says too little. The link maps each request itself
+        (`Call.in_rules`)."""
         return None

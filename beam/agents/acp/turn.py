@@ -1,6 +1,6 @@
-"""One turn of a session: its messages become events and a verdict.
+"""Reads one turn of a session: its messages become events and a verdict.
 
-Does not depend on requests, or on how a turn begins and stops.
+Does not depend on how a turn begins and stops, or on the agent's requests.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUIET = frozenset(  # they say nothing of a turn
 
 class TurnReader:
     """Reads the messages of one turn. `is_known`: the agent has received the prompt. `system` is the digest of the
-    system prompt that it begins with, "" if it has none."""
+    system prompt with which the turn's message begins, "" if the message begins with none."""
 
     def __init__(
         self, turn: Turn, dialect: Dialect, session_id: str, counter: Counter, *, model: str | None, system: str = ""
@@ -61,7 +61,8 @@ class TurnReader:
         self._progress: dict[str, tuple[float, str]] = {}  # by call: when it was last told, and what
 
     def on_begun(self) -> list[Event]:
-        """Record that the agent has received the prompt; return the events that follow."""
+        """Record that the agent has received the prompt, and return the event of the session. Later calls return no
+        events."""
         if self.is_known:
             return []
         self.is_known = True
@@ -83,7 +84,8 @@ class TurnReader:
     # -- what it says --------------------------------------------------------------------------------------------------
 
     def updated(self, update: Update, line: bytes, now: float) -> list[Event]:
-        """Return the events of an update; the first one carries the line, unless it is a delta."""
+        """Return the events of an update. Events for earlier text that this update ends come first. Then come the
+        events of the update itself; the first of these has the line in `raw`, unless it is a text delta."""
         kind = update.session_update
         parent = None if update.meta is None else parent_in(update.meta)
         if parent is not None and kind in WORDS:
@@ -121,11 +123,11 @@ class TurnReader:
         return oneshot.with_line(self._unknown(what), line)
 
     def on_asked(self, update: Update) -> tuple[Call, list[Event]]:
-        """Record a request about a call; return the call, and the events that come before the request."""
+        """Record a permission request about a call. Return the call, and the events to record before the request."""
         ended = self._end_words()
         call = self._calls.get(update.tool_call_id) or self._new_call(update.tool_call_id)
         call.ask(update)
-        return call, [*ended, *self._tell(call)]
+        return call, [*ended, *self._record_call(call)]
 
     def on_denied(self, call_id: str) -> None:
         """Record that beam denied this call. Some agents do not mention the call again."""
@@ -156,7 +158,7 @@ class TurnReader:
         return [*ended, events.TextDelta(text=text), *counted]
 
     def _is_aside(self, text: str) -> bool:
-        """Return whether this text only names a file of an open call, and so is no part of the answer."""
+        """Return whether this text only names a file of an open call, and is therefore not part of the answer."""
         begin = self._dialect.aside
         if not begin or not text.startswith(begin):
             return False
@@ -187,16 +189,16 @@ class TurnReader:
             return []
         call.take(update)
         if call.status in OVER:
-            return [*self._tell(call), *self._return(call)]
+            return [*self._record_call(call), *self._record_end(call)]
         if not call.is_recorded:
-            return self._tell(call) if call.is_known or (is_new and call.status == "in_progress") else []
+            return self._record_call(call) if call.is_known or (is_new and call.status == "in_progress") else []
         return self._on_progressed(call, now)
 
     def _new_call(self, call_id: str) -> Call:
         call = self._calls[call_id] = Call(call_id, is_described=self._dialect.describes)
         return call
 
-    def _tell(self, call: Call) -> list[Event]:
+    def _record_call(self, call: Call) -> list[Event]:
         if call.is_recorded:
             return []
         call.is_recorded = self._is_alive = True
@@ -206,7 +208,7 @@ class TurnReader:
             return [events.ToolCalled(call_id=call.id, name=call.name, input=given, parent=call.parent)]
         return self._summary.called(call.id, call.name, call.input)
 
-    def _return(self, call: Call) -> list[Event]:
+    def _record_end(self, call: Call) -> list[Event]:
         call.is_over = True
         is_error = call.status == "failed"
         found: list[Event] = []
@@ -276,9 +278,10 @@ class TurnReader:
         return emitted, self._verdict(emitted, Exit(code=0))
 
     def _failure_for_an_answer(self) -> str:
-        """Return the failure that the agent reports in place of an answer; "" for an answer.
+        """Return the failure that the agent reports in place of an answer; "" if the text is an answer.
 
-        A real answer with the same words has used tokens, and names no HTTP status.
+        A real answer can begin with the same words. Such an answer has used output tokens, and names no HTTP status
+        after these words.
         """
         if self._is_failing:
             return "\n\n".join(self._summary.texts).strip() or f"{self._dialect.name} says that its model failed"

@@ -1,8 +1,8 @@
 """Translates between version 1 of the protocol, which the link speaks, and version 2, a draft, which the agent speaks.
 
-In version 2 the answer to a prompt says that it was received, and a state of the session says that its turn is over. A
-session is continued only by `session/resume`, and its mode is one of its options. Does not depend on the content of a
-turn.
+In version 2 the answer to a prompt only says that the agent received the prompt; an update about the session's state
+says that the turn is over. A session is continued only by `session/resume`, and its mode is one of its options. Does
+not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from beam.model.outcome import Class
 
 VERSION = 2
 _BASELINE = ("list", "resume", "close")  # which every agent of this version has, and none announces
-_UNTOLD = (
+_IGNORED_UPDATES = (
     "user_message",
     "terminal_update",
     "agent_message",
@@ -32,7 +32,7 @@ _OPERATIONS = {"add": "add", "copy": "add", "move": "add", "delete": "delete"}  
 
 
 class Version2:
-    """A link of version 1 for a process that speaks version 2."""
+    """Makes a link of version 1 usable for a process that speaks version 2."""
 
     def __init__(self, link: AcpLink) -> None:
         self.link = link
@@ -69,7 +69,7 @@ class Version2:
         if method == "session/update":
             return self._updated(frame, line, now)
         if method == PERMISSION and "id" in frame:
-            return self._heard({**frame, "params": _asked_in_1(frame)}, now)
+            return self._pass_to_link({**frame, "params": _asked_in_1(frame)}, now)
         if not method and not isinstance(frame.get("id"), dict | list):
             return self._answered(frame, line, now)
         return self._sent(self.link.line(line, now))
@@ -77,7 +77,7 @@ class Version2:
     # -- to the agent --------------------------------------------------------------------------------------------------
 
     def _sent(self, steps: Iterable[Step]) -> list[Step]:
-        """Return the steps, with the frames that they send translated to version 2."""
+        """Return the steps, with the frames in `Send` steps translated to version 2."""
         found = []
         for step in steps:
             self._is_ready |= isinstance(step, Ready)
@@ -101,7 +101,7 @@ class Version2:
 
     # -- from the agent ------------------------------------------------------------------------------------------------
 
-    def _heard(self, frame: Object, now: float) -> list[Step]:
+    def _pass_to_link(self, frame: Object, now: float) -> list[Step]:
         return self._sent(self.link.line(json.dumps(frame).encode(), now))
 
     def _answered(self, frame: Object, line: bytes, now: float) -> list[Step]:
@@ -120,7 +120,7 @@ class Version2:
                 why = f"it speaks version {str(version)[:20]} of the protocol, not {VERSION}: say `protocol: acp`"
                 return [Broken(reason=why, class_=Class.UNSUPPORTED)]
             result = _initialized_in_1(result)
-        return self._heard({**frame, "result": _with_options(result)}, now)
+        return self._pass_to_link({**frame, "result": _with_options(result)}, now)
 
     def _updated(self, frame: Object, line: bytes, now: float) -> list[Step]:
         params = obj(frame, "params")
@@ -128,18 +128,18 @@ class Version2:
         match string(update, "sessionUpdate"):
             case "state_update":
                 return self._state(update, now)
-            case kind if kind in _UNTOLD:
+            case kind if kind in _IGNORED_UPDATES:
                 return []
             case "plan_update":
                 plan = obj(update, "plan")
                 if string(plan, "type") != "items":
                     return self._sent(self.link.line(line, now))
                 update = {"sessionUpdate": "plan", "entries": plan.get("entries"), "_meta": update.get("_meta")}
-                return self._heard({**frame, "params": {**params, "update": update}}, now)
+                return self._pass_to_link({**frame, "params": {**params, "update": update}}, now)
             case "tool_call_update" if _is_call_of_2(update):
-                return self._heard({**frame, "params": {**params, "update": _call_in_1(update)}}, now)
+                return self._pass_to_link({**frame, "params": {**params, "update": _call_in_1(update)}}, now)
             case "config_option_update":
-                return self._heard({**frame, "params": {**params, "update": _with_options(update)}}, now)
+                return self._pass_to_link({**frame, "params": {**params, "update": _with_options(update)}}, now)
         return self._sent(self.link.line(line, now))
 
     def _state(self, update: Object, now: float) -> list[Step]:
@@ -150,11 +150,11 @@ class Version2:
             return []
         number, self._prompt = self._prompt, None
         result = {name: update.get(name) for name in ("stopReason", "usage", "_meta")}
-        return self._heard({"jsonrpc": "2.0", "id": number, "result": result}, now)
+        return self._pass_to_link({"jsonrpc": "2.0", "id": number, "result": result}, now)
 
 
 def _initialized_in_1(result: Object) -> Object:
-    """Return the answer to `initialize` as version 1 has it."""
+    """Return the answer to `initialize` in the form of version 1."""
     session = obj(obj(result, "capabilities"), "session")
     takes = {name: isinstance(value, dict) for name, value in obj(session, "prompt").items()}
     others = {name: value for name, value in session.items() if name not in ("prompt", "mcp")}
@@ -164,7 +164,7 @@ def _initialized_in_1(result: Object) -> Object:
 
 
 def _with_options(found: Object) -> Object:
-    """Return an answer or an update whose options have their names as in version 1."""
+    """Return the answer or update with its options in the form of version 1."""
     if not isinstance(found.get("configOptions"), list):
         return found
     options = [{**option, "id": option.get("configId")} for option in objects_of(found["configOptions"])]
@@ -172,13 +172,13 @@ def _with_options(found: Object) -> Object:
 
 
 def _is_call_of_2(call: Object) -> bool:
-    """Return whether the call has something that version 1 expresses differently."""
+    """Return whether a part of the call has another form in version 1."""
     diffs = (part for part in objects_of(call.get("content")) if string(part, "type") == "diff")
     return string(call, "status") == "cancelled" or any(isinstance(diff.get("changes"), list) for diff in diffs)
 
 
 def _call_in_1(call: Object) -> Object:
-    """Return a call as version 1 has it: with a diff for each changed file, and the status `failed` in place of
+    """Return a call in the form of version 1: with a diff for each changed file, and the status `failed` in place of
     `cancelled`."""
     if string(call, "status") == "cancelled":
         call = {**call, "status": "failed"}
@@ -191,8 +191,8 @@ def _call_in_1(call: Object) -> Object:
 
 
 def _diffs_in_1(diff: Object) -> list[Object]:
-    """Return one diff for each file. `operation` says what happens to it; the first diff also has the `patch` of all
-    files."""
+    """Return one diff for each changed file. `operation` says what happens to the file; the first diff also has the
+    `patch` of all files."""
     changes = objects_of(diff.get("changes"))
     if not changes:
         return [diff]
@@ -207,7 +207,7 @@ def _diffs_in_1(diff: Object) -> list[Object]:
 
 
 def _asked_in_1(frame: Object) -> Object:
-    """Return the parameters of a request for permission as version 1 has them."""
+    """Return the parameters of a request for permission in the form of version 1."""
     params = obj(frame, "params")
     subject = obj(params, "subject")
     call: Object = {"toolCallId": f"request-{frame['id']}"}

@@ -1,4 +1,4 @@
-"""aider: its card and its modes."""
+"""The adapter of aider: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

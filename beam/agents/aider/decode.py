@@ -1,8 +1,9 @@
-"""aider's output as events: its announcements, a blank line, then the answer and what aider did with it.
+"""Turns aider's output into events: its announcements, a blank line, then the answer and aider's reports of what it did
+with the answer.
 
-Only a `Tokens:` line proves that the model answered: a failing API ends with exit code 0. Only exit code 0 after that
-line proves that aider did what the answer says, because it applies its edits after that line. Figures of a thousand
-tokens and more are rounded there and therefore stay None.
+Only a `Tokens:` line proves that the model answered, because aider also exits with 0 if the API failed. Only exit code
+0 after that line proves that aider did what the answer says, because aider applies its edits after that line. Its token
+counts are rounded estimates, so the turn's token counts stay None.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _BROKEN_LINES = 5
 
 
 class Text:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -73,11 +74,11 @@ class Text:
             self._summary.ended = "length"
             return [events.Notice(text=text, code="truncated")]
         if ended:
-            return self._works(text)
+            return self._after_answer(text)
         if self._begun:
             self._answer.append(text)
             return [events.TextDelta(text=f"\n{text}")]
-        return self._begins(text)
+        return self._before_answer(text)
 
     def _on_announced(self, text: str) -> list[Event]:
         if not text and self._all_announced:
@@ -92,10 +93,10 @@ class Text:
         return []
 
     def _opened(self) -> list[Event]:
-        """Return the event of the session.
+        """Return the events of the session's start.
 
-        If aider did not say that it restored the history, the requested session's file held nothing, and the session
-        begins empty.
+        If aider did not say that it restored the history, the file of the requested session held nothing, and the
+        session begins empty.
         """
         turn, summary = self._turn, self._summary
         session_id = turn.session_id or turn.fresh_session_id
@@ -112,7 +113,7 @@ class Text:
             events.Notice(text=summary.lost, code="session_lost"),
         ]
 
-    def _begins(self, text: str) -> list[Event]:
+    def _before_answer(self, text: str) -> list[Event]:
         if not text:
             return []
         if _is_talk(text):
@@ -127,17 +128,17 @@ class Text:
         if text.startswith("Tok"):
             found = _TOKENS.match(text)
             return self._on_answered(found) if found else None
-        if not _RETRYING.match(text) or (not (why := self._why()) and self._begun):
+        if not _RETRYING.match(text) or (not (why := self._failure_reason()) and self._begun):
             return None
         summary, self._trouble, self._answer, self._begun = self._summary, [], [], False
         summary.ended = ""
         self._retries += 1
         return summary.retrying(why or text, attempt=self._retries)
 
-    def _works(self, text: str) -> list[Event]:
-        """Return the events for what aider does with an answer.
+    def _after_answer(self, text: str) -> list[Event]:
+        """Return the events of a line after an answer, which may report what aider does with the answer.
 
-        If aider asks its model again, this line may belong to the next answer.
+        If aider asks its model again, the line may belong to the next answer.
         """
         if text.startswith("Applied edit to ") and (found := _EDITED.match(text)):
             return [events.FileChanged(path=found[1])]
@@ -157,19 +158,20 @@ class Text:
             return emitted
         return emitted + summary.counted(Usage(), float(found[1]))  # its tokens are its own estimate: not known
 
-    def _why(self) -> str:
-        """Return what went wrong if the lines of an error, or the last lines of an answer, say so; else ""."""
+    def _failure_reason(self) -> str:
+        """Return why the request failed, from the lines of an error or the last lines of an answer; "" if they report
+        no failure."""
         if self._trouble:
             return _one_line(self._trouble)
         return _one_line(_broken_off(self._answer))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict, with the failure that stands between the announcements and the end.
+        """Return the verdict. A failure is read from the lines of the output.
 
-        aider applies its edits after the line of tokens, and exits with 0 when they are done.
+        aider applies its edits after the `Tokens:` line, and exits with 0 when they are done.
         """
         summary = self._summary
-        why = self._why()
+        why = self._failure_reason()
         answered, summary.ended = bool(summary.ended), "" if why or exit.code != 0 or exit.stopped_by else summary.ended
         if not summary.ended and exit.stopped_by is None:
             text = why or " ".join(" ".join(self._answer).split())
@@ -181,9 +183,9 @@ class Text:
 
 
 def _broken_off(answer: Sequence[str]) -> list[str]:
-    """Return the last lines of an answer, from the failure that broke it off; none if nothing broke it off.
+    """Return the last lines of an answer, beginning with the failure that broke it off; [] if no failure broke it off.
 
-    Reads only the end of a long answer, because it may be called for each line.
+    Reads only the end of a long answer, because this function may be called for each line.
     """
     end = len(answer)
     while end and not answer[end - 1]:

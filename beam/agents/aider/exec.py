@@ -1,6 +1,7 @@
-"""aider's headless mode: `aider --message-file`, one process per turn, the prompt in a file of the turn's own.
+"""aider's headless mode: `aider --message-file`, one process per turn, with the prompt in a file in the turn's own
+directory.
 
-A session is a chat history file in the agent's folder, `.aider.chat.history.<id>.md`. aider's edits may leave the
+A session is a chat history file in the agent's folder, `.aider.chat.history.<id>.md`. aider may edit files outside the
 folder, so there is no access between `read` (aider only answers questions and writes nothing) and `full`.
 """
 
@@ -55,7 +56,7 @@ FACE = Capabilities(resume=True, model=True, deltas=True, interrupt=True, access
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what aider can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "aider", FACE)
     argv = [host.executable or "aider", *_ALWAYS, *ACCESS[turn.access], *history_flags(turn)]
     argv += (f"--input-history-file={turn.scratch}/input", f"--message-file={turn.scratch}/prompt")
@@ -73,12 +74,13 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def history_file(turn: Turn, session_id: str) -> str:
-    """Return the file that is the session. If it is missing, aider silently begins a new one."""
+    """Return the path of the session's chat history file. If the file is missing, aider silently begins a new
+    session."""
     return f"{turn.cwd}/.aider.chat.history.{session_id}.md"
 
 
 def history_flags(turn: Turn) -> tuple[str, ...]:
-    """Return the flags that name the session's file."""
+    """Return the flags that name the session's file. Raises UnsupportedError for an invalid session id."""
     session_id = turn.fresh_session_id if turn.session_id is None else turn.session_id
     if turn.session_id is None and (turn.once or not session_id):
         return (f"--chat-history-file={turn.scratch}/history.md",)

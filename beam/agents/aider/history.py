@@ -1,8 +1,8 @@
-"""aider's chat history: where it is, and what one of its lines says about a turn.
+"""aider's chat history: where the file is, and how one turn is read from its lines.
 
-It is append-only Markdown: the person's lines begin with `#### `, aider's own lines begin with `> ` and end with two
-blanks, the rest is the answer as the model wrote it. An answer that contains such lines can't be read verbatim. No line
-says that a turn is over.
+The file is append-only Markdown. The person's lines begin with `#### `. aider's own lines begin with `> ` and end with
+two blanks. All other lines are the answer as the model wrote it. An answer that contains such lines can't be read
+verbatim. No line says that a turn is over.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def transcript(turn: Turn) -> Transcript:
 
 
 class _Chat:
-    """One turn in a chat history, from the person's text on."""
+    """Reads one turn from a chat history, beginning with the person's text."""
 
     def __init__(self, turn: Turn) -> None:
         self.state = ""
@@ -48,7 +48,7 @@ class _Chat:
         """Return the events of this line. Never raises."""
         text = line.decode("utf-8", "replace")
         if self.state == "":
-            return self._before(text)
+            return self._find_prompt(text)
         if text.startswith(_SAID) and text.endswith(_BREAK):
             self._noted = bool(self._texts)
         else:
@@ -62,9 +62,9 @@ class _Chat:
         reply = "\n".join(self._texts).strip("\n")
         return Verdict(status=Status.COMPLETED, reply=reply, session_id=session_id, lossy=self._lossy or UNSET)
 
-    def _before(self, text: str) -> Sequence[Event]:
-        """Compare this line with the person's text, whose lines end with two blanks. Return the session's event once
-        all of it has come."""
+    def _find_prompt(self, text: str) -> Sequence[Event]:
+        """Compare the lines with the person's text, ignoring blanks. Return the session's event once the whole text has
+        come."""
         if not text.startswith(_ASKED):
             self._asked = ""
             return ()

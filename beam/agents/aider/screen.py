@@ -1,7 +1,8 @@
 """aider's terminal mode: its line editor.
 
-It signals when it reads a line (bracketed paste), and its chat history file has the answer verbatim. It shares its
-sessions with the headless mode. Without colours and rendered Markdown, its screen shows what it wrote.
+aider switches bracketed paste on when it reads a line, and its chat history file has the answer verbatim. The sessions
+are shared with the headless mode. aider is started without colours and rendered Markdown, so the screen shows the text
+as aider wrote it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ profile = Profile(
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start aider at its prompt, in the session of this turn.
 
-    Raises UnsupportedError for what its screen can't do.
+    Raises UnsupportedError for an option that the terminal mode can't apply.
     """
     if turn.access not in FACE.access:
         raise UnsupportedError(

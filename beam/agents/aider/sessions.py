@@ -1,7 +1,7 @@
-"""aider's sessions on this machine: a chat history in the folder where aider runs, without times.
+"""aider's sessions on this machine: each is a chat history, without times, in the folder where aider runs.
 
-It is Markdown: the person's lines begin with `#### `, aider's own with `> `. An answer becomes an event once aider
-prints its tokens, or the person writes the next prompt.
+The file is Markdown: the person's lines begin with `#### `, aider's own lines with `> `. An answer becomes an event
+once aider prints its tokens, or the person writes the next prompt.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ class _History:
         line = data.decode("utf-8", "replace").rstrip()
         if line.startswith("# aider chat started at "):
             self._is_begun = False
-            return self._told()
+            return self._pop_answer()
         if line.startswith(_ASKED):
             self._is_begun = True
-            found = self._told()
+            found = self._pop_answer()
             self._asked.append(line[len(_ASKED) :])
             return found
         if model := _MODEL.match(line):
             self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model[1])
         if used := _TOKENS.match(line):
             usage = Usage(input_tokens=_count(used[1], used[2]), output_tokens=_count(used[3], used[4]), calls=1)
-            return [*self._prompt(), *self._told(), *self._account.idle("", self.session.model, usage=usage)]
+            return [*self._pop_prompt(), *self._pop_answer(), *self._account.idle("", self.session.model, usage=usage)]
         if not self._is_begun or line.startswith(_OWN) or not (line or self._answer):
             return ()
-        prompt = self._prompt()
+        prompt = self._pop_prompt()
         if self._size < _LONGEST:
             self._answer.append(line)
             self._size += len(line)
         return prompt
 
-    def _prompt(self) -> list[Event]:
+    def _pop_prompt(self) -> list[Event]:
         asked, self._asked = "\n".join(self._asked), []
         return self._account.prompt(asked, "") if asked else []
 
-    def _told(self) -> list[Event]:
+    def _pop_answer(self) -> list[Event]:
         answer, self._answer, self._size = "\n".join(self._answer).strip(), [], 0
         return self._account.text(answer, "") if answer else []
 

@@ -1,4 +1,4 @@
-"""Claude Code: its card and its modes."""
+"""The adapter of Claude Code: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Token usage of a turn of Claude Code.
+"""Counts the tokens and the cost of a turn of Claude Code.
 
-A result's own `usage` covers the conversation's calls since the previous result. `modelUsage` and `total_cost_usd`
-cover all calls of the process, including those of subagents and those that no line shows; from some version on, of the
-whole session, if it was the last one in its folder. `model_usage_since_last_result` (2.1.330) covers everything since
-the previous result. A turn's figures cover all calls.
+In a result, `usage` covers the calls of the conversation since the previous result. `modelUsage` and `total_cost_usd`
+cover all calls of the process, including calls of subagents and calls that no line shows. From some version on, they
+cover the whole session if that was the last session in its folder. `model_usage_since_last_result` (version 2.1.330)
+covers all calls since the previous result. The figures of a turn cover all its calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SAME_COST_USD = 1e-9  # sums of the same parts may differ by less
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a model without the size of its context (`[1m]`)."""
+    """Return the name of a model without the suffix for the size of its context (`[1m]`)."""
     return name.partition("[")[0]
 
 
@@ -40,10 +40,11 @@ def usage_in(usage: Object) -> Usage:
 class Counted(Struct):
     """Sums over the results of one process so far.
 
-    `used`: for the conversation; `models`: for all calls, None if the version does not report that, and `whole` their
-    sum; `filled`: the tokens in the context of its last call; `total`: the last result's figures of the process or the
-    session, None if it has none. `calls`: the ids of the messages that were seen, `given`: their input,
-    `output_tokens`: the output of the finished ones.
+    `used` is the usage of the conversation's own calls. `models` is the usage of all calls by model, None if the
+    version does not report it; `whole` is the sum of `models`. `total` has the running totals of the last result, for
+    the process or the session, None if the result has none. `calls` are the ids of the API messages that were seen,
+    `given` is their input, and `output_tokens` is the output of the finished ones. `filled` is the number of tokens in
+    the context at the conversation's last call.
     """
 
     used: Usage = Usage()
@@ -56,8 +57,8 @@ class Counted(Struct):
     filled: int | None = None
 
     def call(self, message: Object, *, is_own: bool) -> None:
-        """Count a call of the API; the first line about it has its input. `is_own`: the conversation itself made the
-        call, not a subagent."""
+        """Count a call of the API by the first line about it, which has the call's input. `is_own`: the conversation
+        itself made the call, not a subagent."""
         usage, message_id = obj(message, "usage"), string(message, "id")
         if usage and message_id and message_id not in self.calls:
             self.calls.add(message_id)
@@ -75,9 +76,7 @@ class Counted(Struct):
         return ContextUsed(used=self.filled, size=integer(obj(sizes, name), "contextWindow"))
 
     def so_far(self, delta: Object) -> Usage | None:
-        """Return the input and output of the calls seen so far, when this `message_delta` ends a call; None if it does
-        not.
-        """
+        """Return the input and output of the calls seen so far if this `message_delta` ends a call, else None."""
         output = integer(obj(delta, "usage"), "output_tokens")
         if output is None or not self.calls:
             return None
@@ -85,9 +84,8 @@ class Counted(Struct):
         return structs.replace(self.given, output_tokens=self.output_tokens)
 
     def result(self, result: Object) -> Total | None:
-        """Count one more result; return the total to subtract from the next turn's figures, None if that is
-        not needed.
-        """
+        """Count one more result. Return the total to subtract from the next turn's figures, None if no subtraction is
+        needed."""
         used = usage_in(obj(result, "usage"))
         self.used = self.used.plus(used) if self.used != _UNKNOWN else used
         if isinstance(result.get(_SINCE), dict):
@@ -100,7 +98,8 @@ class Counted(Struct):
         return self.total
 
     def api_s_of_turn(self, turn: Turn, result: Object) -> float | None:
-        """Return the API time of the turn. The CLI reports that of the process, or of the session if it restored it."""
+        """Return the API time of the turn in seconds. The CLI reports the API time of the process or, if the process
+        restored the session, of the whole session."""
         api_s = _api_s(result)
         if turn.session_id is None or self._has_begun_anew(result):
             return api_s
@@ -108,13 +107,15 @@ class Counted(Struct):
         return figures.work_of_turn(figures.Work(api_s=api_s), before).api_s
 
     def _has_begun_anew(self, result: Object) -> bool:
-        """Return whether the result's total cost is that of this turn alone."""
+        """Return whether the result's total cost is the cost of this turn alone."""
         own, whole = self.whole.cost_usd if self.models else None, number(result, "total_cost_usd")
         return own is not None and whole is not None and own > 0 and abs(own - whole) < _SAME_COST_USD
 
     def of_turn(self, turn: Turn, result: Object, *, aborted: bool) -> tuple[Usage, Total]:
-        """Return what the turn used, by its last result: the tokens, with the number of `calls` if all were seen; and
-        the tokens with their cost. Unknown figures are None.
+        """Return the usage of the turn according to its last result, in two forms: the tokens, with the number of
+        `calls` if all calls were seen; and the tokens with their cost.
+
+        Unknown figures are None. If the CLI counted nothing in an `aborted` turn, all figures are None.
         """
         found = self._of_turn(turn, result)
         if aborted and figures.is_nothing(found):  # it had no time to count
@@ -139,7 +140,7 @@ def _api_s(result: Object) -> float | None:
 
 
 def _total(models: tuple[ModelUsage, ...], cost_usd: float | None, api_s: float | None = None) -> Total:
-    """Return the sum over the models; `cost_usd` if they have no cost of their own."""
+    """Return the sum over the models. `cost_usd` is the cost unless every model has a cost of its own."""
     if len(models) == 1 and models[0].cost_usd is not None:  # the usual case: nothing to add
         return figures.total(models[0].usage, cost_usd=models[0].cost_usd, models=models, api_s=api_s)
     costs = [share.cost_usd for share in models if share.cost_usd is not None]

@@ -1,7 +1,7 @@
-"""Claude Code's stream-json lines as events: everything that its process writes, one-shot or duplex.
+"""Turns Claude Code's stream-json lines into events, for headless and for dialogue mode.
 
-A known kind of line that says nothing about the turn (echoes, keep-alives, mirrors) gives no event; an unknown kind
-gives `unknown`. Does not depend on how the process is run, or on what makes up a verdict.
+A line of a known kind that says nothing about the turn (an echo, a keep-alive, a mirror) gives no event. A line of an
+unknown kind gives an `unknown` event. Does not depend on how the process is run, or on how a verdict is reached.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _NOTHING = "(no content)"  # of a command that prints nothing
 
 
 class Frames:
-    """The decoder of one process. A caller that also writes to the process reports with `on_decided` who answered each
-    permission request."""
+    """The decoder of the output of one process. A caller that also writes to the process calls `on_decided` to report
+    who answered each permission request."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -42,7 +42,7 @@ class Frames:
         self._asks: dict[str, str] = {}
         self._decided: dict[str, str] = {}
         self._lost = False
-        self._ends = ""  # its last message
+        self._last_uuid = ""
         self._repeated: set[str] = set()  # ids of messages that a compacting left as they are, and that come again
         self._kinds: dict[str, Callable[[Object], list[Event]]] = {
             "stream_event": self._stream,
@@ -56,7 +56,7 @@ class Frames:
         }
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line; the first one carries the line, unless it is a delta."""
+        """Return the events of this line. The first event carries the line in `raw`, unless it is a delta."""
         if not line or line.isspace():
             return ()
         read = native(line)
@@ -74,7 +74,8 @@ class Frames:
         return emitted
 
     def on_decided(self, ask_id: str, by: str) -> None:
-        """Record that a person or a rule (`by`) answered this ask; its denial is then an ordinary answer."""
+        """Record that a person or a rule (`by`) answered this permission request. If they denied it, the turn does not
+        count as denied for that."""
         self._decided[ask_id] = by
 
     @property
@@ -83,9 +84,10 @@ class Frames:
         return any(task.how == "running" for task in self._tasks.unfinished())
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the calls that never returned, and the verdict of the last result, or of how the process ended."""
+        """Return events for the calls that never returned, and the verdict. The verdict comes from the last result, or
+        from how the process ended."""
         emitted, found = self._end(exit)
-        return emitted, msgspec.structs.replace(found, point=Point(ends=self._ends)) if self._ends else found
+        return emitted, msgspec.structs.replace(found, point=Point(ends=self._last_uuid)) if self._last_uuid else found
 
     def _end(self, exit: Exit) -> tuple[list[Event], Verdict]:
         emitted = self._tools.unfinished()
@@ -108,8 +110,8 @@ class Frames:
     def _is_cut(self, exit: Exit) -> bool:
         """Return whether the process ended in the middle of a turn, though an earlier turn has its result.
 
-        claude begins a turn on its own when a background task ends. It may write the results of both turns at the end
-        of the second.
+        claude begins a turn on its own when a background task ends, and may write the results of both turns at the end
+        of the second turn.
         """
         return self._goes_on or (self._begun > 0 and exit.code != 0)
 
@@ -190,7 +192,7 @@ class Frames:
         parent = string(value, "parent_tool_use_id") or None
         model, error = string(message, "model"), string(value, "error")
         if parent is None:
-            self._ends = string(value, "uuid") or self._ends
+            self._last_uuid = string(value, "uuid") or self._last_uuid
         if string(value, "uuid") in self._repeated:
             return []
         if parent is None:
@@ -242,14 +244,14 @@ class Frames:
         message = obj(value, "message")
         content = message.get("content")
         if isinstance(content, str):
-            return _aside(content, parent)
+            return _synthetic_notice(content, parent)
         emitted: list[Event] = []
         for block in objects(message, "content"):
             kind = string(block, "type")
             if kind.endswith("tool_result"):
                 emitted += self._tools.returned(block, value.get("tool_use_result"), parent)
             elif kind == "text":
-                emitted += _aside(string(block, "text"), parent)
+                emitted += _synthetic_notice(string(block, "text"), parent)
             elif kind not in ("image", "document"):
                 emitted.append(events.Unknown(what=f"user/{kind}"))
         return emitted
@@ -287,15 +289,15 @@ def _joined(message: Object) -> str:
     return "\n".join(string(block, "text") for block in objects(message, "content") if string(block, "text"))
 
 
-def _aside(text: str, parent: str | None) -> list[Event]:
-    """Return the notice of a text that Claude Code itself wrote in the user's role. A subagent's prompt gives none: it
-    is in the input of the call."""
+def _synthetic_notice(text: str, parent: str | None) -> list[Event]:
+    """Return the notice of a text that Claude Code itself wrote in the user's role. A subagent's prompt gives no
+    notice, because the input of the call shows it."""
     if parent is not None or not text:
         return []
     return [events.Notice(text=text, code="interrupted" if text.startswith(_INTERRUPTED) else "synthetic")]
 
 
-def _nothing(value: Object) -> list[Event]:
+def _no_events(value: Object) -> list[Event]:
     return []
 
 
@@ -357,5 +359,5 @@ _KINDS: dict[str, Callable[[Object], list[Event]]] = {
     "auth_status": _auth,
     "tool_use_summary": _summary,
     "conversation_reset": _reset,
-    **dict.fromkeys(_SILENT, _nothing),
+    **dict.fromkeys(_SILENT, _no_events),
 }

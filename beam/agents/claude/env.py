@@ -21,7 +21,7 @@ masks = Masks(
 def fake_model_env(url: str) -> dict[str, str]:
     """Return the environment that points Claude Code at the model at `url`, without an account or any other traffic.
 
-    An empty value switches off what a person's own shell may have set.
+    An empty value overrides a variable that the person's own shell may have set.
     """
     return {
         "ANTHROPIC_BASE_URL": url,
@@ -50,7 +50,7 @@ def fake_model_answers(url: str) -> dict[str, bytes]:
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`."""
+    """Return the settings that route the CLI's model calls through the proxy at `url`."""
     return Route(
         upstream=environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com",
         env={"ANTHROPIC_BASE_URL": url},

@@ -60,9 +60,8 @@ CLAUDE_MD = {"CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD": "1"}  # with --add-
 
 
 def launch(turn: Turn, host: Host, access: Mapping[Access, tuple[str, ...]] | None = None) -> Launch:
-    """Return how to run this turn; `access` maps each access to its flags, which include the turn's rules (None: the
-    flags of this mode). Raises UnsupportedError for what `claude -p` can't do.
-    """
+    """Return how to run this turn. `access` maps each access to its flags, which include the turn's rules; None means
+    the flags of the headless mode. Raises UnsupportedError for an option that this mode can't apply."""
     argv = [host.executable or "claude", *_STREAM, *_session(turn), *_access(turn, access)]
     looking = turn.access == "read" and not tool_rules.asks_beam(turn)
     system = "\n\n".join(text for text in (turn.settings.system, _LOOK_ONLY if looking else None) if text)
@@ -99,7 +98,7 @@ def _session(turn: Turn) -> tuple[str, ...]:
 
 
 def uuid_of(session_id: str) -> str:
-    """Return the id if it can be a session's. Raises UnsupportedError."""
+    """Return the session id if it is a UUID; otherwise raise UnsupportedError."""
     if not _UUID.match(session_id):
         raise UnsupportedError(
             f"{session_id[:80]!r} is not a session id of claude's", "its session ids are UUIDs", subject=session_id[:80]
@@ -126,13 +125,15 @@ def _access(turn: Turn, given: Mapping[Access, tuple[str, ...]] | None) -> tuple
 def leaves_folder_out(turn: Turn) -> bool:
     """Return whether claude must not load the folder's settings.
 
-    `read` never loads them; `ask` and `edit` do in a trusted folder; `full` does if no untrusted settings are there.
+    With `read` claude never loads them. With `ask` and `edit` it loads them only in a trusted folder. With any access
+    it loads none if some of them are not trusted (`leave_out`).
     """
     return turn.access == "read" or (turn.access in ("ask", "edit") and not turn.folder_trusted) or turn.leave_out
 
 
 def _argument(flag: str, value: str) -> str:
-    """Return the value as one argument that is no flag and that the system can pass. Raises UnsupportedError."""
+    """Return the value if it can be passed as one argument: it is not a flag, has no NUL, and is not too long.
+    Otherwise raise UnsupportedError."""
     if value.startswith("-") or "\0" in value:
         raise UnsupportedError(
             f"claude can't be given {flag} {value[:40]!r}", "it begins with - or holds a NUL", subject=flag
@@ -147,10 +148,10 @@ def _argument(flag: str, value: str) -> str:
 
 
 def text_of(turn: Turn) -> str:
-    """Return the prompt: the text, then a mention of each attached file, which makes claude add text and images to the
-    prompt.
+    """Return the prompt: the text, then a mention (`@PATH`) of each attached file.
 
-    For other files the model gets the path. A leading `/` would run a slash command, so a space is put before it.
+    A mention makes claude add a text or an image to the prompt. For any other file the model gets the path. A leading
+    `/` would run a slash command, so a space is put before it.
     """
     text = f" {turn.text}" if turn.text.startswith("/") and not turn.slash else turn.text
     if turn.attach:
@@ -162,7 +163,7 @@ def _mention(path: str) -> str:
     """Return the mention of one file.
 
     claude would take text after a `#` for line numbers, and ` (agent)` at the end for the mark of an agent. Raises
-    UnsupportedError for such a name.
+    UnsupportedError for a path with either.
     """
     quoted = '"' not in path
     plain = path.isprintable() and "#" not in path and not path.endswith(" (agent)")

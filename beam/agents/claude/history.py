@@ -1,7 +1,7 @@
-"""Claude Code's transcripts: where they are, and what one of their lines says.
+"""Claude Code's transcripts: where the files are, and how their lines are decoded.
 
-A transcript is append-only JSON Lines, one file per session, subagent or in-process teammate. Every line stands for
-itself; `beam.teams` interprets calls and results of the team's tools. Does not depend on files or clocks.
+A transcript is append-only JSON Lines, one file per session, subagent or in-process teammate. Each line is decoded on
+its own; `beam.teams` interprets calls and results of the team's tools. Does not depend on files or clocks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SILENT = frozenset(
 
 
 class Called(Struct, frozen=True, kw_only=True):
-    """A tool call in a line."""
+    """A tool call in a line of a transcript."""
 
     call_id: str
     name: str
@@ -60,7 +60,7 @@ class Called(Struct, frozen=True, kw_only=True):
 
 
 class Returned(Struct, frozen=True, kw_only=True):
-    """A tool's result in a line; `record` is the CLI's own account of what the tool did."""
+    """A tool's result in a line of a transcript; `record` is the CLI's own account of what the tool did."""
 
     call_id: str
     is_error: bool
@@ -68,7 +68,7 @@ class Returned(Struct, frozen=True, kw_only=True):
 
 
 class ReceivedMessage(Struct, frozen=True, kw_only=True):
-    """A message of another member as the model received it."""
+    """A message from another member of an agent team, as the model received it."""
 
     sender: str
     text: str
@@ -78,12 +78,12 @@ class ReceivedMessage(Struct, frozen=True, kw_only=True):
 class Line(Struct, frozen=True, kw_only=True):
     """One line of a transcript.
 
-    `at` is its time (RFC 3339), `reply_id` the API message that an assistant line is part of: its usage counts once, by
-    the last line; `stop`: why that message ended (tool_use: its turn continues). `team` and `member` are set by
-    teammates with their own process. `origin` says who wrote a user's line: human, task-notification (a background task
-    ended) or "" in older versions; `noticed` is a notification's text when it arrives. `pending` counts the background
-    agents and workflows that the conversation waits for. `key` is the line's own id, `parent_key` that of the line it
-    follows.
+    `key` is the id of the line, and `parent_key` is the id of the line that it follows. `at` is the time of the line
+    (RFC 3339). `reply_id` is the API message that an assistant line is part of; the message's usage counts once, by its
+    last line. `stop` says why that message ended (`tool_use`: the turn continues). `team` and `member` are set by
+    teammates that have their own process. `origin` says who wrote a line in the user's role: `human`,
+    `task-notification` (a background task ended), or "" in older versions. `noticed` is the text of a notification when
+    it arrives. `pending` is the number of background agents and workflows that the conversation waits for.
     """
 
     kind: str
@@ -110,7 +110,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
     @property
     def ends_turn(self) -> bool:
-        """Return whether nothing more follows in the turn."""
+        """Return whether the turn ends with this line."""
         return self.kind == "assistant" and self.stop not in _GOES_ON
 
 
@@ -123,7 +123,7 @@ def projects(home: str) -> str:
 
 
 def slug(cwd: str) -> str:
-    """Return the name of a working directory's folder of transcripts."""
+    """Return the name of the folder that holds the transcripts of a working directory."""
     return _SLUG.sub("-", cwd)
 
 
@@ -142,7 +142,7 @@ def decode(line: bytes) -> Sequence[Event]:
 
 
 def read(line: bytes, *, parent: str | None = None) -> Line | None:
-    """Return what a line says, None for a blank one.
+    """Return the decoded line, None for a blank line.
 
     `parent` is the call whose subagent wrote the transcript. Never raises: a line that is not understood has an
     `unknown` event.
@@ -160,13 +160,13 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
     received: list[ReceivedMessage] = []
     message = obj(value, "message")
     if kind == "assistant":
-        bodies, called = _said(value, message, parent)
+        bodies, called = _read_assistant(value, message, parent)
     elif kind == "user":
-        bodies, returned, received = _got(value, message, parent)
+        bodies, returned, received = _read_user(value, message, parent)
     elif kind == "system":
         bodies = _system(value)
     elif kind == "attachment":
-        received = _letters(string(obj(value, "attachment"), "prompt"))
+        received = _received_messages(string(obj(value, "attachment"), "prompt"))
     elif kind not in _SILENT:
         bodies = [events.Unknown(what=f"transcript/{kind or 'no type'}", raw=found.text)]
     model = string(message, "model")
@@ -196,14 +196,14 @@ def read(line: bytes, *, parent: str | None = None) -> Line | None:
 
 
 def of_call(line: Line) -> Usage:
-    """Return the figures of the API message that the line is part of; `input_tokens` does not include those from a
-    cache."""
+    """Return the figures of the API message that the line is part of. `input_tokens` does not include tokens read from
+    a cache."""
     used = line.usage or Usage()
     uncached = None if used.input_tokens is None else used.input_tokens - (used.cached_tokens or 0)
     return structs.replace(used, input_tokens=uncached, cache_write_tokens=line.cache_write_tokens, calls=1)
 
 
-def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Called]]:
+def _read_assistant(value: Object, message: Object, parent: str | None) -> tuple[list[Event], list[Called]]:
     if value.get("isApiErrorMessage") is True:
         return [events.Notice(text=_failure(value, message), code="api_error")], []
     bodies: list[Event] = []
@@ -223,12 +223,12 @@ def _said(value: Object, message: Object, parent: str | None) -> tuple[list[Even
     return bodies, called
 
 
-def _got(
+def _read_user(
     value: Object, message: Object, parent: str | None
 ) -> tuple[list[Event], list[Returned], list[ReceivedMessage]]:
     content = message.get("content")
     if isinstance(content, str):
-        return [], [], _letters(content)
+        return [], [], _received_messages(content)
     bodies: list[Event] = []
     returned: list[Returned] = []
     received: list[ReceivedMessage] = []
@@ -243,11 +243,11 @@ def _got(
                 kind = "add" if string(record, "type") == "create" else "update"
                 bodies.append(events.FileChanged(path=string(record, "filePath"), kind=kind))
         elif kind == "text":
-            received += _letters(string(block, "text"))
+            received += _received_messages(string(block, "text"))
     return bodies, returned, received
 
 
-def _letters(text: str) -> list[ReceivedMessage]:
+def _received_messages(text: str) -> list[ReceivedMessage]:
     found = []
     for match in _LETTER.finditer(text):
         said = dict(_ATTRIBUTE.findall(match[1]))

@@ -1,7 +1,7 @@
 """Claude Code's terminal mode: its full screen, and the transcript that it writes meanwhile.
 
-The screen shows when beam can type and what the agent asks; the transcript has the answer, and says when the turn was
-done.
+The screen shows when beam can type and what the agent asks. The transcript has the answer, and says when the turn is
+over.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ profile = Profile(
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start Claude Code on its screen, in the session of this turn.
 
-    Raises UnsupportedError for what its screen can't do.
+    Raises UnsupportedError for an option that the terminal mode can't apply.
     """
     if turn.session_id:
         session: tuple[str, ...] = ("--resume", uuid_of(turn.session_id))
@@ -190,11 +190,11 @@ def transcript(turn: Turn) -> Transcript:
 
 
 class _Conversation:
-    """One turn in a transcript: from the person's text to the line with the turn's duration.
+    """Reads one turn from a transcript, from the person's text to the line with the turn's duration.
 
     In a new file the person's text may come after the other lines of its turn. A kept process may first speak about a
-    task of an earlier turn. So lines before the text are kept until it comes. Those that continue from it belong to
-    this turn, the others do not.
+    task of an earlier turn. So lines before the person's text are kept until the text comes. The kept lines that
+    continue from the text then count for this turn, and the others do not.
     """
 
     def __init__(self, turn: Turn) -> None:
@@ -233,7 +233,7 @@ class _Conversation:
         if found.noticed:
             self._tasks.on_notified(found.noticed)
         if found.kind == "user" and found.origin == _NOTICE:
-            self._goes_on()
+            self._begin_new_answer()
             return []
         emitted: list[Event] = []
         if found.session_id and found.kind == "user" and not self._session_id:
@@ -253,7 +253,7 @@ class _Conversation:
         return emitted + [body for body in found.bodies if not isinstance(body, events.Unknown)]
 
     def verdict(self) -> Verdict:
-        """Return the answer and its tokens, or why there is none."""
+        """Return the answer and its tokens, or the reason why there is no answer."""
         usage, models = added(self._usage.values())
         verdict = Verdict(
             status=Status.COMPLETED,
@@ -271,10 +271,10 @@ class _Conversation:
             return structs.replace(verdict, status=Status.CANCELLED, reason="it was interrupted", reply=None)
         return structs.replace(verdict, unfinished=self._tasks.unfinished())
 
-    def _goes_on(self) -> None:
-        """Begin a new answer: a background task ended, and claude now speaks about it.
+    def _begin_new_answer(self) -> None:
+        """Begin a new answer, because a background task ended and claude now speaks about that task.
 
-        As in headless mode, only what it says from here on is the answer.
+        As in headless mode, the answer is only the text that follows.
         """
         self._texts = []
         self.state = "working"

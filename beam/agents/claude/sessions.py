@@ -1,4 +1,5 @@
-"""Claude Code's sessions on this machine: its transcripts, also those of subagents and of background jobs."""
+"""Claude Code's sessions on this machine: its transcripts, including the transcripts of subagents and of background
+jobs."""
 
 from __future__ import annotations
 
@@ -36,12 +37,13 @@ _OF_THE_CLI = re.compile(r"\s*<(?:system-reminder|local-command|command-|task-no
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the transcript with this path below the folder."""
+    """Return a reader for the transcript with this path below the folder of sessions."""
     return _Transcript(path)
 
 
 def registered(data: bytes) -> Registered | None:
-    """Return what Claude Code's register says of a process; only interactive ones are in it."""
+    """Return the entry of a process in Claude Code's register, None if it is not understood. Only interactive processes
+    are in the register."""
     value = json_object(data)
     if value is None or not string(value, "sessionId"):
         return None
@@ -113,7 +115,7 @@ class _Transcript:
 
 
 def _prompt(value: Object) -> str:
-    """Return what was asked in a user's line, "" for one that Claude Code wrote itself."""
+    """Return the person's prompt in a user's line; "" for a line that Claude Code itself wrote."""
     if value.get("isMeta") is True or value.get("isCompactSummary") is True:
         return ""
     content = obj(value, "message").get("content")

@@ -1,6 +1,7 @@
-"""Claude Code's `system` lines, one function per subtype: its current activity, and notices for a person.
+"""Turns Claude Code's `system` lines into events: the CLI's current activity, and notices for a person.
 
-Subtypes that are not in the table are unknown. Does not depend on the turn.
+There is one function per subtype. A subtype that is not in the table `SYSTEM` is left to the decoder. Does not depend
+on the turn.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _refused(value: Object) -> list[Event]:
     return [Notice(text=text, code="model_refusal_no_fallback")]
 
 
-def _notices(value: Object) -> list[Event]:
+def _command_output(value: Object) -> list[Event]:
     return [Text(text=string(value, "content"))]
 
 
@@ -98,7 +99,7 @@ def _unsaved(value: Object) -> list[Event]:
     return [Notice(text=f"claude could not save its {lost}: {code}", code="session_writes_lost")]
 
 
-def _nothing(value: Object) -> list[Event]:
+def _no_events(value: Object) -> list[Event]:
     return []
 
 
@@ -130,7 +131,7 @@ SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
     "compact_boundary": _compacted,
     "permission_denied": _denied,
     "model_refusal_no_fallback": _refused,
-    "local_command_output": _notices,
+    "local_command_output": _command_output,
     "hook_started": _hook,
     "hook_progress": _hook,
     "hook_response": _hook_ended,
@@ -138,5 +139,5 @@ SYSTEM: dict[str, Callable[[Object], list[Event]]] = {
     "background_tasks_changed": _background,
     "session_writes_lost": _unsaved,
     **dict.fromkeys(_NOTICES, _notice),
-    **dict.fromkeys(_SILENT, _nothing),
+    **dict.fromkeys(_SILENT, _no_events),
 }

@@ -1,7 +1,7 @@
 """Background tasks of one process of Claude Code: commands and agents that run beside the conversation.
 
-In headless mode the lines `system/task_*` report them; newer versions wait for running ones, up to a limit, and stop
-the rest. A transcript has a tool's result when a task begins, and a notification when it ended.
+In headless mode the lines `system/task_*` report the tasks; newer versions wait for running tasks, up to a limit, and
+then stop them. In a transcript, a tool's result shows that a task began, and a notification shows that it ended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Tasks:
             self._let_go |= {value for value in arguments.values() if isinstance(value, str)}
 
     def on_returned(self, call_id: str, record: Object) -> None:
-        """Record what a tool did, by the CLI's own account in a transcript: it may have begun a task."""
+        """Record a tool's result in a transcript: the tool may have begun a task. `record` is the CLI's own account of
+        what the tool did."""
         task_id = string(record, "backgroundTaskId")
         if task_id:
             self._task(task_id, {"tool_use_id": call_id, "task_type": "local_bash"})
@@ -96,7 +97,8 @@ class Tasks:
             task.how = task.how or word
 
     def unfinished(self) -> tuple[Unfinished, ...]:
-        """Return the tasks whose end was not seen, or that the CLI stopped on its own."""
+        """Return the tasks whose end was not seen, and the tasks that the CLI stopped on its own. Tasks that the agent
+        stopped are left out."""
         return tuple(
             Unfinished(tool=task.tool, call_id=task.call_id, input=task.input, how=task.how or "running")
             for task_id, task in self._tasks.items()

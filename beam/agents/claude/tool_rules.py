@@ -1,7 +1,7 @@
-"""Rules for Claude Code: how its tool calls map to rules, and which rules it can enforce itself.
+"""Rules for Claude Code: how its tool calls map to rules, and which rules the CLI can enforce itself.
 
 Rules that deny or ask are always put into the settings of the process. They count in every mode, and win over the
-person's own. Rules that allow are put there only in a headless turn; in dialogue mode the process asks beam.
+person's own rules. Rules that allow are put there only in a headless turn; in dialogue mode the process asks beam.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from beam.rules.call import ToolCall, host_of
 from beam.rules.rule import ORDER, Behavior, Rule
 
 _AGENT, _BEAM = Enforced("agent"), Enforced("beam")
-_ALIKE = {  # a bare rule is about all of these
+_ALIKE = {  # a rule without an argument is about all of these tools
     "Read": ("Read", "Grep", "Glob"),
     "Edit": ("Edit", "Write", "MultiEdit", "NotebookEdit"),
     "Agent": ("Agent", "Task"),
@@ -60,7 +60,7 @@ def call(tool: str, arguments: object) -> ToolCall | None:
 
 
 def asks_beam(turn: Turn) -> bool:
-    """Return whether a rule may allow a call that the access `read` denies, or ask a person about it."""
+    """Return whether the access is `read` and a rule may allow a call that `read` denies, or ask a person about it."""
     return turn.access == "read" and any(rule.behavior != "deny" for rule in turn.rules.rules)
 
 

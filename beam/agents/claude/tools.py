@@ -1,4 +1,4 @@
-"""The tool calls of one process of Claude Code: which are open, what files they changed, what plan they make."""
+"""Follows the tool calls of one process of Claude Code: the open calls, the files that they changed, and the plan."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Tools:
             path = string(record, "filePath") or string(arguments, _WRITERS[name])
             kind = "add" if string(record, "type") == "create" else "update"
             emitted.append(events.FileChanged(path=path, kind=kind))
-        elif parent is None and self._planned(name, arguments, record):
+        elif parent is None and self._update_plan(name, arguments, record):
             emitted.append(events.PlanUpdated(steps=tuple(self._plan.values())))
         return emitted
 
-    def _planned(self, name: str, arguments: Object, record: Object) -> bool:
-        """Return whether this call changed the plan that the task tools keep.
+    def _update_plan(self, name: str, arguments: Object, record: Object) -> bool:
+        """Record this call's change of the plan, if it is a call of a task tool. Return whether it changed the plan.
 
         Tasks of earlier processes are unknown.
         """
@@ -80,7 +80,7 @@ class Tools:
         return True
 
     def unfinished(self) -> list[Event]:
-        """Return the calls whose end was not seen."""
+        """Return an event for each call whose end was not seen, and forget these calls."""
         found: list[Event] = [
             events.ToolReturned(call_id=call_id, unfinished=True, parent=parent)
             for call_id, (_, _, parent) in self._open.items()
@@ -94,7 +94,7 @@ def _step(text: str, status: str) -> PlanStep:
 
 
 def _output(content: object) -> str:
-    """Return a result as text: a string, or the text among its blocks."""
+    """Return a result as text: the string itself, or the texts of its blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -72,13 +72,14 @@ CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
 class OutputSummary(msgspec.Struct, kw_only=True):
-    """What a decoder has recorded of a turn.
+    """The facts of a turn that a decoder has recorded.
 
-    It has the session and the model that the latest lines named, and whether a session was opened. Since the last
-    result it has the CLI's word for an API failure, the agent's `texts` after its last call, and whether the answer was
-    `cut_off` (claude lets the model continue on its own). It also has who `decided` (call id -> a person's name or
-    `rule`), the calls whose requests were `withdrawn` before anybody decided, the `denied` requests in earlier results
-    of this turn, and the `counted` tokens.
+    `session_id` and `model` are the latest that a line named. `opened`: a session was opened. Three fields are about
+    the time since the last result: `error` is the CLI's word for an API failure, `texts` are the agent's texts after
+    its last call, and `cut_off` says that the answer was cut off (claude lets the model continue on its own). `decided`
+    maps a call's id to whoever decided its request: a person's name or `rule`. `withdrawn` are the calls whose requests
+    were withdrawn before anybody decided. `denied` are the denied requests in earlier results of this turn. `counted`
+    has the tokens.
     """
 
     session_id: str | None = None
@@ -93,12 +94,13 @@ class OutputSummary(msgspec.Struct, kw_only=True):
     counted: Counted = field(default_factory=Counted)
 
     def text(self) -> str | None:
-        """Return what the agent said last; None if it said nothing."""
+        """Return the agent's last text; None if there is none."""
         return ("" if self.cut_off else "\n\n").join(self.texts) or None
 
 
 def failure_class(http_status: int | None, word: str, text: str) -> Class:
-    """Return the class of an API failure: by the API's status, then the text, then the CLI's own word."""
+    """Return the class of an API failure: from the API's status, else from the text, else from the CLI's own word. A
+    text that says that the prompt is too long wins over the status."""
     lowered = text.lower()
     if "prompt is too long" in lowered:
         return Class.CONTEXT_OVERFLOW
@@ -111,14 +113,14 @@ def failure_class(http_status: int | None, word: str, text: str) -> Class:
 
 
 def lost_id(turn: Turn, text: str) -> str | None:
-    """Return the resume id if the text proves that the CLI has no such session."""
+    """Return the resume id if the text proves that the CLI has no such session, else None."""
     requested = turn.session_id
     proof = requested and any(line.strip() == LOST + requested for line in text.splitlines())
     return requested if proof else None
 
 
 def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
-    """Return the verdict of one result line, without what is known only at the end of the process."""
+    """Return the verdict of one result line, without the facts that are known only at the end of the process."""
     denials = denials_of(result, summary)
     status, class_, reason = _judge(turn, result, summary, denials)
     text = result.get("result")
@@ -187,7 +189,7 @@ def goes_on(result: Object) -> bool:
 
 
 def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
-    """Return the requests of the turn that were denied, with who denied each; `default` if nobody decided."""
+    """Return the requests of the turn that were denied, each with who denied it (`default` if nobody decided)."""
     listed = objects(result, "permission_denials")
     requested = [item for item in listed if string(item, "tool_use_id") not in summary.withdrawn]
     if not requested:
@@ -206,9 +208,8 @@ def denials_of(result: Object, summary: OutputSummary) -> tuple[Denial, ...]:
 
 
 def of_exit(turn: Turn, exit: Exit, summary: OutputSummary, before: Verdict | None = None) -> Verdict:
-    """Return the verdict on a process whose last turn has no result line; its figures are those of `before`, the
-    verdict of its last result.
-    """
+    """Return the verdict on a process whose last turn has no result line. The figures come from `before`, the verdict
+    of the process's last result."""
     verdict = _without_result(turn, exit, summary)
     verdict = msgspec.structs.replace(verdict, session_id=summary.session_id, model=summary.model)
     if before is None:

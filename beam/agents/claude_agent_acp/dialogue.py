@@ -1,7 +1,7 @@
 """The dialogue mode of `claude-agent-acp`, one process for one turn or for many.
 
-Its default mode lets a model decide what is safe, so beam sets the mode of each session. Each access gives Claude Code
-the same rights as over `claude`'s own protocol, by options of the session.
+In the default mode of `claude-agent-acp` a model decides what is safe, so beam sets the mode of each session. Options
+of the session give Claude Code the same rights for each access as `claude`'s own protocol does.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ FACE = structs.replace(ANY, fork=True, tokens=True, denials=True, access=tuple(M
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
-    can't apply."""
+    """Return how to start a process for this turn and later turns with the same options. Raises UnsupportedError for an
+    option that the CLI can't apply."""
     check_access(turn, DIALECT.name, FACE)
     if turn.session_id is not None:
         headless.uuid_of(turn.session_id)

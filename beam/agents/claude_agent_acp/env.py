@@ -1,4 +1,4 @@
-"""The variables that make Claude Code talk to one model only, which the adapter passes on."""
+"""The variables that make Claude Code use one given model only. `claude-agent-acp` passes them on to Claude Code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cline's CLI: its card and its modes."""
+"""The adapter of Cline's CLI: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Cline's JSON Lines as events. The turn ends with `run_result`, and succeeded if that is `completed`.
+"""Turns Cline's JSON Lines into events. A turn ends with the line `run_result`, and succeeded if the line's reason is
+`completed`.
 
-An `error` event before the end is often a tool that failed: only the last line counts.
+An `error` event before the end often reports only a failed tool, so the last line alone decides about the turn.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _BY_WORD = {
 
 
 def is_failure(output: object) -> bool:
-    """Return whether a tool's output has a list of results, and every one of them says that it failed."""
+    """Return whether a tool's output is a list of results that all say that they failed."""
     parts = output if isinstance(output, list) else []
     return bool(parts) and all(isinstance(part, dict) and part.get("success") is False for part in parts)
 
 
 class Lines:
-    """The decoder of one process. The CLI does not print its session's id."""
+    """The decoder of the output of one process. The CLI does not print its session's id."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -39,7 +40,7 @@ class Lines:
         self._class: Class | None = None
         self._noticed = ""  # the last error's text, which the end repeats
         self._calls = 0
-        self._given: tuple[int | None, int | None] | None = None  # the figures of all these calls
+        self._given: tuple[int | None, int | None] | None = None  # the latest totals of the process
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""

@@ -11,7 +11,7 @@ _PROVIDER = "openai-compatible"
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the environment that goes with the configuration."""
+    """Return the environment variables that a CLI with the settings of `fake_model_files` needs."""
     return {
         "CLINE_SESSION_BACKEND_MODE": "local",
         "CLINE_DIR": "",
@@ -33,8 +33,10 @@ model_config = (".cline/data/settings/providers.json",)
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the model calls of Cline's last provider go through the proxy at `url`: by a copy of its settings.
-    None unless those name that provider's URL.
+    """Return the settings that route the model calls of the last used provider through the proxy at `url`: a copy of
+    Cline's settings with another URL.
+
+    Return None if the settings give no URL for that provider, or are in a folder that a variable names.
     """
     if environ.get("CLINE_DIR") or environ.get("CLINE_DATA_DIR"):
         return None

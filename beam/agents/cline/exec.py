@@ -1,8 +1,8 @@
 """Cline's headless mode: `cline --json PROMPT`, one process per turn, prompt in an argument.
 
-`--id` resumes nothing without a terminal, so each turn is a new session. The CLI either runs every tool or, without
-approval, not even those that read, so `full` is its only access. beam makes it keep its sessions in its own process,
-because it would otherwise start a hub daemon, which would outlive the turn.
+Without a terminal `--id` resumes no session, so each turn is a new session. The CLI either runs every tool or, without
+approval, not even the tools that only read, so `full` is its only access. beam makes the CLI keep its sessions in its
+own process, because the CLI would otherwise start a hub daemon that outlives the turn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "cline", FACE)
     prompt = prompt_argument("cline", turn.text)
     if not any(character.isspace() for character in prompt):

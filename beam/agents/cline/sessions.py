@@ -1,4 +1,4 @@
-"""Cline's sessions on this machine: one document of messages per session, written anew after each step."""
+"""Cline's sessions on this machine: one document of messages per session, rewritten after each step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLDER = re.compile(r"^\d+\. Working Directory: (.+)$", re.MULTILINE)
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the document with this path below the folder."""
+    """Return a reader for the document with this path below the folder of sessions."""
     return _Document(path)
 
 

@@ -1,4 +1,4 @@
-"""Continue's CLI: its card and its modes."""
+"""The adapter of Continue's CLI: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The output of Continue's CLI: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
+"""Decodes the output of Continue's CLI: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
 
-`--format json` wraps the answer in `{"response":…,"status":"success"}`; the decoder understands that too. Tools,
-figures and cut-off answers are not visible.
+With `--format json` the CLI wraps the answer in `{"response":…,"status":"success"}`; the decoder understands that too.
+The output does not show tools or figures, or that an answer was cut off.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from beam.model.events import Event
 
 
 class Text:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -31,7 +31,8 @@ class Text:
         return [events.TextDelta(text=piece)] if piece else []
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict: an answer, exit code 0 and no failure on stderr together are the proof."""
+        """Return the verdict. The turn completed only if there is an answer, the exit code is 0, and stderr has no
+        failure."""
         summary = OutputSummary(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines)
         wrapped = native(text.encode()) if text.startswith("{") else None

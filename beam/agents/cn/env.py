@@ -10,7 +10,7 @@ from beam.agents.model_route import Route
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the environment that goes with the configuration."""
+    """Return the environment variables that a CLI with the settings of `fake_model_files` needs."""
     return {
         "CONTINUE_GLOBAL_DIR": "",
         "CONTINUE_CLI_ENABLE_TELEMETRY": "0",
@@ -40,8 +40,10 @@ _BASE = re.compile(rb"(\"?apiBase\"?\s*:\s*)(\"[^\"\n]*\"|[^\s,}]+)")
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how Continue's model calls go through the proxy at `url`: by a copy of its configuration. None unless that
-    has exactly one URL.
+    """Return the settings that route Continue's model calls through the proxy at `url`: a copy of its configuration
+    with another URL.
+
+    Return None unless the configuration has exactly one URL.
     """
     config = files.get(model_config[0], b"")
     found = {match[2].strip(b'"').decode("utf-8", "replace") for match in _BASE.finditer(config)}

@@ -1,4 +1,4 @@
-"""Continue's sessions on this machine: one document per session, without times, written anew after each step."""
+"""Continue's sessions on this machine: one document per session, without times, rewritten after each step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ files = SessionFiles(
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the document with this path below the folder."""
+    """Return a reader for the document with this path below the folder of sessions."""
     return _Document(path)
 
 

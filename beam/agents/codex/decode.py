@@ -1,6 +1,6 @@
-"""The JSON Lines of `codex exec` as events and a verdict.
+"""Decodes the JSON Lines of `codex exec` into events and a verdict.
 
-Two things need care: `usage` is the total of the whole thread, and item ids begin at item_0 in each process. Does not
+Two facts need care: `usage` is the total of the whole thread, and item ids begin at item_0 in each process. Does not
 depend on how the process is run.
 """
 
@@ -23,7 +23,7 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Status, Total
 
 _LOST = "no rollout found for thread id {}"
-# What the sandbox forbids is said to the model, and to nobody else but the log on stderr.
+# Codex reports a call that its sandbox forbids only to the model, and in its log on stderr.
 REJECTED = re.compile(r"ERROR codex_core::tools::router: error=((?:patch rejected|approval policy is Never).*)")
 _NOISE = re.compile(
     r"Reading (?:additional input|prompt from stdin)|WARNING: proceeding|\d{4}-\d\d-\d\dT\S+ +(ERROR|WARN) "
@@ -31,7 +31,7 @@ _NOISE = re.compile(
 
 
 class Items:
-    """The decoder of one process."""
+    """The decoder for one process of `codex exec`."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -40,7 +40,7 @@ class Items:
         self._trouble = Trouble(self._summary)
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line; the first one carries the line."""
+        """Return the events of this line. The first event has the line in `raw`."""
         record = wire.read(line)
         if record is None:
             return oneshot.no_json(line)
@@ -63,9 +63,8 @@ class Items:
         return [events.UsageSeen(usage=used, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the calls that never returned, and the verdict: completed only with `turn.completed`, whatever the
-        exit code.
-        """
+        """Return the last events, such as the ends of calls that never returned, and the verdict. A turn is completed
+        only if Codex reported `turn.completed`, whatever the exit code is."""
         summary, turn = self._summary, self._turn
         if summary.session_id is None and turn.session_id and _LOST.format(turn.session_id) in exit.stderr_tail:
             summary.lost = _LOST.format(turn.session_id)
@@ -96,7 +95,7 @@ _KINDS: dict[str, Callable[[Items, Line], list[Event]]] = {
 
 
 def total_of(tokens: Tokens) -> Total:
-    """Return what the whole thread used so far. `input_tokens` does not include those from a cache."""
+    """Return the tokens that the whole thread has used so far. `input_tokens` does not include tokens from a cache."""
     given, cached = tokens.input_tokens, tokens.cached_input_tokens
     uncached = None if given is None else max(0, given - (cached or 0))
     return Total(
@@ -109,14 +108,14 @@ def total_of(tokens: Tokens) -> Total:
 
 
 def denial(text: str) -> Denial:
-    """Return the call that Codex refused with these words."""
+    """Return the denial of a call that Codex refused with this text."""
     tool = "apply_patch" if text.startswith("patch") else "shell"
     return Denial(tool=tool, input=raw_json({"reason": text}))
 
 
 def with_structured(turn: Turn, verdict: Verdict) -> Verdict:
-    """Return the verdict with the answer as a JSON value, if the turn has a schema; a failure if the answer is not
-    JSON."""
+    """Return the verdict with the answer as a JSON value, if the turn has a schema. If the answer is not JSON, return a
+    failed verdict."""
     if turn.schema is None or verdict.status not in (Status.COMPLETED, Status.DENIED):
         return verdict
     structured = _structured(verdict.reply or "")

@@ -1,4 +1,4 @@
-"""The settings that make Codex talk to one model only."""
+"""The settings that make Codex use one given model only, or send its model calls through a proxy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ enabled = false
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the environment that goes with the configuration. An empty value removes what a shell may have set."""
+    """Return the environment variables that belong to the configuration of `fake_model_files`. An empty value removes a
+    variable that the shell may have set."""
     return {
         "CODEX_HOME": "",
         "CODEX_API_KEY": "dummy",
@@ -55,7 +56,8 @@ _PROVIDER = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how Codex's model calls go through the proxy at `url`; None if its configuration can't be read."""
+    """Return how Codex's model calls go through the proxy at `url`; None if Codex's configuration can't be read, or its
+    provider can't be set by an argument."""
     try:
         config = tomllib.loads(files.get(model_config[0], b"").decode())
     except ValueError:

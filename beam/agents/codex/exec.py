@@ -1,8 +1,7 @@
 """Codex's headless mode: `codex exec --json`, one process per turn, prompt on stdin.
 
-The access map below is the only place with flags that give codex rights. In this mode codex never asks: its sandbox
-refuses the model what it forbids. It reads a folder's own configuration only if the person told codex itself to trust
-the folder.
+`ACCESS` is the only place with flags that give Codex rights in this mode. Codex never asks here: its sandbox refuses
+what it forbids. Codex reads a folder's own configuration only if the person told Codex itself to trust the folder.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def own_temporary(turn: Turn) -> dict[str, str]:
-    """Return the environment that makes the turn's scratch directory the folder for temporary files, which the sandbox
-    lets Codex write."""
+    """Return the variable that makes the turn's scratch directory the folder for temporary files, if the access is
+    `edit`. The sandbox lets Codex write there."""
     return {"TMPDIR": turn.scratch} if turn.access == "edit" and turn.scratch else {}
 
 
@@ -67,9 +66,9 @@ def decoder(turn: Turn) -> Decoder:
 
 
 def uuid_of(session_id: str) -> str:
-    """Return the id if it can be a thread's.
+    """Return the session id unchanged. Raises UnsupportedError if it is not a UUID.
 
-    codex takes any other text for a name and silently starts a new thread. Raises UnsupportedError.
+    Codex would take any other text for a name, and silently start a new thread.
     """
     if not _UUID.match(session_id):
         raise UnsupportedError(
@@ -99,13 +98,13 @@ def _is_image(path: str) -> bool:
 
 
 def is_image(path: str) -> bool:
-    """Return whether the name is that of an image which Codex can show to its model."""
+    """Return whether the file's name is the name of an image which Codex can show to its model."""
     return path.lower().endswith(_IMAGES)
 
 
 def text_of(turn: Turn) -> str:
-    """Return the prompt: the text, then the path of each attached file that is no image, so that the model can read
-    it."""
+    """Return the prompt: the text, then the path of each attached file that is not an image, so that the model can read
+    the file."""
     paths = [path for path in turn.attach if not is_image(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
     return scrubbed(text)

@@ -22,7 +22,8 @@ tells_end = True
 
 
 def where(turn: Turn, host: Host) -> str:
-    """Return a pattern of the thread's file; for a new thread, a pattern that matches all."""
+    """Return a glob pattern for the thread's rollout file; for a new thread, a pattern that matches all rollout
+    files."""
     thread = f"-{turn.session_id}" if turn.session_id else ""
     return f"{glob.escape(host.home)}/.codex/sessions/*/*/*/rollout-*{thread}.jsonl"
 
@@ -33,7 +34,7 @@ def transcript(turn: Turn) -> Transcript:
 
 
 class _Rollout:
-    """One turn in a rollout: from the person's text to the line that says that the task is complete."""
+    """Reads one turn of a rollout file: from the person's text to the line that says that the task is complete."""
 
     def __init__(self, turn: Turn) -> None:
         self.state = ""
@@ -71,7 +72,7 @@ class _Rollout:
         return ()
 
     def verdict(self) -> Verdict:
-        """Return the answer and its tokens, or why there is none."""
+        """Return the verdict: the answer and its tokens, or why there is no answer."""
         verdict = Verdict(
             status=Status.COMPLETED,
             reply="\n\n".join(self._texts),
@@ -139,7 +140,7 @@ class _Rollout:
         text = "\n\n".join(strings(item, "summary_text"))
         return (events.Thinking(text=text),) if text else ()
 
-    def _ran(self, item: Object) -> Sequence[Event]:
+    def _on_command(self, item: Object) -> Sequence[Event]:
         self._texts = []
         call_id, code = string(item, "id"), integer(item, "exit_code")
         output = string(item, "aggregated_output")
@@ -162,7 +163,7 @@ class _Rollout:
 _ITEMS: dict[str, Callable[[_Rollout, Object], Sequence[Event]]] = {
     "AgentMessage": _Rollout._on_answered,
     "Reasoning": _Rollout._thought,
-    "CommandExecution": _Rollout._ran,
+    "CommandExecution": _Rollout._on_command,
     "FileChange": _Rollout._on_changed,
 }
 
@@ -173,7 +174,7 @@ def usage_of_record(used: Object) -> Usage:
 
 
 def _total(used: Object) -> Total:
-    """Return the figures as in headless mode: `input_tokens` does not include those from a cache."""
+    """Return the figures as in headless mode: `input_tokens` does not include tokens from a cache."""
     given, cached = integer(used, "input_tokens"), integer(used, "cached_input_tokens")
     return Total(
         input_tokens=None if given is None else max(0, given - (cached or 0)),

@@ -1,7 +1,7 @@
-"""The items of one process of Codex: what the agent says, its calls, the files that it changes.
+"""The items that one process of Codex reports: the agent's texts, its calls, and the files that it changes.
 
-An item's id is unique in its process only: events prefix it with the turn. Commands are not always reported, and the
-end of a command that continues in the background never is. Does not depend on threads, usage or failures.
+An item's id is unique only in its process, so events prefix the id with the turn. Codex does not report all commands,
+and never reports the end of a command that continues in the background. Does not depend on threads, usage or failures.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Items:
         return [] if item.type in (*_SAID_ONLY, *_CALLS) else [events.Unknown(what=f"item/{item.type}")]
 
     def completed(self, item: Item) -> list[Event]:
-        """Return the events of an item that ended; many are reported only then."""
+        """Return the events of an item that ended. Many items are reported only at their end."""
         match item.type:
             case "agent_message":
                 return self._summary.text(item.text)
@@ -78,7 +78,7 @@ class Items:
 
 
 def _call(item: Item) -> tuple[str, object]:
-    """Return the name and the input of the tool call that the item is."""
+    """Return the tool name and the input of an item that is a tool call."""
     match item.type:
         case "command_execution":
             return "shell", {"command": item.command}

@@ -1,8 +1,8 @@
 """Codex's terminal mode: its full screen.
 
-Codex reports its state to the terminal (OSC 7501), and that decides when a turn ends. A thread's rollout has the answer
-verbatim, and threads are shared with the headless mode. It answers inline, so that a long answer stays in the
-scrollback. A background server that it starts is ended together with it.
+Codex reports its state to the terminal (OSC 7501), and this report decides when a turn ends. A thread's rollout file
+has the answer verbatim. Threads are shared with the headless mode. Codex runs without the alternate screen, so that a
+long answer stays in the scrollback. A background server that Codex starts is ended together with Codex.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ profile = Profile(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start Codex on its screen. Raises UnsupportedError for what its screen can't do."""
+    """Return how to start Codex on its screen. Raises UnsupportedError for an option that Codex can't apply there."""
     access = ("--sandbox", "read-only") if turn.access == "ask" else ACCESS.get(turn.access)
     if access is None:
         raise UnsupportedError(f"codex has no access {turn.access!r} in terminal mode", subject=turn.access)

@@ -1,4 +1,4 @@
-"""Codex's sessions on this machine: its rollout files, also those of subagents."""
+"""Codex's sessions on this machine: its rollout files, including those of subagents."""
 
 from __future__ import annotations
 

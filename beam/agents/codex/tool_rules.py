@@ -25,7 +25,7 @@ _OTHER = Enforced("", "it does not ask about such calls")
 
 
 def enforced(rule: Rule, face: Face, access: Access) -> Enforced:
-    """Return who enforces this rule."""
+    """Return who enforces this rule in a turn with this face and access."""
     if face != "dialogue":
         return _HEADLESS if face == "exec" else _SCREEN
     is_mcp = rule.tool.startswith("mcp__")
@@ -50,12 +50,13 @@ def call(tool: str, arguments: object) -> ToolCall | None:
 
 
 def asks(turn: Turn) -> bool:
-    """Return whether the rules make Codex ask beam, although its access alone would make it ask nobody."""
+    """Return whether Codex asks beam only because the turn has rules; with this access alone, it would not ask."""
     return turn.access in ("read", "edit") and bool(turn.rules.rules)
 
 
 def _script(command: str) -> str:
-    """Return SCRIPT of a command `bash -lc SCRIPT`, which is how Codex runs commands; any other command unchanged."""
+    """Return SCRIPT if the command is `bash -lc SCRIPT`, which is how Codex runs commands; else the unchanged
+    command."""
     try:
         words = shlex.split(command)
     except ValueError:

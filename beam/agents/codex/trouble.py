@@ -28,12 +28,13 @@ class Trouble:
         self._error = ""
 
     def seen(self, text: str) -> list[Event]:
-        """Return the event of a retry; any other text is the failure that ends the turn."""
+        """Return the event of a retry, if the text reports one. Any other text is taken as the failure that ends the
+        turn."""
         found = self.retry(text)
         return self.fatal(text) if found is None else found
 
     def retry(self, text: str) -> list[Event] | None:
-        """Return the event of a retry, with its number; None if the text reports no retry."""
+        """Return the event of a retry, with its number; None if the text does not report a retry."""
         retry = _RETRY.match(text)
         if retry is None:
             return None
@@ -47,7 +48,7 @@ class Trouble:
         return self._summary.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def fatal(self, text: str, class_: Class | None = None) -> list[Event]:
-        """Return the event of the failure that ends the turn; none if Codex only repeats it."""
+        """Return the event of the failure that ends the turn; none if Codex only repeats the failure."""
         if text == self._error:
             return []
         self._error = text

@@ -1,4 +1,4 @@
-"""The lines of `codex exec`, typed: only what beam reads of them.
+"""Types for the lines of `codex exec`, with only the fields that beam reads.
 
 Does not depend on events.
 """
@@ -11,7 +11,7 @@ from beam.agents.typed import Count, reader
 
 
 class Tokens(Struct, frozen=True):
-    """What the whole thread used so far; None for a figure that is missing."""
+    """The tokens that the whole thread has used so far. A figure that is missing is None."""
 
     input_tokens: Count | None = None
     cached_input_tokens: Count | None = None
@@ -21,7 +21,7 @@ class Tokens(Struct, frozen=True):
 
 
 class Item(Struct, frozen=True):
-    """One item. A field that a kind of item does not have is at its default."""
+    """One item that Codex reports. A field that a kind of item does not have is at its default."""
 
     id: str = ""
     type: str = ""
@@ -46,7 +46,7 @@ class Item(Struct, frozen=True):
 
 
 class Error(Struct, frozen=True):
-    """Why a turn failed."""
+    """The reason why a turn failed."""
 
     message: str = ""
 
@@ -55,7 +55,7 @@ NO_TOKENS, NO_ITEM, NO_ERROR = Tokens(), Item(), Error()
 
 
 class Line(Struct, frozen=True):
-    """One line of output."""
+    """One line of the output of `codex exec`."""
 
     type: str = ""
     thread_id: str = ""

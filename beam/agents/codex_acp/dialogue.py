@@ -1,7 +1,8 @@
 """The dialogue mode of `codex-acp`, one process for one turn or for many.
 
-With `ask` Codex's own sandbox lets it only look, and it asks for everything else. It has no `read`: the person's own
-rules could let a command out of that sandbox. It has no `edit`: its sandbox would open the system's temporary folder.
+With access `ask` Codex's own sandbox only lets it read, and Codex asks for everything else. There is no access `read`,
+because the person's own rules could let a command leave that sandbox. There is no access `edit`, because its sandbox
+would allow writing to the system's temporary folder.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ FACE = structs.replace(ANY, fork=True, tokens=True, denials=True, access=tuple(M
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
-    can't apply."""
+    """Return how to start a process for this turn and later turns with the same options. Raises UnsupportedError for an
+    option that the CLI can't apply."""
     check_access(turn, DIALECT.name, FACE)
     if turn.session_id is not None:
         headless.uuid_of(turn.session_id)

@@ -1,4 +1,4 @@
-"""The variables and the configuration that make Codex talk to one model only, which the adapter passes on."""
+"""The variables and the configuration that make Codex use one given model only. `codex-acp` passes them on to Codex."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GitHub Copilot CLI: its card and its modes."""
+"""The adapter of GitHub Copilot CLI: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

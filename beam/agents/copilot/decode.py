@@ -1,8 +1,8 @@
-"""GitHub Copilot CLI's JSON Lines as events.
+"""Turns GitHub Copilot CLI's JSON Lines into events.
 
-The turn ends with the `result` line, and succeeded if that says 0 and an answer came before: a process whose wrapper
-was killed says 0 too. An answer that its token limit cut off comes in deltas alone; the CLI then asks its model to go
-on, and the next message is the rest.
+A turn ends with the `result` line. It succeeded if that line has exit code 0 and an answer came before: the line also
+has 0 if the CLI's wrapper was killed. An answer that was cut off by its token limit comes only as deltas. The CLI then
+asks its model to continue, and the next message is the rest of the answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TOLD_ELSEWHERE = ("file_created", "model_retry")  # as the change of a file, an
 
 
 class Lines:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -42,8 +42,8 @@ class Lines:
         self._attempt = 0
         self._answered = False
         self._answers = 0
-        self._streamed: list[str] = []  # of the message that is not there yet
-        self._cut_off = ""  # what came of an answer before its token limit
+        self._streamed: list[str] = []  # the deltas of a message that is not complete yet
+        self._cut_off = ""  # the part of an answer that came before its token limit
 
     def line(self, line: bytes) -> Sequence[Event]:
         """Return the events of this line."""
@@ -103,7 +103,7 @@ class Lines:
         return []
 
     def _on_step_ended(self) -> list[Event]:
-        """Return the text of an answer that ended without its message: its token limit cut it off."""
+        """Return the text of an answer that ended without its message, because its token limit cut it off."""
         text, self._streamed = "".join(self._streamed), []
         if not text:
             return []
@@ -141,7 +141,7 @@ class Lines:
         return emitted
 
     def _trouble_of(self, data: Object) -> list[Event]:
-        """Return the events of a failed request; the CLI may try again."""
+        """Return the events of a failed request to the model. The CLI may try again."""
         status, text = integer(data, "statusCode"), string(data, "errorMessage")
         try:
             parsed = document(text.encode())
@@ -188,7 +188,7 @@ class Lines:
         return events.UsageSeen(usage=self._summary.usage, total=figures.with_work(Total(), total))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the requested session does not exist."""
+        """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

@@ -1,7 +1,8 @@
 """GitHub Copilot CLI's dialogue mode: `copilot --acp`, one process for one turn or for many.
 
-Its default mode asks. Its mode that never asks, and its flag that allows everything, are used with `full` only. With
-`edit`, beam itself allows changes in the folder, because the CLI's own setting would allow them everywhere.
+The CLI runs in its default mode, which asks. The flag and the session option that allow everything are used with `full`
+only. With `edit`, beam itself allows changes in the folder, because the CLI's own setting would allow changes
+everywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GitHub Copilot CLI's headless mode: `copilot --output-format json`, one process per turn, prompt on stdin.
 
-The access map below is the only place with flags that give it rights. Anything else is denied, since nobody can be
-asked.
+The access map below is the only place with flags that give the CLI rights. Every call that these flags do not allow is
+denied, because nobody can be asked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "copilot", FACE)
     argv = [host.executable or "copilot", "--output-format", "json", "--no-ask-user", "--no-auto-update", "--no-color"]
     argv += (*session_flags(turn), *ACCESS[turn.access])
@@ -47,27 +47,26 @@ def launch(turn: Turn, host: Host) -> Launch:
         argv += ("--add-dir", turn.outbox)
     if turn.model is not None:
         argv += ("--model", argument("copilot", "model", turn.model))
-    argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach if _goes_along(path))
+    argv += (f"--attachment={argument('copilot', 'file', path)}" for path in turn.attach if _can_be_attached(path))
     retries = RETRIES if turn.settings.retries is None else turn.settings.retries
     return Launch(argv=tuple(argv), stdin=_prompt(turn), retries=retries, drops_output=True)
 
 
-def _goes_along(path: str) -> bool:
-    """Return whether the CLI takes the file as an attachment: it fails for a file that is no image."""
+def _can_be_attached(path: str) -> bool:
+    """Return whether the file can be attached. The CLI fails for a file that is not an image."""
     return path.lower().endswith(_IMAGES)
 
 
 def _prompt(turn: Turn) -> bytes:
-    """Return what the CLI reads on stdin: the text; then the path of each file that can't be attached, so that the
-    model can read the file.
-    """
-    paths = [path for path in turn.attach if not _goes_along(path)]
+    """Return the bytes for stdin: the text, then the path of each file that can't be attached, so that the model can
+    read the file."""
+    paths = [path for path in turn.attach if not _can_be_attached(path)]
     text = "\n\n".join([turn.text, "\n".join(f"Attached file: {path}" for path in paths)] if paths else [turn.text])
     return scrubbed(text).encode()
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
-    """Return the flags that name the session.
+    """Return the flags that name the session. Raises UnsupportedError for an invalid session id.
 
     `--session-id` with an unknown id would silently begin a new session, so a known session is resumed with `--resume`.
     """

@@ -1,7 +1,7 @@
 """GitHub Copilot CLI's terminal mode: its full screen.
 
-It has no scrollback: an answer that is longer than the screen is not read completely. It shares its sessions with the
-headless mode.
+The screen has no scrollback, so an answer that is longer than the screen is not read completely. The sessions are
+shared with the headless mode.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ profile = Profile(
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start Copilot on its screen, in the session of this turn.
 
-    Raises UnsupportedError for what its screen can't do.
+    Raises UnsupportedError for an option that the terminal mode can't apply.
     """
     if turn.access not in FACE.access:
         raise UnsupportedError(

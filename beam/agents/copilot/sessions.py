@@ -20,7 +20,7 @@ files = SessionFiles(
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the file of events with this path below the folder."""
+    """Return a reader for the file of events with this path below the folder of sessions."""
     return _Events(path)
 
 

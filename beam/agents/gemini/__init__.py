@@ -1,4 +1,4 @@
-"""Gemini CLI: its card and its modes."""
+"""The adapter of Gemini CLI: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Gemini's stream-json lines, and the retries that only stderr reports, as events and a verdict.
+"""Turns Gemini's stream-json lines, and the retries that only stderr reports, into events and a verdict.
 
-Only the `result` line tells how the turn ended: the exit code is 0 for a truncated stream and for an interrupted turn,
-and the low byte of an HTTP status for a failing API. Does not depend on how the process is run.
+Only the `result` line tells how the turn ended. The exit code is 0 for a truncated stream and for an interrupted turn,
+and it is the low byte of the HTTP status for a failing API. Does not depend on how the process is run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Frames:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -54,13 +54,14 @@ class Frames:
         self._error = ""
 
     def line(self, line: bytes) -> Sequence[Event]:
-        """Return the events of this line. If it ends a text, the event of that text comes first, without the line."""
+        """Return the events of this line. If the line ends a streamed text, the event of the complete text comes first.
+        Only the next event carries the line in `raw`."""
         record = wire.read(line)
         if record is None:
             return oneshot.no_json(line)
         if record.type == "message":
             return self._message(record, line)
-        before, decode = self._spoken(), _KINDS.get(record.type)
+        before, decode = self._pop_text(), _KINDS.get(record.type)
         emitted: list[Event] = (
             [events.Unknown(what=record.type or "no type")] if decode is None else decode(self, record)
         )
@@ -87,7 +88,7 @@ class Frames:
         if is_delta and record.role == "assistant":
             self._piece += record.content
             return [events.TextDelta(text=record.content)] if record.content else []
-        before = [] if is_delta else self._spoken()
+        before = [] if is_delta else self._pop_text()
         if record.role == "user":
             return before
         if record.role == "assistant":
@@ -96,7 +97,7 @@ class Frames:
             emitted = [events.Unknown(what=f"message/{record.role}")]
         return before + oneshot.with_line(emitted, line)
 
-    def _spoken(self) -> list[Event]:
+    def _pop_text(self) -> list[Event]:
         text, self._piece = self._piece, ""
         return self._summary.text(text)
 
@@ -152,10 +153,9 @@ class Frames:
         return [] if text == self._error else emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the calls that never returned, and the verdict: without a `result` line the turn was
-        stopped, or died.
-        """
-        emitted = self._spoken()
+        """Return events for the calls that never returned, and the verdict. Without a `result` line, the turn was
+        stopped or its process died."""
+        emitted = self._pop_text()
         if self._summary.session_id is None and exit.stopped_by is None:
             emitted += self._complaint(exit)
         quiet = msgspec.structs.replace(exit, stderr_tail="\n".join(_stderr_lines(exit)))
@@ -163,7 +163,7 @@ class Frames:
         return [*emitted, *last], verdict
 
     def _complaint(self, exit: Exit) -> list[Event]:
-        """Return what gemini wrote to stderr instead of opening a session."""
+        """Return the events of the error that gemini wrote to stderr instead of opening a session."""
         asked, record = self._turn.session_id, _stderr_lines(exit)
         if asked is not None and any(proof.format(asked) in line for proof in _NO_SESSION for line in record):
             self._summary.lost = f"gemini has no session {asked} in this folder"
@@ -193,7 +193,7 @@ def _usage(used: Object) -> Usage:
 
 
 def _stderr_lines(exit: Exit) -> list[str]:
-    """Return the lines of stderr that carry text, without colours, each up to 500 characters."""
+    """Return the lines of stderr that are neither blank nor known noise, without colours, each up to 500 characters."""
     lines = [line.strip() for line in _COLOUR.sub("", exit.stderr_tail).splitlines()]
     return [line[:500] for line in lines if line and not line.startswith(_NOISE)]
 
@@ -203,7 +203,7 @@ def _class_of(message: str, text: str, http_status: int | None) -> Class:
 
 
 def _plain(text: str) -> str:
-    """Return the message of an API error, without what gemini put around it."""
+    """Return the message of an API error, without the text that gemini put around it."""
     return string(obj(_body(text), "error"), "message") or (found[1] if (found := _API_ERROR.match(text)) else text)
 
 

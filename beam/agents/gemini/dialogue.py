@@ -1,8 +1,8 @@
 """Gemini's dialogue mode: `gemini --acp`, one process for one turn or for many.
 
 A session can continue only in the same process. `session/load` empties a session that began in the same minute. In a
-later minute it leaves a stub beside the session's file, and then gemini's clean-up removes both. A suitable id would
-prevent that, but gemini chooses the id.
+later minute `session/load` leaves a stub beside the session's file, and then gemini's clean-up removes both files. A
+suitable session id would prevent that, but here gemini chooses the id.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ _SETTINGS = {
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the environment that goes with the settings.
+    """Return the environment variables that a CLI with the settings of `fake_model_files` needs.
 
-    An empty value removes what a person's shell may have set. A model is named because Gemini would otherwise ask
-    another model which one to take.
+    An empty value overrides a variable that the person's own shell may have set. A model is named because Gemini would
+    otherwise ask another model which model to use.
     """
     return {
         "GOOGLE_GEMINI_BASE_URL": url,
@@ -43,7 +43,7 @@ def fake_model_files(url: str) -> dict[str, bytes]:
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`."""
+    """Return the settings that route the CLI's model calls through the proxy at `url`."""
     return Route(
         upstream=environ.get("GOOGLE_GEMINI_BASE_URL") or "https://generativelanguage.googleapis.com",
         env={"GOOGLE_GEMINI_BASE_URL": url},

@@ -63,7 +63,7 @@ OBEYS = (
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what headless gemini can't do."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     argv = [host.executable or "gemini", "--output-format", "stream-json", *session_flags(turn), *_access(turn)]
     files = {}
     rules = [rule for rule in turn.rules.rules if turn.access != "full" or rule.behavior != "allow"]
@@ -79,7 +79,8 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def trust_env(turn: Turn) -> dict[str, str]:
-    """Return the variable that makes gemini obey the folder's own files, or ignore them whatever its settings say.
+    """Return the variable that makes gemini obey the folder's own files, or ignore them, whatever gemini's settings
+    say.
 
     Return {} if gemini itself should decide.
     """
@@ -94,16 +95,16 @@ def decoder(turn: Turn) -> Decoder:
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
-    """Return the flags that name the session."""
+    """Return the flags that name the session. Raises UnsupportedError for an invalid session id."""
     if turn.session_id is not None:
         return ("--resume", _checked(turn.session_id))
     return ("--session-id", _checked(own_id(turn.fresh_session_id))) if turn.fresh_session_id else ()
 
 
 def _checked(session_id: str) -> str:
-    """Return the id if it can be a session's: `latest` and numbers would select whatever session exists.
+    """Return the id if it has the form of a session id; otherwise raise UnsupportedError.
 
-    Raises UnsupportedError.
+    `latest` and numbers are refused, because they would select any session that exists.
     """
     if not _ID.match(session_id) or session_id == "latest" or session_id.isdecimal():
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of gemini's", subject=session_id[:80])
@@ -122,15 +123,15 @@ def _access(turn: Turn) -> tuple[str, ...]:
 
 
 def _prompt(turn: Turn) -> bytes:
-    """Return what gemini reads on stdin: the text, then a mention of each attached file, which makes gemini put it into
-    the prompt.
-    """
+    """Return the bytes for stdin: the text, then a mention (`@PATH`) of each attached file, which makes gemini put the
+    file into the prompt."""
     mentions = "\n".join(_mention(path, turn.cwd) for path in turn.attach)
     return scrubbed(f"{turn.text}\n\n{mentions}" if mentions else turn.text).encode()
 
 
 def _mention(path: str, cwd: str) -> str:
-    """Return the mention of one file. Gemini silently ignores files outside its folder. Raises UnsupportedError."""
+    """Return the mention of one file. Raises UnsupportedError for a file outside gemini's folder, which gemini would
+    silently ignore, and for a path with unprintable characters."""
     if not path.startswith(f"{cwd.rstrip('/')}/") or not path.isprintable():
         raise UnsupportedError(
             f"gemini can't attach the file {path!r}", "use a file with a plain name in its folder", subject=path

@@ -1,7 +1,7 @@
-"""Gemini's chat files: where they are, and what one of their lines says about a turn.
+"""Gemini's chat files: where they are, and how one turn is read from their lines.
 
 A file is append-only JSON Lines: a header, messages, and `$set` records that write messages again. A message may come
-twice under one id, the second time with its tool calls: so no line says that a turn is over.
+twice under one id, the second time with its tool calls. So no line says that a turn is over.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ tells_end = False
 
 
 def where(turn: Turn, host: Host) -> str:
-    """Return a pattern of the session's file, because beam does not know the minute in its name or the name of its
-    folder.
-    """
+    """Return a glob pattern that matches the session's file, because beam does not know the minute in the file's name,
+    or the name of its folder."""
     session_id = _session_id(turn)
     return f"{glob.escape(host.home)}/.gemini/tmp/*/chats/session-*-{session_id[:8]}.jsonl" if session_id else ""
 
@@ -40,7 +39,7 @@ def _session_id(turn: Turn) -> str:
 
 
 class _Chat:
-    """One turn in a chat file, from the person's text on."""
+    """Reads one turn from a chat file, beginning with the person's text."""
 
     def __init__(self, turn: Turn) -> None:
         self.state = ""
@@ -124,7 +123,7 @@ class _Chat:
 
 
 def output_of(call: Object) -> str:
-    """Return what a call returned: the text of its result, or the whole result if it has another form."""
+    """Return the output of a call: the text of its result, or the whole result as JSON if it has another form."""
     responses = [obj(obj(part, "functionResponse"), "response") for part in objects(call, "result")]
     texts = [string(response, "output") or string(response, "error") for response in responses]
     return "\n".join(texts) if texts and all(texts) else json.dumps(call.get("result"), ensure_ascii=False)

@@ -1,6 +1,7 @@
-"""Gemini's terminal mode: its full screen. The window's title shows its state; its chat file has the answer verbatim.
+"""Gemini's terminal mode: its full screen. The window's title shows its state, and its chat file has the answer
+verbatim.
 
-It shares its sessions with the headless mode. `read` is a policy that the person's own rules can't widen.
+The sessions are shared with the headless mode. The access `read` is a policy that the person's own rules can't widen.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ profile = Profile(
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start Gemini on its screen, in the session of this turn.
 
-    Raises UnsupportedError for what its screen can't do.
+    Raises UnsupportedError for an option that the terminal mode can't apply.
     """
     if turn.access not in ("read", "ask", "edit", "full"):
         raise UnsupportedError(f"gemini has no access {turn.access!r}", subject=turn.access)

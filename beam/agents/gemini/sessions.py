@@ -1,6 +1,6 @@
 """Gemini CLI's sessions on this machine: its chat files.
 
-No line says that a turn is over: it counts as over once there is an answer without tool calls.
+No line says that a turn is over. A turn counts as over once there is an answer without tool calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_THE_CLI = "<session_context>"
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the chat with this path below the folder."""
+    """Return a reader for the chat with this path below the folder of sessions."""
     return _Chat(path)
 
 
@@ -35,7 +35,7 @@ class _Chat:
         self._account = Account()
 
     def beside(self, data: bytes) -> None:
-        """Take the file that names the folder of the project."""
+        """Read the file that names the project's folder; `data` is its content."""
         cwd = data.decode("utf-8", "replace").strip()
         self.session = Session(id=self.session.id, cwd=cwd, model=self.session.model)
 

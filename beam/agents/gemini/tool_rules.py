@@ -1,6 +1,7 @@
-"""Rules for Gemini: which of them its policy engine can enforce, the policy for these, and which of them beam decides.
+"""Rules for Gemini: which rules its policy engine can enforce, the policy for these rules, and which rules beam
+enforces.
 
-Over its protocol Gemini names the files of a call, but the text that it gives for a command is not always the command.
+In dialogue mode Gemini names the files of a call, but the text that it gives for a command is not always the command.
 So no rule of beam allows a command there.
 
 The policy engine splits a command as a shell would. In a mode in which it can ask nobody (`--approval-mode default`),
@@ -63,17 +64,18 @@ def _in_dialogue(rule: Rule, access: Access) -> Enforced:
 
 
 def call(tool: str, arguments: object) -> ToolCall | None:
-    """Return None: the link maps each request (`Call.in_rules`)."""
+    """Return None, because the link itself maps each request to the terms of rules (`Call.in_rules`)."""
     return None
 
 
 def policy(rules: Sequence[Rule], *, asks: bool = False) -> str:
-    """Return the policy that enforces these rules. `asks`: it can ask; otherwise it denies what it should ask about."""
+    """Return the policy that enforces these rules. With `asks`, the policy asks for a call that a rule asks about;
+    otherwise it denies such a call."""
     return "".join(_entries(rule, asks=asks) for rule in rules)
 
 
 def of_dialogue(rules: Sequence[Rule], access: Access) -> str:
-    """Return the policy for the rules that beam does not decide itself."""
+    """Return the policy for the rules that gemini itself enforces in dialogue mode."""
     return policy([rule for rule in rules if _in_dialogue(rule, access) == _AGENT], asks=True)
 
 

@@ -1,4 +1,4 @@
-"""The lines of gemini's stream-json, typed: only what beam reads of them.
+"""The types of the lines of gemini's stream-json, with only the fields that beam reads.
 
 Does not depend on events.
 """
@@ -18,9 +18,9 @@ class Error(Struct, frozen=True):
 
 
 class Stats(Struct, frozen=True):
-    """Tokens of this process; None for a figure that is missing.
+    """The tokens of this process; a missing figure is None.
 
-    `input` does not include tokens from a cache; `models` has an object per model that was asked.
+    `input` does not include tokens from a cache; `models` has an object for each model that was asked.
     """
 
     input: Count | None = None
@@ -35,7 +35,8 @@ NO_ERROR, NO_STATS = Error(), Stats()
 class Line(Struct, frozen=True):
     """One line of output.
 
-    A field that a type of line does not have is at its default; `parameters` is an object; `delta` is true or missing.
+    A field that this type of line does not have keeps its default. `parameters` is an object; `delta` is true or
+    missing.
     """
 
     type: str = ""

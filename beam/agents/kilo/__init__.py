@@ -1,4 +1,4 @@
-"""Kilo Code's CLI, which is OpenCode under another name: its card and its modes."""
+"""The adapter of Kilo Code's CLI, which is OpenCode under another name: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

@@ -14,5 +14,5 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`, as for OpenCode."""
+    """Return the settings that route the CLI's model calls through the proxy at `url`, as for OpenCode."""
     return env.model_route(url, environ, files, "KILO")

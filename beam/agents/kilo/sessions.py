@@ -1,4 +1,4 @@
-"""Kilo's sessions on this machine: rows of its database, which is OpenCode's."""
+"""Kilo's sessions on this machine: rows of its database, which has the format of OpenCode's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kimi Code: its card and its modes."""
+"""The adapter of Kimi Code: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

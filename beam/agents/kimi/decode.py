@@ -1,7 +1,7 @@
-"""Kimi Code's JSON Lines as events.
+"""Turns Kimi Code's JSON Lines into events.
 
-The line `session.resume_hint` says that the turn is over and succeeded; it is also the first to mention the session's
-id. There are no figures, and nothing tells whether a tool failed.
+The line `session.resume_hint` says that the turn is over and succeeded. It is also the first line that has the
+session's id. The output has no figures, and does not say whether a tool failed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_SESSION = 'Session "{}" not found.'
 
 
 class Lines:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -63,7 +63,7 @@ class Lines:
         return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; failures are on stderr only, mixed with what the tools wrote there."""
+        """Return the verdict. Failures are reported on stderr only, mixed with the output of the tools there."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and not summary.ended and gone in exit.stderr_tail:

@@ -1,7 +1,7 @@
 """Kimi Code's dialogue mode: `kimi acp`, one process for one turn or for many.
 
-In a git repository it changes files of the folder without asking, in every mode. So it is not started with an access
-below `edit`. With `edit`, beam denies everything else that it asks for.
+In a git repository the CLI changes files of the folder without asking, in every mode. So it is not started with an
+access below `edit`. With `edit`, beam denies every other call that the CLI asks about.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The settings that make Kimi Code talk to one model only.
 
-Its environment can name one model, and `-m` accepts only names of its configuration.
+The environment can name one model. `-m` accepts only names from Kimi Code's configuration.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def fake_model_files(url: str) -> dict[str, bytes]:
-    """Return Kimi Code's configuration, by its path under HOME: the model at `url` has a second name, `other`."""
+    """Return Kimi Code's configuration, by its path under HOME. It gives the model at `url` a second name, `other`."""
     return {".kimi-code/config.toml": _CONFIG.format(base_url=json.dumps(f"{url}/v1")).encode()}
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`."""
+    """Return the settings that route the CLI's model calls through the proxy at `url`."""
     return Route(
         upstream=environ.get("KIMI_MODEL_BASE_URL", ""),
         env={"KIMI_MODEL_BASE_URL": url},

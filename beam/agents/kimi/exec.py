@@ -1,7 +1,7 @@
 """Kimi Code's headless mode: `kimi --prompt=…`, one process per turn, prompt in an argument.
 
-With a prompt it runs every tool without asking, and takes neither plan mode nor a list of tools, so `full` is its only
-access.
+With a prompt the CLI runs every tool without asking, and accepts neither plan mode nor a list of tools, so `full` is
+its only access.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FACE = Capabilities(resume=True, model=True, tools=True, interrupt=True, access=
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what the CLI can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "kimi", FACE)
     prompt = prompt_argument("kimi", turn.text)
     argv = [host.executable or "kimi", "--output-format", "stream-json"]
@@ -32,7 +32,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def checked_session(session_id: str) -> str:
-    """Return the id if it can be a session's. Raises UnsupportedError."""
+    """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
     if not _SESSION.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of kimi's", subject=session_id[:80])
     return session_id

@@ -1,4 +1,4 @@
-"""Kimi Code's sessions on this machine: one file for each agent of a session, also for its subagents."""
+"""Kimi Code's sessions on this machine: one file for each agent of a session, including its subagents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ files = SessionFiles(folder="HOME/.kimi-code", below="sessions", name=r"[^/]+/[^
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the file with this path below the folder."""
+    """Return a reader for the file with this path below the folder of sessions."""
     return _Wire(path)
 
 

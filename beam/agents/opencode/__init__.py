@@ -1,4 +1,4 @@
-"""OpenCode: its card and its modes."""
+"""The adapter of OpenCode: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

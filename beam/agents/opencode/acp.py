@@ -32,8 +32,8 @@ FACE = structs.replace(
 
 
 class Talk:
-    """The dialogue mode of one of the two programs. `prefix` begins the names of its variables, `usual` is its
-    default profile."""
+    """The dialogue mode of one of the two programs. `prefix` begins the names of the program's variables; `usual` is
+    the program's default agent profile."""
 
     def __init__(self, program: str, prefix: str, *, usual: str) -> None:
         self._program = program
@@ -49,7 +49,8 @@ class Talk:
         )
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """Return how to start a process for this turn and others like it. Raises UnsupportedError."""
+        """Return how to start a process for this turn and others like it. Raises UnsupportedError for an option that it
+        can't apply."""
         name = self._program
         check_access(turn, name, FACE)
         if turn.session_id is not None:

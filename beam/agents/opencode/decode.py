@@ -1,7 +1,7 @@
-"""The JSON Lines of `opencode run` and `kilo run` as events.
+"""Turns the JSON Lines of `opencode run` and `kilo run` into events.
 
-No last line says how the turn ended: it completed if a step finished with `stop` and no error came. A tool is reported
-once, when it is done.
+No last line says how the turn ended. The turn completed if a step finished with `stop` and no error came. A tool call
+is reported once, when it is done.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beam.model.events import Event
 from beam.model.outcome import Class, Denial, Usage
 
 _NO_SESSION = re.compile(r"^(?:\x1b\[[\d;]*m)*Error: (?:\x1b\[[\d;]*m)*Session not found\s*$", re.MULTILINE)
-# Its log of errors on stderr has each request that failed; `small` ones are for a title.
+# The log of errors on stderr has each request that failed; a request with `small=true` is for a title.
 _LOGGED = re.compile(r'.* level=ERROR .*message="stream error" .*small=false .*error\.error="(?:\w+: )?([^"]*)')
 _TRIED_AGAIN = (Class.OVERLOADED, Class.RATE_LIMIT, Class.NETWORK, Class.STALLED)
 _RULE = "The user has specified a rule which prevents"  # with `full`, one of the person's own
@@ -30,7 +30,7 @@ _WRITERS = ("write", "edit", "apply_patch", "patch", "multiedit")
 
 
 class Lines:
-    """The decoder of one process of `program`."""
+    """The decoder of the output of one process of `program`."""
 
     def __init__(self, turn: Turn, program: str) -> None:
         self._turn = turn
@@ -42,7 +42,7 @@ class Lines:
         return read(line, self._decode)
 
     def error_line(self, line: bytes) -> Sequence[Event]:
-        """Return the event of a retry if the line of stderr is about one; the output does not mention retries."""
+        """Return the event of a retry if this line of stderr reports one. Stdout does not report retries."""
         found = _LOGGED.match(line[:4096].decode("utf-8", "replace")) if b"stream error" in line else None
         if found is None or class_of(None, found[1]) not in _TRIED_AGAIN:
             return ()
@@ -94,7 +94,7 @@ class Lines:
         return self._summary.on_failed(text, integer(data, "statusCode"), _BY_NAME.get(name))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; `Session not found` on stderr proves that the requested session does not exist."""
+        """Return the verdict. `Session not found` on stderr proves that the requested session does not exist."""
         summary = self._summary
         if self._turn.session_id and summary.session_id is None and _NO_SESSION.search(exit.stderr_tail):
             summary.lost = f"{summary.name} has no session {self._turn.session_id}"

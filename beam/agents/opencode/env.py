@@ -44,8 +44,10 @@ def fake_model_env(url: str, prefix: str = "OPENCODE") -> dict[str, str]:
 def model_route(
     url: str, environ: Mapping[str, str], files: Mapping[str, bytes], prefix: str = "OPENCODE"
 ) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`; None unless the configuration in the variable
-    OPENCODE_CONFIG_CONTENT gives the URL of exactly one provider.
+    """Return the settings that route the CLI's model calls through the proxy at `url`.
+
+    Return None unless the configuration in the variable OPENCODE_CONFIG_CONTENT (for Kilo: KILO_CONFIG_CONTENT) has the
+    URL of exactly one provider.
     """
     name = f"{prefix}_CONFIG_CONTENT"
     try:

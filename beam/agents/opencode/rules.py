@@ -1,7 +1,8 @@
-"""The rules of the agent profiles that beam gives OpenCode and Kilo, one per access, and what they leave out.
+"""The rules of the agent profiles that beam gives OpenCode and Kilo, one profile per access, and the tools that a
+profile leaves out.
 
 If a person has rules about a tool, the profile makes the program ask before it uses the tool, so that beam decides.
-That needs the dialogue mode.
+This needs the dialogue mode.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ENFORCED = AskRules(always=dict.fromkeys(("read", "ask", "edit"), tuple(_ASKED))
 
 
 def profile(access: Access, rules: Ruleset) -> dict[str, str]:
-    """Return the rules of the profile for this access and a person's rules."""
+    """Return the rules of the profile for this access, in which a person's rules are included."""
     given = dict(RULES[access])
     for rule in rules.rules:
         kind = _ASKED.get(rule.tool, "")
@@ -40,7 +41,7 @@ def profile(access: Access, rules: Ruleset) -> dict[str, str]:
 def left_out(access: Access, rules: Ruleset) -> frozenset[str]:
     """Return the names of the tools that the profile of this access denies completely.
 
-    The model is not offered them, and a call of one comes back as an error.
+    The model is not offered these tools, and a call of one fails with an error.
     """
     if access not in RULES:
         return frozenset()

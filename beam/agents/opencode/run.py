@@ -1,9 +1,9 @@
 """The headless mode of OpenCode and of Kilo: `opencode run --format json`, one process per turn, prompt on stdin.
 
-The prompt never goes into an argument: one with spaces would reach the model in quotes. beam defines an agent profile
-per access, which no configuration overrides. The folder's configuration can start servers and give the default profile
-every right, so it is read only with `full`. No switch keeps OpenCode from importing the plugins in a folder's
-`.opencode`, whatever the access.
+The prompt is never an argument, because a prompt with spaces would then reach the model in quotes. beam defines an
+agent profile per access, which no configuration overrides. The folder's configuration can start servers and give the
+default profile every right, so it is read only with `full`. No switch keeps OpenCode from importing the plugins in a
+folder's `.opencode`, whatever the access.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ FACE = Capabilities(
 class Run:
     """The headless mode of one of the two programs.
 
-    `prefix` begins the names of its variables. `usual` is its default profile. It is set with `full` if the program's
-    sessions keep the profile of their last turn, because that might be one of beam's.
+    `prefix` begins the names of the program's variables. `usual` is the program's default agent profile if its sessions
+    keep the profile of their last turn, else None. With `full`, beam gives this profile to a resumed session, because
+    the session may have kept a profile made by beam.
     """
 
     def __init__(self, program: str, prefix: str, *, usual: str | None = None) -> None:
@@ -68,7 +69,7 @@ class Run:
         self._usual = usual
 
     def launch(self, turn: Turn, host: Host) -> Launch:
-        """Return how to run this turn. Raises UnsupportedError for what `run` can't do."""
+        """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
         name = self._program
         check_access(turn, name, FACE)
         argv = [host.executable or name, "run", "--format", "json", *_LOGS]
@@ -105,7 +106,7 @@ class Run:
 
 
 def checked_session(session_id: str, name: str) -> str:
-    """Return the id if it can be a session's. Raises UnsupportedError."""
+    """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
     if not _SESSION.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of {name}'s", subject=session_id[:80])
     return session_id

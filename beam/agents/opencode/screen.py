@@ -1,8 +1,8 @@
 """OpenCode's terminal mode: its full screen.
 
-It has no scrollback: an answer that is longer than the screen is not read completely. It shares its sessions with the
-headless mode, and prints the session's id when it quits. Rights are an agent profile of beam's own, as in headless
-mode.
+The screen has no scrollback, so an answer that is longer than the screen is not read completely. The sessions are
+shared with the headless mode, and OpenCode prints the session's id when it quits. An agent profile made by beam limits
+its rights, as in headless mode.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ profile = Profile(
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start OpenCode on its screen, in the session of this turn.
 
-    Raises UnsupportedError for what its screen can't do.
+    Raises UnsupportedError for an option that the terminal mode can't apply.
     """
     if turn.access not in ("read", "ask", "edit", "full"):
         raise UnsupportedError(f"opencode has no access {turn.access!r}", subject=turn.access)

@@ -1,4 +1,4 @@
-"""OpenCode's sessions on this machine: rows of its database. Kilo's are the same in a database of its own."""
+"""OpenCode's sessions on this machine: rows of its database. Kilo has a database of the same format."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def reader(path: str) -> SessionReader:
 
 
 def call(row: bytes) -> ModelCall | None:
-    """Return the model call in a row of `calls`; None for one that failed, was stopped, or has no tokens."""
+    """Return the model call in a row of `calls`; None for a call that failed, was stopped, or has no tokens."""
     value = json_object(row) or {}
     usage, prompt = _usage(obj(value, "tokens")), string(value, "prompt")
     if not prompt or not string(value, "end") or value.get("error") is not None or not usage.input_tokens:

@@ -1,4 +1,4 @@
-"""pi: its card and its modes."""
+"""The adapter of pi: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

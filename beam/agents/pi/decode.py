@@ -1,9 +1,9 @@
-"""pi's JSON Lines as events.
+"""Turns pi's JSON Lines into events.
 
-A failing API ends with exit code 0: the stop reason of the last message before `agent_end` counts. An `agent_end` with
-`willRetry` is not the end yet: retries, or what an extension queued, may follow, until `agent_settled` (from 0.80 or
-so; 0.73 ends with `agent_end`). `agent_end` holds the whole conversation, and a `message_update` of 0.73 its whole
-message so far: neither is kept.
+pi also exits with 0 if the API failed, so the stop reason of the last message before `agent_end` counts. An `agent_end`
+with `willRetry` is not the end yet: retries, or messages that an extension queued, may follow until `agent_settled`
+(from about version 0.80 on; version 0.73 ends with `agent_end`). `agent_end` holds the whole conversation, and a
+`message_update` of version 0.73 holds its whole message so far; neither is kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEFT_OUT = {"read": ("write", "edit", "bash")}  # by the switch for this access
 
 
 class Lines:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -119,7 +119,7 @@ class Lines:
     def _agent_end(self) -> list[Event]:
         """Return the events of an `agent_end`.
 
-        An error here may be retried: then a new `agent_start` and another end follow.
+        pi may retry after an error. Then a new `agent_start` and another `agent_end` follow.
         """
         summary = self._summary
         if self._stop in ("error", "aborted"):
@@ -134,7 +134,7 @@ class Lines:
         return self._summary.retrying(plain(text), attempt=attempt, of=of, class_=class_of(None, text))
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the requested session does not exist."""
+        """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

@@ -9,7 +9,7 @@ from beam.agents.model_route import Route
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the variables that point pi, with the configuration written below HOME, at the scripted model."""
+    """Return the environment variables that a CLI with the settings of `fake_model_files` needs."""
     return {
         "PI_OFFLINE": "1",
         "PI_TELEMETRY": "0",
@@ -49,8 +49,10 @@ _EXTENSION = "export default function (pi) {{\n  pi.registerProvider({provider},
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the model calls of pi's default provider go through the proxy at `url`: by an extension. None if
-    the provider's URL is unknown, or pi's files are in another folder.
+    """Return the settings that route the model calls of pi's default provider through the proxy at `url`: an extension
+    that changes the provider's URL.
+
+    Return None if the provider's URL is unknown, or if pi's files are in another folder.
     """
     if environ.get("PI_CODING_AGENT_DIR"):
         return None

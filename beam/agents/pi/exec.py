@@ -1,7 +1,7 @@
 """pi's headless mode: `pi -p --mode json`, one process per turn, prompt on stdin.
 
-pi has no permissions: it runs every tool that it has. So `read` is a list of tools that only read, without the
-extensions that could run code, and there is no access between that and an explicit `full`.
+pi has no permissions: it runs every tool that it has. So `read` means a list of tools that only read, without the
+extensions that could run code, and there is no access between `read` and an explicit `full`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what `pi -p` can't do."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "pi", FACE)
     argv = [host.executable or "pi", "-p", "--mode", "json", *_session(turn), *ACCESS[turn.access], *_project(turn)]
     if turn.model is not None:

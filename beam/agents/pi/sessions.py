@@ -19,7 +19,7 @@ files = SessionFiles(
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the file with this path below the folder."""
+    """Return a reader for the file with this path below the folder of sessions."""
     return _Entries(path)
 
 

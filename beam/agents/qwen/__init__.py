@@ -1,4 +1,4 @@
-"""Qwen Code: its card and its modes."""
+"""The adapter of Qwen Code: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Qwen Code's stream-json lines as events.
+"""Turns Qwen Code's stream-json lines into events.
 
-If the API fails, version 0.15 reports a `success` with exit code 0, no tokens and the answer `[API Error: …]`; 0.24
-reports an error. The result's figures are those of the whole session, including calls that no message shows, so a
-turn's figures are the difference. The log of its OpenAI library stands between the lines of JSON, and reports retries.
+If the API fails, version 0.15 reports a `success` with exit code 0, no tokens and the answer `[API Error: …]`; version
+0.24 reports an error. The result's figures cover the whole session, including calls that no message shows, so a turn's
+figures are the difference to the figures before the turn. The log of the CLI's OpenAI library stands between the lines
+of JSON, and reports retries.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _WRITERS = {"write_file": "file_path", "edit": "file_path", "replace": "file_pat
 
 
 class Lines:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._summary = OutputSummary(name="qwen", model=turn.model)
         self._counted = 0
         self._attempt = 0
-        self._again = 0
+        self._answer_retries = 0
         self._answered = False
         self._open: dict[str, tuple[str, Object]] = {}
 
@@ -51,7 +52,8 @@ class Lines:
         return self._logged(line.decode("utf-8", "replace")) if line.startswith(_LOG) else read(line, self._decode)
 
     def _logged(self, line: str) -> list[Event]:
-        """Return a retry if the log reports one. When the library gives up, qwen itself retries some failures."""
+        """Return the event of a retry if this line of the log reports one. When the library gives up, qwen itself
+        retries some failures."""
         found = _TRIED.match(line)
         self._answered = found is None and " succeeded with status " in line
         if found is None:
@@ -90,17 +92,18 @@ class Lines:
         return [*opened, events.Notice(text=changed, code="prompt_changed")] if changed else opened
 
     def _retry(self, data: Object) -> list[Event]:
-        """Return a retry after an answer that broke off or was empty; the log reports other failures.
+        """Return the event of a retry after an answer that broke off or was empty. The log reports retries after other
+        failures.
 
         The CLI writes this line twice.
         """
         if not self._answered:
             return []
         self._answered = False
-        self._again += 1
+        self._answer_retries += 1
         kept = data.get("preserveText") is True
         reason = "the answer broke off, and the model is asked to go on" if kept else "the answer ended early"
-        return self._summary.retrying(reason, attempt=self._again, class_=Class.NETWORK)
+        return self._summary.retrying(reason, attempt=self._answer_retries, class_=Class.NETWORK)
 
     def _assistant(self, value: Object) -> list[Event]:
         message = obj(value, "message")
@@ -162,9 +165,8 @@ class Lines:
         return emitted
 
     def _used(self, usage: Object) -> list[Event]:
-        """Return the turn's figures: the CLI's total of the session, including calls that no message shows, minus what
-        it was before the turn.
-        """
+        """Return the turn's figures: the CLI's total of the session, including calls that no message shows, minus the
+        total before the turn."""
         summary, turn = self._summary, self._turn
         total = figures.total(_usage(usage), cost_usd=None, models=None)
         if figures.is_nothing(total):
@@ -174,7 +176,7 @@ class Lines:
         return [events.UsageSeen(usage=summary.usage, total=total)]
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; the CLI's own sentence on stderr proves that the requested session does not exist."""
+        """Return the verdict. The CLI's own sentence on stderr proves that the requested session does not exist."""
         summary = self._summary
         gone = _NO_SESSION.format(self._turn.session_id)
         if self._turn.session_id and summary.session_id is None and gone in exit.stderr_tail:

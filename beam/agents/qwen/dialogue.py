@@ -1,7 +1,7 @@
 """Qwen Code's dialogue mode: `qwen --acp`, one process for one turn or for many.
 
-Its default mode lets a model decide what is safe, so beam sets the mode of each session. For an unknown id it silently
-begins an empty session, so beam lists its sessions first.
+The CLI's default mode lets a model decide which calls are safe, so beam sets the mode of each session. For an unknown
+id the CLI silently begins an empty session, so beam lists the existing sessions first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from beam.model.message import Access
 
 __all__ = ["launch", "link"]
 
-# At `read` its own settings could allow a call unasked, so it does not get the tools. Those of worktrees ask nobody.
+# At `read` its own settings could allow a call unasked, so it does not get these tools. Worktree tools ask nobody.
 _WRITERS = ("run_shell_command", "write_file", "edit", "notebook_edit", "enter_worktree", "exit_worktree")
 ACCESS: dict[Access, tuple[str, ...]] = {
     "read": tuple(

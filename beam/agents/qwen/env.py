@@ -25,7 +25,7 @@ def fake_model_env(url: str) -> dict[str, str]:
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how the CLI's model calls go through the proxy at `url`."""
+    """Return the settings that route the CLI's model calls through the proxy at `url`."""
     return Route(
         upstream=environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1",
         env={"OPENAI_BASE_URL": url},

@@ -1,7 +1,8 @@
 """Qwen Code's headless mode: `qwen -o stream-json`, one process per turn, prompt on stdin.
 
-It adds two newlines to what it reads there. The access map below is the only place with flags that give it rights. It
-silently retries a failing API for up to an hour, so the log of its OpenAI library, which reports that, is switched on.
+The CLI adds two newlines to the prompt. The access map below is the only place with flags that give the CLI rights. The
+CLI silently retries a failing API for up to an hour, so beam switches on the log of its OpenAI library, which reports
+retries.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ FACE = Capabilities(
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what `qwen` can't do headless."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "qwen", FACE)
     argv = [host.executable or "qwen", "-o", "stream-json", "--include-partial-messages", *session_flags(turn)]
     argv += ACCESS[turn.access]
@@ -85,7 +86,8 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def without_the_folder(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Return the environment and the files of the turn that keep qwen from reading the folder's own untrusted files."""
+    """Return the environment and the files with which qwen ignores the folder's own files in this turn; both are empty
+    if it may read them."""
     if not turn.leave_out:
         return {}, {}
     settings = {"security": {"folderTrust": {"enabled": True}}}
@@ -95,7 +97,7 @@ def without_the_folder(turn: Turn) -> tuple[dict[str, str], dict[str, bytes]]:
 
 
 def session_flags(turn: Turn) -> tuple[str, ...]:
-    """Return the flags that name the session."""
+    """Return the flags that name the session. Raises UnsupportedError for an invalid session id."""
     if turn.session_id is None:
         return ("--session-id", turn.fresh_session_id) if turn.fresh_session_id else ()
     if not _UUID.match(turn.session_id):

@@ -1,7 +1,7 @@
-"""How headless Qwen Code changes a prompt: it takes words with @ for file names.
+"""Tells how headless Qwen Code changes a prompt: it takes words with @ for file names.
 
-No flag prevents it. A backslash does, but would reach the model too. Each such word gets a space before it, blanks
-between two of them are removed, and the file's content is added if the file exists.
+No flag prevents this. A backslash prevents it, but would reach the model too. Each such word gets a space before it,
+blanks between two of them are removed, and the file's content is added if the file exists.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ESCAPED = re.compile(r"\\([ \t()\[\]{};|*?$`'\"#&<>!~])")
 
 
 def changed(text: str) -> str:
-    """Return the notice for a prompt that does not reach the model unchanged; "" for one that does."""
+    """Return the notice for a prompt that qwen changes before it reaches the model; "" for any other prompt."""
     if "@" not in text or sent(text) == text.strip():
         return ""
     words = ", ".join(dict.fromkeys(word[:40] for word in _WORD.findall(text)))
@@ -21,7 +21,7 @@ def changed(text: str) -> str:
 
 
 def sent(text: str) -> str:
-    """Return what the model receives if none of the files exists."""
+    """Return the text that the model receives if none of the files exists."""
     made, position = "", 0
     for found in _WORD.finditer(text):
         before = text[position : found.start()]

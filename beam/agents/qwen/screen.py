@@ -1,6 +1,6 @@
-"""Qwen Code's terminal mode: its full screen. It shares its sessions with the headless mode.
+"""Qwen Code's terminal mode: its full screen. The sessions are shared with the headless mode.
 
-It loses a message that arrives while it starts, so beam waits until it is ready.
+The CLI loses a message that arrives while it starts, so beam waits until the CLI is ready.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ profile = Profile(
 def launch(turn: Turn, host: Host) -> Launch:
     """Return how to start Qwen Code on its screen, in the session of this turn.
 
-    Raises UnsupportedError for what its screen can't do.
+    Raises UnsupportedError for an option that the terminal mode can't apply.
     """
     if turn.access not in FACE.access:
         raise UnsupportedError(

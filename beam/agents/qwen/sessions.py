@@ -1,6 +1,6 @@
 """Qwen Code's sessions on this machine: its chat files.
 
-No line says that a turn is over: it counts as over once there is an answer without tool calls.
+No line says that a turn is over. A turn counts as over once there is an answer without tool calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ files = SessionFiles(folder="HOME/.qwen", below="projects", name=r"[^/]+/chats/[
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the chat with this path below the folder."""
+    """Return a reader for the chat with this path below the folder of sessions."""
     return _Chat(path)
 
 

@@ -1,7 +1,7 @@
-"""`scripted`: an agent whose replies, delays, tool calls, failures and crashes come from a YAML file
+"""The adapter of `scripted`: an agent whose replies, delays, tool calls, failures and crashes come from a YAML file
 (docs/scripted.md).
 
-Does not depend on the form of a script.
+Does not depend on the format of a script.
 """
 
 from __future__ import annotations

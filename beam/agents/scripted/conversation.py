@@ -1,4 +1,4 @@
-"""The conversation with one scripted process: orders out, frames in (docs/scripted.md)."""
+"""The conversation with one process of the scripted agent: beam sends orders and receives frames (docs/scripted.md)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANSWER_S = 30.0  # until it is ready, and until it begins a turn
 
 
 class ScriptedLink:
-    """The conversation with one process."""
+    """The conversation with one process of the scripted agent."""
 
     def __init__(self) -> None:
         self.due: float | None = None

@@ -1,4 +1,4 @@
-"""The scripted agent's exec mode: one process a turn, the prompt on stdin."""
+"""The scripted agent's headless mode: one process per turn, prompt on stdin."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DEFAULT_SCRIPT = "demo"
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run the program with its script; the prompt goes in on stdin.
+    """Return how to run the program with its script; the prompt is passed on stdin.
 
-    `-P` keeps the agent's cwd out of the import path, so that no file there is imported.
+    `-P` keeps the agent's working folder out of the import path, so that no file there is imported.
     """
     argv = [host.python, "-P", "-m", PROGRAM, turn.settings.script or DEFAULT_SCRIPT]
     if turn.session_id:

@@ -1,4 +1,4 @@
-"""The frames that the program `beam.testing.scripted` writes, and their decoder."""
+"""The frames that the program `beam.testing.scripted` writes, and the decoder of these frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Frame(Struct, frozen=True, kw_only=True, tag_field="frame"):
 
 
 class Init(Frame, frozen=True, kw_only=True, tag="init"):
-    """Always the first frame. `turn` counts the prompts of this session from 1."""
+    """The first frame of a turn. `turn` is the number of this prompt in the session, counted from 1."""
 
     session_id: str
     resumed: bool = False
@@ -28,7 +28,7 @@ class Init(Frame, frozen=True, kw_only=True, tag="init"):
 
 
 class Lost(Frame, frozen=True, kw_only=True, tag="lost"):
-    """The program has no session with this id, and played nothing."""
+    """The program has no session with this id, so it played nothing."""
 
     session_id: str
 
@@ -87,7 +87,7 @@ class UsageFrame(Frame, frozen=True, kw_only=True, tag="usage"):
 
 
 class Result(Frame, frozen=True, kw_only=True, tag="result"):
-    """Always the last frame, unless the script crashes or hangs."""
+    """The last frame of a turn, unless the script crashes or hangs."""
 
     status: Status
     class_: Class | None = field(name="class", default=None)
@@ -120,7 +120,7 @@ def decoder(turn: Turn) -> Decoder:
 
 
 class Frames:
-    """Turns frames into events, and the last one into the verdict."""
+    """Turns the frames of one turn into events, and its last frame into the verdict."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

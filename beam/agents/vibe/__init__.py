@@ -1,4 +1,4 @@
-"""Mistral Vibe: its card and its modes."""
+"""The adapter of Mistral Vibe: its description (`card`) and its modes."""
 
 from __future__ import annotations
 

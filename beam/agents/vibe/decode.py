@@ -1,8 +1,8 @@
-"""The JSON Lines of `vibe -p --output streaming` as events.
+"""Turns the JSON Lines of `vibe -p --output streaming` into events.
 
-No last line says how the turn ended, and there are no figures: the turn completed if its last message was an answer
-that vibe kept (`committed`) and the exit code was 0. An answer that it discarded and asked for again is `discarded`.
-Failures are on stderr only. A tool is reported once, when it is done.
+No last line says how the turn ended, and there are no figures. The turn completed if its last message was an answer
+that vibe kept (`committed`), and the exit code was 0. An answer that vibe threw away and asked for again is
+`discarded`. Failures are reported on stderr only. A tool call is reported once, when it is done.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READS = "file_read"
 
 
 class Lines:
-    """The decoder of one process."""
+    """The decoder of the output of one process."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -76,7 +76,7 @@ class Lines:
         return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:
-        """Return the verdict; stderr tells why a turn failed."""
+        """Return the verdict. The reason of a failed turn is read from stderr."""
         summary, turn = self._summary, self._turn
         if exit.code != 0:
             summary.ended = ""
@@ -92,5 +92,5 @@ class Lines:
 
 
 def _described(shown: Object) -> str:
-    """Return what vibe's own screen says of a call that succeeded."""
+    """Return the words that vibe's own screen shows about a call that succeeded."""
     return " ".join(word for word in (string(shown, "verb"), string(shown, "message")) if word)

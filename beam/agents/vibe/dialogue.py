@@ -1,7 +1,7 @@
 """Vibe's dialogue mode: `vibe-acp`, which is installed beside `vibe`, one process for one turn or for many.
 
-Its default mode changes files without asking, so beam sets the mode of each session. With `read` it gets only tools
-that read, as in headless mode.
+Vibe's default mode changes files without asking, so beam sets the mode of each session. With `read`, vibe gets only
+tools that read, as in headless mode.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ generate_titles = false
 
 
 def fake_model_env(url: str) -> dict[str, str]:
-    """Return the environment that goes with the configuration. An empty value removes what a shell may have set."""
+    """Return the environment variables that a CLI with the settings of `fake_model_files` needs. An empty value
+    overrides a variable that the person's own shell may have set."""
     return {
         "SCRIPTED_API_KEY": "dummy",
         "MISTRAL_API_KEY": "",
@@ -52,7 +53,8 @@ model_config = (".vibe/config.toml",)
 
 
 def model_route(url: str, environ: Mapping[str, str], files: Mapping[str, bytes]) -> Route | None:
-    """Return how Vibe's model calls go through the proxy at `url`; None unless its configuration names one provider."""
+    """Return the settings that route Vibe's model calls through the proxy at `url`; None unless its configuration names
+    exactly one provider."""
     try:
         config = tomllib.loads(files.get(model_config[0], b"").decode())
         (provider,) = config["providers"]

@@ -1,7 +1,7 @@
 """Vibe's headless mode: `vibe -p --output streaming`, one process per turn, prompt on stdin.
 
-Without a list of tools it writes files of the folder without asking, so `read` is a list of tools that only read. The
-access map below is the only place with flags that give it rights.
+Without a list of tools vibe changes files of the folder without asking, so `read` means a list of tools that only read.
+The access map below is the only place with flags that give vibe rights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FACE = Capabilities(resume=True, tools=True, interrupt=True, denials=True, acces
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to run this turn. Raises UnsupportedError for what `vibe -p` can't do."""
+    """Return how to run this turn. Raises UnsupportedError for an option that the headless mode can't apply."""
     check_access(turn, "vibe", FACE)
     argv = [host.executable or "vibe", "-p", "--output", "streaming", *ACCESS[turn.access]]
     if turn.leave_out:
@@ -39,7 +39,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def checked_session(session_id: str) -> str:
-    """Return the id if it can be a session's. Raises UnsupportedError."""
+    """Return the id if it has the form of a session id; otherwise raise UnsupportedError."""
     if not _UUID.match(session_id):
         raise UnsupportedError(f"{session_id[:80]!r} is not a session id of vibe's", subject=session_id[:80])
     return session_id

@@ -1,4 +1,4 @@
-"""Vibe's sessions on this machine: the journal of each, in several files."""
+"""Vibe's sessions on this machine: each session has a journal of several files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ files = SessionFiles(
 
 
 def reader(path: str) -> SessionReader:
-    """Return a reader for the file with this path below the folder."""
+    """Return a reader for the file with this path below the folder of sessions."""
     return _Journal(path)
 
 
@@ -33,7 +33,7 @@ class _Journal:
         self._account = Account()
 
     def beside(self, data: bytes) -> None:
-        """Take the file that names the folder and the model."""
+        """Read the file that names the folder and the model; `data` is its content."""
         value = json_object(data) or {}
         cwd = string(obj(value, "environment"), "working_directory")
         model = string(obj(value, "config"), "active_model") or None

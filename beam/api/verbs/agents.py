@@ -22,8 +22,8 @@ class AgentVerbs(OpenedRoot):
     """Declare agents, change them, and choose their sessions."""
 
     def agents(self, *, all: bool = False) -> list[AgentLine]:
-        """Return the agents that are declared or were used here; with `all` every adapter, too: usable ones first,
-        then those whose CLI is missing, then untested ones."""
+        """Return the agents that are declared or were used here. With `all`, the other adapters follow: first the
+        usable ones, then those whose CLI is missing, then those that beam was never tested with."""
         from beam.api import agents, find
 
         declared = find.agent_names(self.context)
@@ -56,7 +56,8 @@ class AgentVerbs(OpenedRoot):
         return manage.add(self.context, name, settings, by=self.me)
 
     def set_agent(self, name: str, changes: Mapping[str, str | None]) -> Path:
-        """Change settings of an agent; None resets one. Return the path of its agent.json."""
+        """Change settings of an agent and return the path of its agent.json. `changes` has the new values by key; None
+        resets a setting."""
         self.check_person("changes agents")
         from beam.api import manage
 
@@ -67,8 +68,8 @@ class AgentVerbs(OpenedRoot):
         """Change a setting of the agent's running or kept process; the agent's declaration stays unchanged.
 
         `is_declared`: the agent's settings have the same value, so its next turns can continue in this process. Return
-        the process's answer. Raises NotFoundError if there is no process, UnsupportedError if it can't change the
-        setting.
+        the process's answer. Raises NotFoundError if there is no process, UnsupportedError if the process can't change
+        the setting.
         """
         self.check_person("changes agents")
         from beam.api import live
@@ -78,10 +79,11 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def ask_live(self, agent: str) -> Steps[dict[str, object]]:
-        """Return the process's own information: account, models, modes, commands, MCP servers, use of its context.
+        """Return information that the agent's process reports: account, models, modes, commands, MCP servers, use of
+        its context.
 
-        Contains only what the process can report. Raises NotFoundError if no process is kept or runs a turn,
-        UnsupportedError if it reports nothing.
+        The result has only the parts that the process can report. Raises NotFoundError if no process is kept or runs a
+        turn, UnsupportedError if the process reports nothing.
         """
         self.check_person("asks an agent's process")
         from beam.api import live
@@ -90,9 +92,11 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def mcp_servers(self, agent: str) -> Steps[object]:
-        """Return what the agent's process says of its MCP servers: a list of name, status, tools and error.
+        """Return the MCP servers that the agent's process reports: a list with the name, status, tools and error of
+        each.
 
-        Raises NotFoundError if no process is kept or runs a turn, UnsupportedError if it reports nothing about them.
+        Raises NotFoundError if no process is kept or runs a turn, UnsupportedError if the process reports no MCP
+        servers.
         """
         self.check_person("asks an agent's process")
         from beam.api import live
@@ -101,9 +105,11 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def act_live(self, agent: str, name: str, given: Mapping[str, object]) -> Steps[object]:
-        """Have the agent's process do something that is no turn, such as `mcp.reconnect`; return what it answered.
+        """Have the agent's process carry out an action that is not a turn, such as `mcp.reconnect`; return the
+        process's answer.
 
-        Raises NotFoundError if no process is kept or runs a turn, UnsupportedError if it can't do this.
+        Raises NotFoundError if no process is kept or runs a turn, UnsupportedError if the process can't carry out the
+        action.
         """
         self.check_person("controls an agent's process")
         from beam.api import live
@@ -118,7 +124,8 @@ class AgentVerbs(OpenedRoot):
         return live.is_live(read_state(self._existing(agent).journal))
 
     def fork_agent(self, name: str, new: str, *, at: str | None = None) -> str:
-        """Declare an agent with the settings of `name`, whose first turn continues in a copy of the session of `name`.
+        """Declare the agent `new` with the settings of `name`. Its first turn continues in a copy of the session of
+        `name`.
 
         `at`: the copy ends after that turn (its number) or message (its id). Return the session's id. Raises
         NotFoundError (no session yet), UnsupportedError, UntrustedError, UsageError.
@@ -132,7 +139,8 @@ class AgentVerbs(OpenedRoot):
     def rewind_agent(
         self, agent: str, to: str | None = None, *, what: str = "conversation", dry_run: bool = False
     ) -> Steps[Rewound]:
-        """Take back the last turns of an agent's session (`what`: `conversation`), their changes of `files`, or `both`.
+        """Take back the last turns of an agent's session. `what` is `conversation`, `files` (the changes of files in
+        these turns) or `both`.
 
         `to` is the last turn that stays (its number, or its message's id); None: only the last turn is taken back. With
         `dry_run` nothing changes. Return what is taken back. Raises NotFoundError, UnsupportedError, UnfinishedError
@@ -153,7 +161,7 @@ class AgentVerbs(OpenedRoot):
 
     @waiting_verb
     def rename_agent(self, agent: str, new: str) -> Steps[str]:
-        """Rename an agent, or a session of one. Return what was done, as text."""
+        """Rename an agent, or a named session of an agent. Return what was done, as text."""
         self.check_person("renames agents")
         from beam.api import archive
 
@@ -169,15 +177,16 @@ class AgentVerbs(OpenedRoot):
         return (yield from act(self.context, agent, by=self.me))
 
     def unblock(self, agent: str) -> str:
-        """Record that no process of the agent's last turn is left, if beam can't check that (on another host or in a
-        container)."""
+        """Record a person's statement that no process of the agent's last turn is left. This is needed if beam can't
+        check that itself (for a process on another host or in a container). Return what was done, as text."""
         self.check_person("says that processes are gone")
         from beam.api import manage
 
         return manage.unblock(self.context, self._existing(agent).agent)
 
     def sessions(self, agents: Sequence[str] = ()) -> list[SessionLine]:
-        """Return the sessions of these agents and of their named sessions, or of all: current, earlier, archived."""
+        """Return the sessions of these agents (default: of all agents) and of their named sessions: current, earlier
+        and archived ones."""
         from beam.api import sessions
 
         return sessions.sessions(self.context, [self._existing(name).agent for name in agents])
@@ -191,9 +200,10 @@ class AgentVerbs(OpenedRoot):
         return (yield from sessions.resume(self.context, self._existing(agent).agent, session_id, by=self.me))
 
     def adopt_session(self, name: str, session: str, settings: AgentSettings) -> str:
-        """Declare an agent whose first turn continues an existing session of its CLI, `claude:ID`.
+        """Declare an agent whose first turn continues an existing session of its CLI. `session` is like `claude:ID`.
 
-        Return what was done, as text. A session `claude@review` has the settings of `claude`.
+        Return what was done, as text. If `name` is a named session, such as `claude@review`, it has the settings of its
+        agent, `claude`.
         """
         self.check_person("adopts a session")
         from beam.api import manage
@@ -203,7 +213,7 @@ class AgentVerbs(OpenedRoot):
     @waiting_verb
     def release_agent(self, agent: str) -> Steps[str]:
         """Close the process that is kept for the agent's next message, so that a person can use its session elsewhere.
-        Return what was closed, as text, or that none is kept.
+        Return what was closed, as text, or that no process is kept.
 
         Raises UnfinishedError while a turn runs.
         """

@@ -24,8 +24,8 @@ class ChatVerbs(OpenedRoot):
     """Talk with agents, and have them talk with each other."""
 
     def chat_mode(self, agent: str, via: str | None = None) -> str | None:
-        """Return the mode for an agent's turns in a chat: `via`, else `dialogue` if the agent has it, because its
-        process can stay and can ask for permission. None leaves the mode to beam."""
+        """Return the mode for an agent's turns in a chat: `via`, else `dialogue` if the agent has that mode, because
+        its process can stay between turns and can ask for permission. None leaves the mode to beam."""
         card = registry.adapter(self.context.config.resolve(agent).settings.adapter).card
         if via is not None or "dialogue" not in card.faces or "dialogue" in card.never_auto:
             return via
@@ -33,8 +33,8 @@ class ChatVerbs(OpenedRoot):
 
     @contextlib.contextmanager
     def ending_signals(self, end: Callable[[], None]) -> Iterator[list[Signals]]:
-        """Call `end` at each INT, TERM and HUP inside the context, between turns as well as in them; yield the list of
-        those that came. Needs a running event loop."""
+        """Call `end` for each signal INT, TERM or HUP inside the context, during turns and between them. Yield a list
+        to which each of these signals is added when it comes. Needs a running event loop."""
         from beam.turns.signals import stopping
         from beam.turns.stop import Stop
 
@@ -46,7 +46,7 @@ class ChatVerbs(OpenedRoot):
             yield came
 
     def recalled(self, agent: str, limit: int = 200) -> list[str]:
-        """Return the last texts that people sent to the agent, oldest first, each once."""
+        """Return the last texts that a person sent to the agent, oldest first, each text once."""
         from beam.model import events
         from beam.store.reader import Reader
 
@@ -72,11 +72,11 @@ class ChatVerbs(OpenedRoot):
         tokens: int | None = None,
         time: float | None = None,
     ) -> LiveChat:
-        """Return a conversation of agents about a topic, which ends as soon as `phrase` is said, `turns` turns are
-        taken, `cost_usd` or `tokens` are used up, or `time` seconds have passed.
+        """Return a conversation of agents about a topic. It ends as soon as `phrase` is said, `turns` turns are taken,
+        `cost_usd` or `tokens` are used up, or `time` seconds have passed.
 
-        The caller runs its turns. With `by_address` each agent names the next speaker (`@NAME`), with a `moderator`
-        that agent names it; else they take turns. Raises UsageError, NotFoundError.
+        The caller runs its turns. With `by_address`, each agent names the next speaker (`@NAME`); with a `moderator`,
+        that agent names the next speaker; otherwise the agents speak in turn. Raises UsageError, NotFoundError.
         """
         from beam.conversations.live_chat import LiveChat
         from beam.conversations.scenario import Until

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CompareVerbs(SendVerbs):
-    """Send to several agents side by side."""
+    """Send to several agents at the same time."""
 
     @coroutine_verb
     async def deliver_several(
@@ -33,11 +33,12 @@ class CompareVerbs(SendVerbs):
         on_ask: OnAsk | None = None,
     ) -> list[Outcome | BeamError]:
         """Send messages that `message` made, to different agents, at the same time. Return the result of each in the
-        same order: its outcome, or the error with which it was not sent.
+        same order: its outcome, or the error because of which it was not sent.
 
-        `ended` gets each message with its result, in the order of `messages`: as soon as it and all before it are over.
-        `on_ask` decides what the agents ask for, as in `send`. It gets the asks of one agent one after the other, but
-        may run for several agents at the same time. Raises SignalledError after a signal, once all are over.
+        `ended` is called with each message and its result, in the order of `messages`, as soon as that message and all
+        before it are over. `on_ask` decides the agents' permission requests, as in `send`. It gets the requests of one
+        agent one after the other, but may run for several agents at the same time. Raises UsageError if an agent is
+        named twice, SignalledError after a signal, once all messages are over.
         """
         import asyncio
 
@@ -79,7 +80,7 @@ class CompareVerbs(SendVerbs):
         """Have the agent `judge` score the answers in these outcomes, and return its verdict. The judge sees numbers in
         place of the agents' names, has only the access `read`, and answers in a session of one turn.
 
-        Outcomes without an answer are left out. Raises UsageError for fewer than two answers, and as `send` does.
+        Outcomes without an answer are left out. Raises UsageError for fewer than two answers, and the errors of `send`.
         """
         from beam.conversations.comparing import RUBRIC, SCHEMA, Answer, Comparison, comparison_prompt, verdict_in
         from beam.conversations.facts import TurnFacts

@@ -1,4 +1,4 @@
-"""Methods to make a message, to check it, and to say what a person should know before it is sent."""
+"""Methods to make and check a message, and to return notes that a person should read before the message is sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ReceiverLog(Struct, frozen=True, kw_only=True):
-    """What `notes` read for a message: its receiver's paths and journal."""
+    """The paths and the journal of a message's receiver, as `notes` read them."""
 
     message_id: str
     paths: AgentPaths
@@ -55,11 +55,11 @@ class ComposeVerbs(OpenedRoot):
     ) -> Message:
         """Return the message that `send` would send, after all checks that are possible before sending.
 
-        Takes the parameters of `send`, and `wait`: whether the sender waits for the answer. `replies` is how many
-        successive answers are routed if the sender is an agent (None: as the limits say).
+        Takes the parameters of `send`, and `wait`: whether the sender waits for the answer. `replies` is the number of
+        successive answers that are routed if the sender is an agent (None: as the limits say).
 
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
-        TypeError for a keyword that is no field of `Options`.
+        TypeError for a keyword that is not a field of `Options`.
         """
         from beam.broker.put import find_receiver
 
@@ -115,8 +115,9 @@ class ComposeVerbs(OpenedRoot):
         return structs.replace(made, environment=fingerprint(self.environ, made.id))
 
     def default_access(self, agent: str, via: str | None, options: Collection[str] = ()) -> Access | None:
-        """Return the access of a message if the person at a terminal gave none: `ask` if the turn's mode supports both
-        `ask` and these options of the message (`agents.options.OPTIONS`). None leaves it to the agent's settings."""
+        """Return the access of a message for which the person at a terminal named none. It is `ask` if the turn's mode
+        supports `ask` and these options of the message (`agents.options.OPTIONS`). None leaves the access to the
+        agent's settings."""
         from beam.turns.choice import face_of
 
         settings = self.context.config.resolve(agent).settings
@@ -129,9 +130,9 @@ class ComposeVerbs(OpenedRoot):
         return "ask" if "ask" in can.access and all(getattr(can, name) for name in wanted) else None
 
     def notes(self, message: Message, *, waits: bool = True) -> list[str]:
-        """Return what a person should know before this message is sent, as sentences; usually none.
+        """Return notes that a person should read before this message is sent, one sentence each; usually none.
 
-        With `waits` also why the agent's messages do not run automatically now.
+        With `waits`, include the reason if the agent's messages do not run automatically now.
         """
         if self.turn is not None:
             return []
@@ -157,8 +158,8 @@ class ComposeVerbs(OpenedRoot):
         return found
 
     def _waiting_reason(self, message: Message, receiver: Receiver) -> str | None:
-        """Return why this agent's messages do not run automatically now, to show to a waiting person; None if they
-        do."""
+        """Return the reason why this agent's messages do not run automatically now, for a person who waits; None if
+        they do."""
         if "mailbox" in receiver.adapter.card.faces:
             return f"{message.to} is a mailbox; it answers when somebody does: beam recv {message.to}"
         from beam.broker import standing
@@ -174,7 +175,7 @@ class ComposeVerbs(OpenedRoot):
 
     @staticmethod
     def _check_keep(receiver: Receiver, wanted: Options, *, attaches: bool) -> None:
-        """Raise UsageError or UnsupportedError if no process can be kept."""
+        """Raise UsageError or UnsupportedError if no process can be kept after a turn with these options."""
         from beam.turns.choice import BY_AUTO, face_of, why_not_kept
 
         if wanted.once:

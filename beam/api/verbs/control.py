@@ -1,4 +1,5 @@
-"""Requests to an agent's holder: about its queue, its running turn, and its asks."""
+"""Methods that send requests to an agent's holder: about the agent's queue, its running turn, and its asks (permission
+requests)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class ControlVerbs(OpenedRoot):
     """Change waiting messages and running turns, and decide asks."""
 
     def queue(self, agents: Sequence[str] = ()) -> list[QueueItem]:
-        """Return the messages in the queues of these agents, or of all."""
+        """Return the messages in the queues of these agents (default: of all agents)."""
         from beam.api import messages
 
         names = [self._existing(name).agent for name in agents] or self.home.agents()
@@ -37,7 +38,7 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def drop_dead(self, agents: Sequence[str] = ()) -> Steps[list[str]]:
-        """Drop every dead letter of these agents, or of all; return the messages' ids."""
+        """Drop every dead letter of these agents (default: of all agents); return the ids of the dropped messages."""
         self.check_person("drops messages")
         dead = [item.id for item in self.queue(agents) if item.box == "dead"]
         gone = []
@@ -51,7 +52,7 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def retry(self, message_id: str) -> Steps[str]:
-        """Retry a dead letter as its next attempt. Return what was done, as text."""
+        """Retry a dead letter: its message is queued again, as its next attempt. Return what was done, as text."""
         self.check_person("retries messages")
         return (yield from self._request("retry", message_id))
 
@@ -75,7 +76,7 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def resume(self, agent: str) -> Steps[str]:
-        """Resume the agent's queue. Return what was done, as text."""
+        """Resume claiming messages from the agent's queue. Return what was done, as text."""
         self.check_person("resumes agents")
         from beam.broker.requests import request
 
@@ -83,15 +84,15 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def interrupt(self, message_id: str) -> Steps[str]:
-        """Interrupt the turn of exactly this message, or withdraw the message. Return what was done, as text."""
+        """Interrupt the turn of this message if the turn runs, or withdraw the message if it waits. Other messages are
+        not affected. Return what was done, as text."""
         if self.turn is not None:
             return (yield from self.turn.interrupt(self._whole(message_id), self._clock))
         return (yield from self._request("interrupt", message_id))
 
     @waiting_verb
     def steer(self, agent: str, text: str) -> Steps[str]:
-        """Pass a text to the agent's running turn, and return once the agent has read it. Return what was done, as
-        text.
+        """Pass a text to the agent's running turn and wait until the agent has read it. Return what was done, as text.
 
         Raises NotFoundError if no turn runs, UnsupportedError if the turn takes no text, UnfinishedError if the turn
         was over before the agent read it.
@@ -105,7 +106,7 @@ class ControlVerbs(OpenedRoot):
         return (yield from live.steer(self.context, self._existing(agent), text, by=self.me))
 
     def asks(self, agents: Sequence[str] = ()) -> list[AskLine]:
-        """Return the open asks of these agents, or of all; oldest first."""
+        """Return the open asks of these agents (default: of all agents), oldest first."""
         from beam.api import asks
 
         return asks.open_asks(self.context, [self._existing(name).agent for name in agents] or None)
@@ -117,7 +118,7 @@ class ControlVerbs(OpenedRoot):
         """Allow the requested call; with `always` also similar calls from now on, if the agent offers that.
 
         `input` replaces the requested input: an object, or its JSON text. `rule` is added to the agent's own settings
-        as an allow rule, which counts from its next turn on.
+        as an allow rule, which counts from the agent's next turn on.
 
         Return what was done, as text. Raises NotFoundError if the ask is no longer open, UnsupportedError if the agent
         does not offer this answer, and UsageError inside an agent's turn, because agents may not widen each other's
@@ -146,8 +147,8 @@ class ControlVerbs(OpenedRoot):
 
     @waiting_verb
     def deny(self, ask_id: str, *, message: str | None = None, stop: bool = False) -> Steps[str]:
-        """Deny the requested call and return what was done, as text. `message` is for the agent; `stop` ends its
-        turn."""
+        """Deny the requested call and return what was done, as text. `message` is a text for the agent; `stop` ends the
+        agent's turn."""
         from beam.api import asks
 
         if self.turn is not None:
@@ -156,7 +157,7 @@ class ControlVerbs(OpenedRoot):
         return (yield from asks.decide(self.context, ask_id, "deny", by=self.me, message=message, stop=stop))
 
     def _whole(self, message_id: str) -> str:
-        """Return the whole id if this process may read the root; otherwise the given text."""
+        """Return the whole id of a message if this process may read the root; otherwise return the given text."""
         try:
             return self._find(message_id)[1]
         except DiskError:

@@ -51,10 +51,11 @@ class FollowVerbs(OpenedRoot):
         seen: Callable[[Event], None] | None = None,
         ended: Callable[[Outcome], None] | None = None,
     ) -> Steps[list[Outcome]]:
-        """Wait for several messages and return their outcomes in the order in which they ended; `ended` gets each.
+        """Wait for several messages and return their outcomes in the order in which they ended. `ended` is called with
+        each outcome.
 
-        With `only_first`, wait only for the first to end. Raises UnfinishedError after `timeout` seconds; no message is
-        stopped.
+        With `only_first`, wait only for the first message that ends. Raises UnfinishedError after `timeout` seconds; no
+        message is stopped.
         """
         from beam.api.waits import several
         from beam.broker.follow import follow
@@ -87,8 +88,8 @@ class FollowVerbs(OpenedRoot):
     def wait_until(
         self, agents: Sequence[str], until: Until, *, only_first: bool = False, timeout: float | None = None
     ) -> Steps[dict[str, Outcome | None]]:
-        """Wait until these agents (with `only_first`: one of them) are `idle` or `asking`, or a turn of theirs has
-        `finished`. Return these agents, each with the outcome of the ended turn, if any.
+        """Wait until these agents are `idle` or `asking`, or until a turn of each has `finished`. With `only_first`,
+        wait only for the first agent. Return the agents, each with the outcome of its ended turn, if any.
 
         Raises UnfinishedError after `timeout` seconds, NotFoundError for an agent that was never used.
         """
@@ -114,7 +115,8 @@ class FollowVerbs(OpenedRoot):
         return find_outcome(*self._find(message_id))
 
     def recv(self, agent: str, *, lease: float | None = None) -> Message | None:
-        """Take the next message of a mailbox, for `lease` seconds (None: the agent's setting); None if none waits."""
+        """Take the next message of a mailbox and return it; None if no message waits. The caller has the message for
+        `lease` seconds (None: as in the agent's settings)."""
         self.check_person("takes messages of a mailbox")
         from beam.broker.mailbox import recv
 
@@ -124,7 +126,7 @@ class FollowVerbs(OpenedRoot):
     def recv_wait(
         self, agent: str, *, lease: float | None = None, timeout: float | None = None
     ) -> Steps[Message | None]:
-        """Wait for the next message of a mailbox and take it as `recv` does; None after `timeout` seconds."""
+        """Wait for the next message of a mailbox and take it as `recv` does. Return None after `timeout` seconds."""
         began = self._clock.monotonic()
         while (message := self.recv(agent, lease=lease)) is None:
             if timeout is not None and self._clock.monotonic() - began >= timeout:
@@ -133,7 +135,7 @@ class FollowVerbs(OpenedRoot):
         return message
 
     def reply(self, message_id: str, text: str, *, failed: bool = False) -> Outcome:
-        """Answer a message that `recv` took and return its outcome.
+        """Answer a message that `recv` returned, and return the message's outcome.
 
         With `failed`, the text is the reason for a failure.
         """

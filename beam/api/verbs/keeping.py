@@ -1,4 +1,4 @@
-"""`with Beam() as beam`: keeps the agents' processes alive between messages."""
+"""`with Beam() as beam`: keeps the agents' processes alive between messages, until the block ends."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class LookVerbs(OpenedRoot):
-    """Read what agents do and did."""
+    """Read agents' states and events, and check a root."""
 
     def status(self, agents: Sequence[str] = ()) -> list[AgentStatus]:
-        """Return the state of each of these agents, or of all."""
+        """Return the state of each of these agents (default: of all agents)."""
         from beam.api import status
 
         return [status.status_of(self.context, self.context.agent_paths(name)) for name in self._names(agents)]
@@ -66,25 +66,27 @@ class LookVerbs(OpenedRoot):
             return other
 
     def foreign(self, own: Sequence[AgentStatus] = ()) -> list[ForeignStatus]:
-        """Return the living sessions that beam did not start; those of `own` agents that run a turn are left out."""
+        """Return the living sessions that beam did not start. Sessions of the agents in `own` that run a turn are left
+        out."""
         from beam.api.foreign import foreign_status
 
         ids = [(line.adapter, line.session_id) for line in own if line.running is not None and line.session_id]
         return foreign_status(self.environ, ids)
 
     def events(self, agent: str, *, after: int = 0) -> Iterator[AnyEvent]:
-        """Yield the agent's events so far, those after the event numbered `after`, in order."""
+        """Yield the agent's events so far, in order. With `after`, yield only events with a higher number."""
         from beam.store.reader import Reader
 
         paths = self._existing(agent)
         yield from Reader(paths.journal, after).poll()
 
     def history(self, agent: str, context: ContextMode = "recent") -> str:
-        """Return what was said in the agent's session, as a quote for the prompt of another agent.
+        """Return the conversation in the agent's session, as a quote for the prompt of another agent.
 
-        `recent` has the last exchanges, `full` more of them and the tool calls, `summary` a line or two of each. Every
-        line of an agent's words is marked as quoted, and the size is limited. Raises NotFoundError for an agent without
-        a history, UsageError if the caller is an agent.
+        With the `context` `recent`, the quote has the last exchanges; with `full`, it has more exchanges and the tool
+        calls; with `summary`, it has one or two lines of each exchange. Every line of an agent's words is marked as
+        quoted, and the size is limited. Raises NotFoundError for an agent without a history, UsageError if the caller
+        is an agent.
         """
         from beam.conversations.hand_over import mode_of, quote
 
@@ -95,11 +97,11 @@ class LookVerbs(OpenedRoot):
     async def diff(
         self, agent: str | None = None, *, message_id: str | None = None, turn: int | None = None, session: bool = False
     ) -> WorkTreeDiff:
-        """Return what changed in the agent's work tree since its last turn began.
+        """Return the changes in the agent's work tree since its last turn began.
 
-        With `turn`, since the turn of that number began; with `session`, since the first turn of its session; with a
-        `message_id` in place of the agent, since the turn of that message. Raises NotFoundError if no snapshot was made
-        then, UsageError, UnsupportedError inside a turn.
+        With `turn`, return the changes since the turn of that number began; with `session`, since the first turn of the
+        agent's session; with a `message_id` in place of the agent, since the turn of that message. Raises NotFoundError
+        if no snapshot was made for that turn, UsageError, UnsupportedError inside a turn.
         """
         from beam.api.diff import diff
 
@@ -114,10 +116,12 @@ class LookVerbs(OpenedRoot):
         return await diff(self.context, paths, message_id=message_id, turn=turn, session=session)
 
     def watch(self, agents: Sequence[str] = (), *, follow: bool = True, history: bool = False) -> Iterator[AnyEvent]:
-        """Yield the events of these agents, or of all including later ones, as they are written.
+        """Yield the events of these agents as they are written. Without `agents`, yield the events of all agents,
+        including agents that appear later.
 
-        With `history`, all events so far come first. Without `follow`, nothing comes after these. Raises NotFoundError,
-        and CorruptError for a damaged journal after the events of the others.
+        With `history`, all events so far come first. Without `follow`, the iterator ends instead of waiting for new
+        events. Raises NotFoundError for an unknown agent, and CorruptError for a damaged journal, after the events of
+        the other journals.
         """
         from beam.api.watch import watch_root
 
@@ -128,11 +132,12 @@ class LookVerbs(OpenedRoot):
     def stream_all(
         self, teams: Teams, *, follow: bool = True, history: bool = False, foreign: ForeignSessions | None = None
     ) -> Iterator[list[Placed]]:
-        """Return batches of events of all this user's roots, this one first, as they are written; each event comes with
-        its root, and a batch may be empty.
+        """Return batches of the events of all this user's roots as they are written. Each event comes with its root,
+        and a batch may be empty.
 
-        With `history`, all events so far come first. Without `follow`, nothing comes after these. `teams` adds the
-        events of Claude Code's agent teams, `foreign` those of sessions that beam did not start.
+        With `history`, all events so far come first. Without `follow`, the iterator ends instead of waiting for new
+        events. `teams` adds the events of Claude Code's agent teams, `foreign` adds the events of sessions that beam
+        did not start.
         """
         from beam.api.watch import watch_roots
 
@@ -165,11 +170,11 @@ class LookVerbs(OpenedRoot):
         limit: int = 20,
         every_root: bool = False,
     ) -> SearchResult:
-        """Return the newest `limit` events of these agents, or of all, that contain all words of the text.
+        """Return the newest `limit` events of these agents (default: of all agents) that contain all words of the text.
 
-        Words in quotes (`"two words"`) must stand side by side; `wor*` is the beginning of a word. `since` and `until`:
-        between these times (RFC 3339). `every_root` also searches the agents of all other folders. Raises UsageError
-        for a text without a word, or inside a turn, NotFoundError, DiskError.
+        Words in quotes (`"two words"`) must stand side by side; `wor*` matches each word that begins with `wor`.
+        `since` and `until` limit the time of the events (RFC 3339). `every_root` also searches the agents of all other
+        folders. Raises UsageError for a text without a word, or inside a turn, NotFoundError, DiskError.
         """
         from beam.api.search import search
         from beam.base.clock import parse_rfc3339
@@ -188,14 +193,14 @@ class LookVerbs(OpenedRoot):
         )
 
     def report(self, agents: Sequence[str] = (), *, since: str = "") -> list[ReportLine]:
-        """Return what each agent did, what it cost and how long it waited, by model, in turns that ended at `since`
-        (RFC 3339) or later; the last line is the sum."""
+        """Return a line for each agent and model about the turns that ended at `since` (RFC 3339) or later: their
+        number, failures, cost and waiting times. The last line is the sum."""
         from beam.api import report
 
         return report.report(self.context, self._names(agents), since=since)
 
     def activity(self, agents: Sequence[str] = (), *, days: int = 14) -> dict[str, list[int]]:
-        """Return the tokens of each agent on each of the last days, today last."""
+        """Return the number of tokens of each agent on each of the last `days` days, today last."""
         from beam.api import report
 
         return report.activity(self.context, self._names(agents), now_ns=self._clock.now_ns(), days=days)
@@ -207,7 +212,7 @@ class LookVerbs(OpenedRoot):
         return folder_of(self.context, self.context.config.resolve(agent).settings)
 
     def running(self, agent: str) -> list[str]:
-        """Return the ids of the messages whose turns run, the agent's own session first.
+        """Return the ids of the agent's messages whose turns run, first the message in the agent's own session.
 
         Raises UsageError if no turn runs.
         """
@@ -219,7 +224,7 @@ class LookVerbs(OpenedRoot):
         return found
 
     def agent_of(self, name: str) -> str:
-        """Return the name if it is an agent's. Raises NotFoundError."""
+        """Check that there is an agent of this name, and return the name. Raises NotFoundError."""
         return self._existing(name).agent
 
     def find_message(self, message_id: str) -> tuple[str, str]:
@@ -228,7 +233,7 @@ class LookVerbs(OpenedRoot):
         return paths.agent, whole
 
     def message_ids(self, limit: int) -> list[str]:
-        """Return the ids of messages that are known here, the newest first, at most `limit`."""
+        """Return the ids of messages in this root, the newest first, at most `limit`."""
         from beam.api import find
 
         found = {known for _, known in find.message_ids(self.context)}
@@ -237,7 +242,8 @@ class LookVerbs(OpenedRoot):
     def attach(self, agent: str) -> Attached:
         """Connect to the agent's terminal.
 
-        Raises NotFoundError if it has none now, UnsupportedError if its turn runs without one.
+        Raises NotFoundError if the agent has no terminal now, UnsupportedError if its turn runs in a mode without a
+        terminal.
         """
         from beam.api.attach import attach
 
@@ -257,11 +263,11 @@ class LookVerbs(OpenedRoot):
         dead: bool = False,
         dry_run: bool = False,
     ) -> Collected:
-        """Remove finished files older than `older_than` seconds, then the oldest finished ones until at most
-        `keep_bytes` are left.
+        """Remove finished files older than `older_than` seconds. With `keep_bytes`, also remove younger finished files,
+        the oldest first, until the root has at most that size.
 
-        Return what was removed; with `dry_run`, what would be. Keeps everything that waits or runs, dead letters
-        (unless `dead`), and all files of held agents.
+        Return the removed files; with `dry_run`, return them without removing them. Keeps everything that waits or
+        runs, dead letters (unless `dead`), and all files of held agents.
         """
         self.check_person("removes what is over")
         from beam.api import gc
@@ -274,7 +280,8 @@ class LookVerbs(OpenedRoot):
         return gc.collect(self.context, older_than=older_than, keep_bytes=keep_bytes, dead=dead, dry_run=dry_run)
 
     def doctor(self, *, all: bool = False) -> list[Check]:
-        """Check the root, its journals and its agents' CLIs; with `all` also untested CLIs."""
+        """Check the root, its journals and its agents' CLIs. With `all`, also check each CLI that beam was never tested
+        with."""
         from beam.api.doctor import checks
 
         return list(checks(self.context, every=all))

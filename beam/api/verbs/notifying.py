@@ -1,4 +1,4 @@
-"""The targets that are told when something happens: a command, a webhook."""
+"""Methods for the targets of notifications, each of which is a command or a webhook."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ class NotifyVerbs(OpenedRoot):
     """List and try the targets of `notify:`."""
 
     def notify_targets(self) -> list[TargetLine]:
-        """Return every target that is configured here, with what waits for it and what was given up."""
+        """Return every target that is configured here, with the numbers of its waiting, delivered and given-up
+        notifications."""
         from beam.api import notify
 
         return notify.listed(self.context)
 
     def test_notify(self) -> list[TargetTried]:
-        """Send a notification to every target, once each, and return how each try ended.
+        """Send a test notification to every target, once each, and return the result for each target.
 
         Raises NotFoundError if there is no target, UsageError for an agent inside its turn.
         """

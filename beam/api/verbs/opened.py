@@ -1,4 +1,5 @@
-"""The base class of the parts of `Beam`: a root, its configuration, its agents and messages, and the caller."""
+"""The base class of the parts of `Beam`. It has the root, its configuration, its agents and messages, and the
+caller."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def ignore(event: Event) -> None:
 
 
 class OpenedRoot:
-    """A root, which is found on first use, and the calling process."""
+    """A root, which is found when it is first used, and the process that uses it."""
 
     def __init__(
         self,
@@ -52,7 +53,8 @@ class OpenedRoot:
 
     @cached_property
     def home(self) -> paths.RootPaths:
-        """Find the root on first use; requests from inside a turn need none. Raises UsageError."""
+        """Return the root; it is searched for at the first use. Requests from inside a turn need no root. Raises
+        UsageError."""
         return discovery.find(self._root, cwd=self._cwd, environ=self.environ)
 
     @cached_property
@@ -62,13 +64,13 @@ class OpenedRoot:
 
     @cached_property
     def context(self) -> RootContext:
-        """Return the root with its configuration, checked. Raises ConfigError, DiskError."""
+        """Return the root with its checked configuration. Raises ConfigError, DiskError."""
         return RootContext.of(
             self.home, environ=self.environ, clock=self._clock, carry_out=carry_out, exposed=self._exposed()
         )
 
     def _context_now(self) -> RootContext:
-        """Return the context for one decision, after checking again whether agents may write in the root."""
+        """Return the context for one decision. Before that, check again whether agents may write in the root."""
         return self.context.rechecked() if "context" in self.__dict__ else self.context
 
     def _exposed(self) -> Path | None:

@@ -1,4 +1,5 @@
-"""Proxies between agent CLIs and their models: run one, explain a replay, find what is not deterministic."""
+"""Methods for proxies between agent CLIs and their models: run a proxy, return model calls, compare two runs, keep API
+keys."""
 
 from __future__ import annotations
 
@@ -36,17 +37,17 @@ class ProxyVerbs(SendVerbs):
         places: Mapping[str, str] | None = None,
         seen: Callable[[ServedRequest], None] | None = None,
     ) -> ProxyProcess:
-        """Start a proxy in a process of its own and return it. It has a `url`, and ends with its `with` block or by
-        `stop()`.
+        """Start a proxy in a process of its own and return it. The proxy has a `url`. It ends with its `with` block or
+        by `stop()`.
 
         `record` and `replay` are directories, `upstream` is the URL of the model's API. `fill`: calls that were not
-        recorded go to that model, and are recorded. From the model call number `fork_at` on, all calls go to it;
-        `fork_model` replaces the model that they name. `agent` is the adapter whose CLI sends the requests ("": any).
-        `token` is the key that the agent must give; the real key is read from the descriptor `key_fd`. `places` are the
-        folders that requests may mention, each by a name of your choice; use the same names for a replay. `seen` is
-        called with the result of each request, from a thread.
+        recorded go to that model, and are recorded. From the model call number `fork_at` on, all calls go to that
+        model; `fork_model` replaces the model that the calls name. `agent` is the adapter whose CLI sends the requests
+        ("": any). `token` is the key that the agent must give; the real key is read from the descriptor `key_fd`.
+        `places` are the folders that requests may mention, each by a name of your choice; use the same names for a
+        replay. `seen` is called with the result of each request, from a thread.
 
-        Raises UsageError, NotFoundError (no recording there), CorruptError, DiskError.
+        Raises UsageError, NotFoundError (the folder has no recording), CorruptError, DiskError.
         """
         self.check_person("runs a proxy")
         from beam.api import proxy
@@ -70,15 +71,15 @@ class ProxyVerbs(SendVerbs):
         )
 
     def model_calls(self, message_id: str) -> list[ModelCalled]:
-        """Return the model calls of a message's turns that went through a proxy, with the differences from what was
-        recorded. Raises NotFoundError for an unknown message."""
+        """Return the model calls of a message's turns that went through a proxy, each with its differences from the
+        recorded call. Raises NotFoundError for an unknown message."""
         from beam.api import proxy
 
         return proxy.calls_of(self.context, message_id)
 
     def check_determinism(self, agent: str, text: str, *, upstream: str = "") -> ProxyChecked:
-        """Send a text twice in throw-away sessions, the second time from a recording of the first, and return what
-        differed. The first costs what a turn costs."""
+        """Send a text twice in throw-away sessions, the second time from a recording of the first, and return the
+        differences. The first turn costs as much as any other turn."""
         self.check_person("checks an agent")
         from beam.api import proxy
 

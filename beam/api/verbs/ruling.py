@@ -1,4 +1,4 @@
-"""The rules of agents: what their tools may do besides their access."""
+"""Methods for the rules of agents, which allow or deny calls of their tools in addition to the agents' access."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RuleVerbs(OpenedRoot):
     """List, try, add and remove the rules of agents."""
 
     def rules(self, agent: str) -> list[RuleLine]:
-        """Return the agent's rules in the order of decision, each with its author."""
+        """Return the agent's rules in their order of precedence, each with its author."""
         from beam.api import rules
 
         return rules.listed(self.context, agent)
@@ -41,14 +41,16 @@ class RuleVerbs(OpenedRoot):
         return rules.tried(self.context, agent, call, access=access, via=via, more=more)
 
     def add_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
-        """Add a rule to the agent's own settings, and return the path of its agent.json. Raises UsageError."""
+        """Add a rule to the agent's own settings, and return the path of its agent.json. Raises UsageError for an
+        invalid rule."""
         self.check_person("changes rules")
         from beam.api import rules
 
         return rules.add(self.context, agent, behavior, rule, by=self.me)
 
     def remove_rule(self, agent: str, behavior: Behavior, rule: str) -> Path:
-        """Take a rule out of the agent's own settings, and return the path of its agent.json. Raises NotFoundError."""
+        """Remove a rule from the agent's own settings, and return the path of its agent.json. Raises NotFoundError if
+        the rule is not in them."""
         self.check_person("changes rules")
         from beam.api import rules
 

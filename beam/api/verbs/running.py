@@ -1,4 +1,4 @@
-"""Runs a scenario: checks its file and the trust in it, holds its agents until it is over, and returns the result."""
+"""Methods for scenarios: read a scenario's file, check it, trust it, and run the scenario."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class RunVerbs(OpenedRoot):
     ) -> Scenario:
         """Return the scenario in a file, with these values for its variables. `name` replaces the scenario's own name.
 
-        Raises ConfigError with line and column, NotFoundError, UsageError for a variable that it does not have.
+        Raises ConfigError with line and column, NotFoundError, UsageError for a variable that the scenario does not
+        have.
         """
         from msgspec.structs import replace
 
@@ -42,7 +43,7 @@ class RunVerbs(OpenedRoot):
     def plan(self, scenario: Scenario, *, replay: bool = False) -> list[PlanStep]:
         """Check a scenario against this machine and return the steps that would be run. Nothing is run or changed.
 
-        With `replay` the agents' CLIs need not be there. Raises NotFoundError, ConfigError, UsageError.
+        With `replay` the agents' CLIs need not be installed. Raises NotFoundError, ConfigError, UsageError.
         """
         from beam.conversations.machine import check_machine, plan
 
@@ -56,7 +57,7 @@ class RunVerbs(OpenedRoot):
         return [each.name if each.says else f"it runs {each.name}" for each in wants(scenario, self.context)]
 
     def trust_scenario(self, scenario: Scenario) -> None:
-        """Trust a scenario's file, and the programs of this folder that it names, as they are now."""
+        """Trust a scenario's file, and the programs of this folder that the scenario names, as they are now."""
         from beam.conversations.trusted import trust
 
         self.check_person("trusts a scenario")
@@ -91,11 +92,13 @@ class RunVerbs(OpenedRoot):
         model_calls: RunModelCalls | None = None,
         seen: Callable[[RunProgress], None] | None = None,
     ) -> RunResult:
-        """Run a scenario, or the one in a file, and return its result. A failed check is a result, not an error.
+        """Run a scenario, given as an object or as its file, and return its result. A failed check is a result, not an
+        error.
 
-        `variables` are for a file. `ci`: apply the stricter checks for CI, such as that no answer is missing (None: as
-        `$CI` says). `record` and `replay` are folders of recorded turns, `model_calls` says what happens with the calls
-        of the agents' models. `seen` gets each step when it begins and when it is over.
+        `variables` are the values of variables if a file is given. `ci`: apply the stricter checks for CI, for example
+        that no answer is missing (None: if `$CI` is set). `record` and `replay` are folders of recorded turns,
+        `model_calls` says how the calls of the agents' models are recorded or replayed. `seen` is called for each step
+        when the step begins and when it is over.
 
         Raises ConfigError with line and column, NotFoundError (no such agent; its CLI is missing), UntrustedError,
         UsageError; SignalledError after a signal, whose `outcome` is the result so far.
@@ -135,4 +138,4 @@ class RunVerbs(OpenedRoot):
 
 
 def _ignore(progress: RunProgress) -> None:
-    """Ignore the progress of a run, because nobody looks at it."""
+    """Ignore the progress of a run; the default for `seen`."""

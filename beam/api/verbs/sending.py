@@ -53,15 +53,17 @@ class SendVerbs(ComposeVerbs):
         """Send a text, wait for its turn, and return the outcome. A failed turn is an outcome, not an error.
 
         `options`, or its fields as keywords (`new=True, model="opus", timeout=60`), are the options of the turn. `seen`
-        gets each event of the message as it is recorded. `attach` are files that go with the text. `key` makes the call
-        idempotent: a message with the same key is sent once, and later calls return its outcome. `deadline` is the
-        seconds until its turn must have begun. `sender` is the agent in whose name to send.
+        is called with each event of the message as it is recorded. `attach` are files that go with the text. `key`
+        makes the call idempotent: a message with the same key is sent once, and later calls return its outcome.
+        `deadline` is the number of seconds within which the turn must begin. `sender` is the agent in whose name the
+        message is sent.
 
-        `on_ask` decides what the agent asks for while it works: it gets each ask and returns `Allow(...)`, `Deny(...)`,
-        True or False. It runs in a thread of its own, and may take its time. An ask for which it raises is denied.
+        `on_ask` decides the agent's permission requests during the turn: it is called with each request and returns
+        `Allow(...)`, `Deny(...)`, True or False. It runs in a thread of its own, so it may block. If it raises an
+        error, the request is denied.
 
         Raises NotFoundError (no such agent; its CLI is missing), UntrustedError, UsageError, LimitError, DiskError, and
-        TypeError for a keyword that is no field of `Options`.
+        TypeError for a keyword that is not a field of `Options`.
         """
         message = self.message(
             agent, text, sender=sender, attach=attach, options=options, key=key, deadline=deadline, **more
@@ -83,8 +85,8 @@ class SendVerbs(ComposeVerbs):
     ) -> Stream[Outcome]:
         """Send a text and return its events as they come, for a `for` loop or `async for`; `result` is the outcome.
 
-        Leaving the loop early ends the turn. Takes the parameters of `send` and raises the same errors. An error
-        because of which nothing is sent is raised immediately, any other in the loop.
+        Leaving the loop early ends the turn. Takes the parameters of `send` and raises the same errors. An error in the
+        checks before sending is raised immediately, any other error in the loop.
         """
         from beam.api.stream import Stream
 
@@ -113,8 +115,8 @@ class SendVerbs(ComposeVerbs):
         *,
         on_ask: OnAsk | None = None,
     ) -> Outcome:
-        """Send a message that `message` made and return its outcome; its events go to `seen` as they are recorded.
-        `on_ask` decides what the agent asks for, as in `send`."""
+        """Send a message that `message` made and return its outcome. `seen` is called with each event of the message as
+        it is recorded. `on_ask` decides the agent's permission requests, as in `send`."""
         if on_ask is not None:
             self.check_person("decides what an agent asks for")
         if self.turn is not None:
@@ -155,11 +157,12 @@ class SendVerbs(ComposeVerbs):
     def use_recording(
         self, *, record: Path | None = None, replay: Path | None = None, replay_mode: ReplayMode = "strict"
     ) -> None:
-        """Write the turns that are sent from now on into the folder `record`, or answer from the folder `replay`.
+        """Record all turns that are sent from now on in the folder `record`, or take the answers from the recording in
+        the folder `replay`.
 
-        No agent runs in a replay, and no tool; its CLI need not be there. A recorded turn answers the same prompt. For
-        a prompt without one, `strict` raises an error, `lenient` answers with the agent's next recorded turn, and
-        `fill` runs the agent and adds its turn.
+        In a replay, no agent and no tool runs, and the agents' CLIs need not be installed. Each prompt gets the answer
+        that was recorded for the same prompt. For a prompt that was not recorded, `strict` raises an error, `lenient`
+        answers with the agent's next recorded turn, and `fill` runs the agent and adds its turn to the recording.
         """
         from beam.conversations.recording import Recorder, Replay
 
@@ -174,8 +177,8 @@ class SendVerbs(ComposeVerbs):
     def put(self, message: Message) -> Steps[str]:
         """Put the message into its queue, make sure that a process runs it, and return its id.
 
-        Returns after half a second at most, or after six seconds if the agent's holder must end a kept process first.
-        Raises LimitError for a full queue, DiskError.
+        Returns within half a second, or within six seconds if the agent's holder must end a kept process first. Raises
+        LimitError for a full queue, DiskError.
         """
         from beam.broker import launch
         from beam.broker import registry as brokers
@@ -196,9 +199,9 @@ class SendVerbs(ComposeVerbs):
         return message.id
 
     def lend_key(self, message: Message, descriptor: int) -> None:
-        """Let the turn of this message, which has the option `shield`, read its API key from this descriptor of the
-        process. This works only for a turn that this process itself runs. Raises UsageError if the descriptor is not
-        open."""
+        """Let the turn of this message, which has the option `shield`, read its API key from an open file descriptor of
+        this process. This works only for a turn that this process itself runs. Raises UsageError if the descriptor is
+        not open."""
         import os
 
         from beam.turns import lent
@@ -213,10 +216,10 @@ class SendVerbs(ComposeVerbs):
         lent.lend(message.id, descriptor)
 
     def progress(self, message: Message | str) -> Callable[[], Progress | None] | None:
-        """Return a function that returns the running turn of the queue in which this message (or the one with this id)
-        waits.
+        """Return a function that returns the progress of the running turn in the queue in which this message waits.
+        `message` is a message or its id. The function returns None while no turn runs.
 
-        Return None inside a turn, whose process may not see the root.
+        Inside an agent's turn, return None, because a process there may not be allowed to read the root.
         """
         if self.turn is not None:
             return None

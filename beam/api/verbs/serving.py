@@ -25,12 +25,12 @@ class BrokerVerbs(OpenedRoot):
         grace: float = 30.0,
         write: Callable[[str], object] | None = None,
     ) -> None:
-        """Serve all agents of this root in this process, until a signal asks to stop, or there was nothing to do for
-        `idle` seconds.
+        """Serve all agents of this root in this process, until a signal asks to stop, or until there was nothing to do
+        for `idle` seconds.
 
-        `cap` is how many turns may run at the same time (None: a default for this machine). `poll` and `grace` are
-        seconds. `write` gets the lines of the broker's log (None: stderr). Raises UsageError if a broker serves the
-        root already.
+        `cap` is the largest number of concurrent turns (None: a default for this machine). `poll` is the poll interval,
+        and `grace` is how long running turns may take to end after a signal (seconds). `write` is called with each line
+        of the broker's log (None: stderr). Raises UsageError if a broker serves the root already.
         """
         self.check_person("serves a root")
         from beam.api import broker
@@ -55,7 +55,7 @@ class BrokerVerbs(OpenedRoot):
         return broker.start(self.context, cap=cap, poll=poll, poll_only=poll_only, idle=idle).owner.pid
 
     def stop_broker(self, *, grace: float = 30.0) -> int:
-        """Stop the broker, politely at first, forcibly after `grace` seconds. Return its pid."""
+        """Ask the broker to stop, and after `grace` seconds to stop immediately. Return its pid."""
         self.check_person("stops a broker")
         from beam.api import broker
 

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 class SetupVerbs(OpenedRoot):
-    """List, move and remove roots, and trust a folder."""
+    """List, adopt and remove roots, and trust a folder."""
 
     def roots(self) -> list[RootLine]:
-        """Return all roots of this user, with the folder that each belongs to."""
+        """Return all roots of this user, each with the project folder that it belongs to."""
         from beam.api import root
 
         return root.lines(self.environ)
 
     def root_notes(self) -> list[str]:
-        """Return warnings about the location of this root, a sentence each; usually none."""
+        """Return warnings about the location of this root, one sentence each; usually none."""
         old, project = self.home.project / discovery.OLD_NAME, self.home.root / discovery.PROJECT_JSON
         if os.path.lexists(project) and not os.path.lexists(old) and self._exposed() is None:
             return []
@@ -35,7 +35,7 @@ class SetupVerbs(OpenedRoot):
         return list(root.notes(self.home, self.environ))
 
     def adoptable(self) -> list[Candidate]:
-        """Return other roots of this folder, with everything that `adopt` would take over, to show to a person
+        """Return other roots of this folder, each with everything that `adopt` would take over. A person should see it
         first."""
         from beam.api import adopt
 
@@ -65,9 +65,9 @@ class SetupVerbs(OpenedRoot):
         return trusting.look(self.context)
 
     def trust(self, review: FolderReview | None = None) -> Path:
-        """Trust this folder's files, as they are in `review` (None: as they are now), to run code. Return the folder.
+        """Trust this folder's files to run code, as they are in `review` (None: as they are now). Return the folder.
 
-        Messages that waited for it then run.
+        Messages that waited for this trust then run.
         """
         from beam.api import trusting
 

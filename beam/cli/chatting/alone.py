@@ -1,5 +1,5 @@
-"""A person's chat with one agent: what is typed becomes its turns, one after the other; its process stays between
-them."""
+"""A person's chat with one agent. Each text that the person types is given to the running turn or starts a new turn.
+The agent's process is kept between the turns."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 
 class Waiting(Struct, frozen=True):
-    """A text that waits to be sent."""
+    """A text that waits to be sent. With `is_slash`, the text is a slash command of the agent's CLI."""
 
     text: str
     is_slash: bool = False
 
 
 class AloneChat:
-    """One chat; `run` returns when the person leaves."""
+    """A person's chat with one agent. `run` returns when the person leaves."""
 
     def __init__(self, call: Context, agent: str, options: Options, *, new: bool) -> None:
         self._call = call
@@ -48,7 +48,7 @@ class AloneChat:
         self._style = Style(is_colourful=is_colourful(sys.stdout))
         self._waiting: list[Waiting] = []
         self._has_work = asyncio.Event()
-        self._own: list[str] = []  # slash commands of the agent's CLI
+        self._cli_commands: list[str] = []  # slash commands of the agent's CLI
         self._is_leaving = False
         self._wants_to_leave = False
         self._turns_taken, self._tokens, self._cost = 0, 0, 0.0
@@ -64,7 +64,7 @@ class AloneChat:
         self._turns = Turns(self._beam, self._style, self._composer.say, self._composer.ask)
 
     async def run(self) -> None:
-        """Talk until the person leaves. Raises SignalledError after a signal, once the turn is over."""
+        """Run the chat until the person leaves. After a signal, raises SignalledError once the running turn is over."""
         signalled: SignalledError | None = None
         async with self._beam:
             work = asyncio.ensure_future(self._work())
@@ -116,8 +116,8 @@ class AloneChat:
             self._queue(Waiting(text))
 
     def _unread(self, unread: Unread) -> None:
-        """Send a text that the running turn did not read as the next message. After ^C put it back into the input
-        instead."""
+        """Handle a text that the running turn did not read: queue the text as a message of its own. If the person
+        interrupted the turn, put the text back into the input instead."""
         if unread.is_interrupted:
             self._composer.put_back(unread.text)
         else:
@@ -132,9 +132,8 @@ class AloneChat:
         argument = command.argument
         match command.name:
             case "help":
-                self._composer.say(
-                    self._style.dim(f"  {line}") for line in help_lines(ALONE, [each for each in self._own if each])
-                )
+                own = [each for each in self._cli_commands if each]
+                self._composer.say(self._style.dim(f"  {line}") for line in help_lines(ALONE, own))
             case "quit":
                 self._wants_to_leave = True
                 self._leave()
@@ -188,7 +187,7 @@ class AloneChat:
         return False
 
     def _put_back(self) -> None:
-        """Put the texts that wait to be sent back into the input."""
+        """Move all waiting texts from the queue back into the input."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._composer.put_back("\n".join(each.text for each in waiting))
@@ -227,7 +226,7 @@ class AloneChat:
             return
         self._options = replace(self._options, new=False)
         self._count(outcome)
-        if not self._own and outcome.via == "dialogue" and not outcome.exit_code:
+        if not self._cli_commands and outcome.via == "dialogue" and not outcome.exit_code:
             self._turns.later(self._learn_commands())
 
     def _count(self, outcome: Outcome) -> None:
@@ -237,15 +236,15 @@ class AloneChat:
         self._cost += cost_of(outcome) or 0.0
 
     async def _learn_commands(self) -> None:
-        """Ask the kept process, once, for its slash commands."""
+        """Ask the agent's kept process for its slash commands, and store them. If there are none, store that too, so
+        that the process is asked only once."""
         try:
             told = (await self._beam.ask_live.aio(self._agent)).get("commands")
         except BeamError:
             told = None
         names = [_name(each) for each in told] if isinstance(told, list) else []
-        self._own = sorted({f"/{name}" for name in names if name.isprintable() and name and " " not in name})[:100] or [
-            ""
-        ]
+        found = sorted({f"/{name}" for name in names if name.isprintable() and name and " " not in name})
+        self._cli_commands = found[:100] or [""]
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -274,7 +273,7 @@ class AloneChat:
 
     def _words(self, before: str) -> Iterator[tuple[str, int, str]]:
         known = {each.partition(" ")[0] for each in ALONE}
-        own = [each for each in self._own if each and each not in known]
+        own = [each for each in self._cli_commands if each and each not in known]
         return completing.words(before, ALONE, folder=self._call.cwd, own=own)
 
 

@@ -1,4 +1,5 @@
-"""Completion in a chat: its commands, agents' names, and files. Reads only the folder that a path names."""
+"""Completion of the text that a person types in a chat: the chat's commands, agents' names, and file paths. For a path,
+only the folder that the path names is read."""
 
 from __future__ import annotations
 
@@ -6,17 +7,19 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-_MOST = 200  # names of one folder that are looked at and shown
+_MOST = 200  # names of one folder that are shown; 50 times as many are looked at
 
 
 def words(
     before: str, table: dict[str, str], *, folder: Path, names: Sequence[str] = (), own: Sequence[str] = ()
 ) -> Iterator[tuple[str, int, str]]:
-    """Yield (word, where it begins relative to the cursor, what it is) for the text before the cursor.
+    """Yield (word, start, description) for each possible completion of the text before the cursor. `start` is relative
+    to the cursor, so it is 0 or negative.
 
-    A slash command is completed only at the beginning; `own` are the slash commands of the agent's CLI. `@` begins an
-    agent's name or a file's path; a completed path replaces the `@` too. After a command that takes a path or a name,
-    paths or names are completed; so is any word with a `/`, as a path.
+    A slash command is completed only at the beginning of the text. `table` contains the commands of the chat, `own` the
+    slash commands of the agent's CLI, and `names` the agents' names. A word that begins with `@` is completed to `@`
+    and an agent's name, or to a file's path without the `@`. After a command that takes a path or a name, paths or
+    names are completed. Any word with a `/` is completed as a path.
     """
     word = before.split()[-1] if before and not before[-1].isspace() else ""
     if before == word and word.startswith("/"):
@@ -39,8 +42,8 @@ def words(
 
 
 def files(given: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield (path, kind) of the files and folders whose path begins with `given`; hidden ones only if their dot was
-    typed."""
+    """Yield (path, kind) for each file or folder whose path begins with `given`, relative to `folder`. `kind` is `file`
+    or `folder`. Hidden files are included only if their dot was typed."""
     head, _, start = given.rpartition("/")
     shown = f"{head}/" if head or given.startswith("/") else ""
     looked = 0

@@ -1,6 +1,7 @@
-"""The terminal of a chat: an input line that stays at the bottom; what happens is printed above it.
+"""The terminal of a chat: an input line stays at the bottom, and all other text is printed above it.
 
-Handles keys, history and completion; its owner decides what a line means. Texts must be free of control characters.
+This module handles keys, history and completion. The owner of the `Composer` decides what an entered line means. All
+texts that are given to the `Composer` must be free of control characters.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ Words = Callable[[str], Iterable[tuple[str, int, str]]]  # text before the curso
 class Composer:
     """An input line at the bottom of the terminal.
 
-    `submit` gets each whole input, `answer` each input while a question is shown. `interrupt` is called at ^C, `leave`
-    at ^D. `interrupt` returns whether there was a turn to end; if not, the input is cleared. `live` returns the rows
-    above the input, `words` the possible completions.
+    `submit` is called with each entered text; while a question is shown, `answer` is called instead. `interrupt` is
+    called at ^C and returns whether there was a turn to end. If there was none and no question is shown, the input is
+    cleared. `leave` is called at ^D if the input is empty. `live` is called with the terminal's width in columns and
+    returns the rows to show above the input. `words` is called with the text before the cursor and yields the possible
+    completions. `history` contains earlier inputs, which the arrow keys bring back.
     """
 
     def __init__(
@@ -84,11 +87,12 @@ class Composer:
 
     @property
     def text(self) -> str:
-        """Return what stands in the input."""
+        """Return the text that is in the input now."""
         return self._buffer.text
 
     async def run(self, greeting: str) -> None:
-        """Print the greeting once keys are read, and read them until `close` is called or the terminal is gone."""
+        """Show the input line, print the greeting above it, and handle keys until `close` is called or the terminal is
+        gone."""
         # What is typed before the terminal's own line editing is off would have another key for Enter.
         asyncio.get_running_loop().call_later(_GREETING_S, self._greet, greeting)
         ticks = asyncio.ensure_future(self._tick())
@@ -101,14 +105,14 @@ class Composer:
             ticks.cancel()
 
     def _greet(self, greeting: str) -> None:
-        """Print the greeting as soon as the input line is there."""
+        """Print the greeting as soon as the input line is shown."""
         if self._session.app.is_running and self._drawn:
             self.say([greeting])
         elif not self._is_over:
             asyncio.get_running_loop().call_later(_GREETING_S, self._greet, greeting)
 
     async def _tick(self) -> None:
-        """Show the live rows anew when they have changed."""
+        """Show the live rows anew when their text has changed; check this every half second."""
         while True:
             await asyncio.sleep(_REFRESH_S)
             if self._rows() != self._drawn:
@@ -142,8 +146,8 @@ class Composer:
             self._session.app.invalidate()
 
     def ask(self, question: str) -> None:
-        """Show a question in place of the input's prompt sign; what is typed from now on is the answer. `ask("")` ends
-        the question and brings back what was being typed before."""
+        """Show a question in place of the input's prompt sign. The next text that the person enters is the answer.
+        `ask("")` removes the question and restores the text that was being typed before the question."""
         if question and not self._question:
             self._draft = self._buffer.document
             self._buffer.document = Document()
@@ -155,7 +159,7 @@ class Composer:
         self.refresh()
 
     def put_back(self, text: str) -> None:
-        """Put a text into the input, before what stands there."""
+        """Insert a text into the input, on lines of its own before the text that is there already."""
         if self._question:
             self._draft = Document("\n".join(filter(None, [text, self._draft.text])))
         else:
@@ -236,7 +240,7 @@ class Composer:
 
 
 class _Words(Completer):
-    """Completes what `words` returns."""
+    """A completer for prompt_toolkit that offers the completions which `words` yields."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -247,7 +251,8 @@ class _Words(Completer):
 
 
 def _output() -> Vt100_Output:
-    """Return the terminal. It is not asked where its cursor is: not every terminal answers that."""
+    """Return the terminal as an output for prompt_toolkit. Requests for the cursor's position are switched off, because
+    some terminals do not answer them."""
     return Vt100_Output(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
 
 

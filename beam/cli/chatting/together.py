@@ -1,4 +1,5 @@
-"""A conversation of several agents, shown as it goes on; at a terminal a person steps in as anyone."""
+"""A conversation of several agents, shown while it goes on. At a terminal, a person can say something in it, also in
+the name of one of the agents."""
 
 from __future__ import annotations
 
@@ -30,15 +31,17 @@ _HUMAN = "human"
 
 
 class StepIn(Struct, frozen=True):
-    """What a person wants to say, and in whose name."""
+    """A text that a person wants to say in the conversation. `name` is the speaker's name: `human`, or the agent in
+    whose name the person speaks."""
 
     text: str
     name: str = _HUMAN
 
 
 class TogetherChat:
-    """One conversation; `run` returns its exit code once it is over. `name`: each agent speaks as AGENT@NAME.
-    `options` are for each agent, by its name."""
+    """One conversation of several agents. `run` returns its exit code once the conversation is over. Each agent speaks
+    in its session AGENT@`name`. `options` maps the name of each agent to the options of its messages. With
+    `is_watched`, a person at the terminal can step in."""
 
     def __init__(
         self, call: Context, chat: LiveChat, name: str, options: dict[str, Options], *, is_watched: bool
@@ -73,7 +76,8 @@ class TogetherChat:
         )
 
     async def run(self) -> int:
-        """Have them talk until it is over. Raises SignalledError after a signal, once the turn is over."""
+        """Run the conversation until it is over, and return its exit code. After a signal, raises SignalledError once
+        the running turn is over."""
         signalled: SignalledError | None = None
         who = f"{', '.join(self._chat.agents[:-1])} and {self._chat.agents[-1]} talk; beam log AGENT@{self._name}"
         if self._composer is None:
@@ -94,7 +98,8 @@ class TogetherChat:
             signalled = SignalledError(came[0], message="the conversation was ended", hint="beam log")
         if signalled is not None:
             raise signalled
-        self._print([self._style.bold(f"ended: {collapse_to_line(self._chat.why)}") + self._style.dim(self._sum())])
+        why = self._style.bold(f"ended: {collapse_to_line(self._chat.why)}")
+        self._print([why + self._style.dim(self._figures_in_brackets())])
         return self._code or self._chat.code
 
     # -- turns ---------------------------------------------------------------------------------------------------------
@@ -156,13 +161,13 @@ class TogetherChat:
             return
         match meant(line, SEVERAL, passes_on=False):
             case Text(text) | Slash(text):
-                self._hear(StepIn(text))
+                self._queue_text(StepIn(text))
             case Wrong(why):
                 self._note(why)
             case Command() as command:
                 self._command(command)
 
-    def _hear(self, said: StepIn) -> None:
+    def _queue_text(self, said: StepIn) -> None:
         self._waiting.append(said)
         self._go()
 
@@ -179,7 +184,7 @@ class TogetherChat:
                 self._leave()
             case "as" if self._knows(name):
                 if text.strip():
-                    self._hear(StepIn(text.strip(), name))
+                    self._queue_text(StepIn(text.strip(), name))
                 else:
                     self._note(f"/as {name} needs a text after it")
             case "next" if self._knows(name):
@@ -230,7 +235,7 @@ class TogetherChat:
         self._end()
 
     def _leave_now(self) -> None:
-        """End what still runs: the input is gone."""
+        """End the conversation and the running turn, because the input line was closed."""
         self._chat.stop("a person ended it")
         self._may_go.set()
         self._turns.interrupt()
@@ -282,7 +287,7 @@ class TogetherChat:
             )
         )
 
-    def _sum(self) -> str:
+    def _figures_in_brackets(self) -> str:
         return f" ({self._figures()})"
 
     def _words(self, before: str) -> Iterator[tuple[str, int, str]]:

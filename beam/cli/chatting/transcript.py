@@ -1,6 +1,8 @@
-"""The events of turns as the text of a chat: whole lines that stay, and what is shown while a turn runs.
+"""Converts the events of turns into the text of a chat: lines that are printed and stay, and rows that are shown only
+while a turn runs.
 
-Every text of an agent loses its control characters here. Pure: time is an argument.
+Control characters in the texts of agents are made visible and have no effect. This module does no input or output; the
+current time is an argument.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ from beam.cli.render.text import collapse_to_line, display_width, escape_control
 if TYPE_CHECKING:
     from beam import Outcome
 
-_ROWS = 6  # of a line of the answer that is still being written
-_MOST_SHOWN = 8_000  # characters of it that are looked at: more than the rows of any terminal hold
+_ROWS = 6  # that are shown of the answer's unfinished line
+_MOST_SHOWN = 8_000  # characters of that line that are looked at: more than the rows of any terminal hold
 _TOOL_WIDTH = 160
 _QUIET_STATES = ("idle", "running", "requesting", "access", "hook", "mode", "compacted")
 _INTERNAL = frozenset({"synthetic"})  # notices: what a CLI says to its model in a person's place
 
 
 class Style:
-    """Marks parts of a line, where the terminal shows colours."""
+    """Marks parts of a line as dim, bold or red, if the terminal shows colours."""
 
     def __init__(self, *, is_colourful: bool) -> None:
         self._on = is_colourful
@@ -40,7 +42,8 @@ class Style:
 
 
 class Transcript:
-    """One chat's text. `event` and `outcome` return the lines to print; `live` what to show below them meanwhile."""
+    """The text of one chat. `event` and `outcome` return the lines to print. `live` returns the rows to show below
+    these lines while a turn runs."""
 
     def __init__(self, style: Style) -> None:
         self._style = style
@@ -56,7 +59,7 @@ class Transcript:
     # -- what stays ----------------------------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """Begin a turn's text."""
+        """Reset the state for a new turn, which begins at the time `now`."""
         self._last = self._status = ""
         self._line, self._pieces = [], []
         self._open.clear()
@@ -64,7 +67,7 @@ class Transcript:
         self._began = now
 
     def event(self, event: Event, now: float) -> list[str]:
-        """Return the lines that this event adds."""
+        """Return the lines to print for this event."""
         match event:
             case events.TextDelta(parent=None):
                 self._status = ""
@@ -142,7 +145,8 @@ class Transcript:
         return [*self._end_line(), self._style.dim(f"  {one_line(text, _TOOL_WIDTH)}")]
 
     def outcome(self, outcome: Outcome) -> list[str]:
-        """Return the lines at the end of a turn: what is left of the answer, what failed, and its figures."""
+        """Return the lines to print at the end of a turn: the rest of the answer, the failure if there is one, and the
+        turn's figures."""
         lines = self._end_line()
         reply = outcome.reply or ""
         if outcome.status in outcomes.ANSWERS and reply.strip() and reply.strip() != self._last.strip():
@@ -163,8 +167,8 @@ class Transcript:
     # -- what is shown while it runs -----------------------------------------------------------------------------------
 
     def live(self, now: float, columns: int) -> list[str]:
-        """Return the rows of the answer's unfinished line, and a row about the turn: how long, which tool, tokens,
-        cost."""
+        """Return the rows of the answer's unfinished line, followed by one row about the turn: its duration, the
+        running tool, tokens and cost."""
         written = escape_controls(self._end_of_line()).replace("\t", "    ")
         rows = wrapped(written, columns - 1)[-_ROWS:] if written else []
         if self._began is None:
@@ -181,7 +185,7 @@ class Transcript:
         return [*rows, truncate("… " + collapse_to_line(" · ".join(filter(None, words))), columns - 1)]
 
     def _end_of_line(self) -> str:
-        """Return the end of the unfinished line: at least as much as the rows can show."""
+        """Return the end of the answer's unfinished line, long enough to fill the rows that show it."""
         kept: list[str] = []
         size = 0
         for piece in reversed(self._line):
@@ -193,12 +197,12 @@ class Transcript:
 
 
 def _seconds(seconds: float) -> str:
-    """Return whole seconds for people; "" for less than half a second."""
+    """Return a duration, rounded to whole seconds, as text for people; "" if it rounds to 0."""
     return durations.show(round(seconds)) if round(seconds) else ""
 
 
 def figures(outcome: Outcome) -> str:
-    """Return what a turn took: time, tokens, cost, model."""
+    """Return one line with a turn's number, duration, tokens, cost and model, as far as they are known."""
     usage = outcome.usage
     known = [each for each in (usage.input_tokens, usage.cached_tokens, usage.output_tokens) if each is not None]
     return " · ".join(
@@ -216,19 +220,20 @@ def figures(outcome: Outcome) -> str:
 
 
 def cost_of(outcome: Outcome) -> float | None:
-    """Return the turn's cost: the CLI's own figure, else an estimate from the table of prices."""
+    """Return the turn's cost in US dollars: the CLI's own figure, else an estimate from the table of prices; None if
+    neither is known."""
     if outcome.cost_usd is not None or outcome.model is None:
         return outcome.cost_usd
     return estimated_usd(outcome.model, outcome.usage)
 
 
 def money(cost: float | None) -> str:
-    """Return a cost for people; "" if nobody knows it."""
+    """Return a cost in US dollars as text for people; "" if it is unknown."""
     return f"${cost:.4f}" if cost is not None else ""
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """Return the rows that a terminal of that many columns makes of one line."""
+    """Return the rows into which a terminal of `columns` columns breaks one line."""
     rows, row, used = [], "", 0
     for char in text:
         width = display_width(char)

@@ -1,6 +1,7 @@
-"""Runs the turns of a chat: shows their events as text and their asks as questions, and sends ^C and texts as requests.
+"""Runs the turns of a chat: prints their events as text, shows their permission requests (asks) as questions, and sends
+interrupts and typed texts to the running turn.
 
-Does not know whose turn is next.
+This module does not decide which agent has the next turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _SOON_S = 1.0  # a turn that begins this soon did not wait
 
 
 class Unread(Struct, frozen=True, kw_only=True):
-    """A text that the running turn did not read, and why, if it is known. `is_interrupted`: a person here ended it."""
+    """A text that the running turn did not read. `why` is the reason, or "" if it is unknown. `is_interrupted` is true
+    if a person in this chat ended the turn."""
 
     text: str
     why: str
@@ -33,9 +35,9 @@ class Unread(Struct, frozen=True, kw_only=True):
 
 
 class Turns:
-    """Runs the turns of a chat. `say` prints lines; `ask` shows a question in place of the input's prompt sign ("": no
-    question). Without a terminal `ask` is None, and each ask is printed with the commands that answer it. `seen` gets
-    each event of the turns."""
+    """Runs the turns of a chat. `say` is called with lines to print. `ask` is called with a question to show in place
+    of the input's prompt sign, or with "" to remove the question. Without a terminal `ask` is None, and each permission
+    request is printed with the commands that answer it. `seen` is called with each event of the turns."""
 
     def __init__(
         self,
@@ -65,7 +67,7 @@ class Turns:
     # -- one turn ------------------------------------------------------------------------------------------------------
 
     async def run(self, message: Message) -> Outcome:
-        """Send the message, print its turn, and return its outcome. Raises what `deliver` raises."""
+        """Send the message, print its turn, and return its outcome. Raises the errors of `Beam.deliver`."""
         self.message, self.has_begun = message, False
         self._put_at = time.monotonic()
         self._progress = self._beam.progress(message)
@@ -101,11 +103,12 @@ class Turns:
                 self._next_question()
 
     def is_interrupted(self, message_id: str) -> bool:
-        """Return whether a person here ended the turn of this message."""
+        """Return whether a person in this chat ended the turn of this message."""
         return message_id in self._interrupted
 
     def live(self, columns: int) -> list[str]:
-        """Return what to show of the turn now; nothing if none runs."""
+        """Return the rows that show the current state of the turn; an empty list if no turn runs and no message
+        waits."""
         if self.message is None:
             return []
         now = time.monotonic()
@@ -142,7 +145,8 @@ class Turns:
         self._ask(f"Allow it? [yes / no, and why /{' always /' if _offers(asked) else ''} stop]")
 
     def answer(self, line: str) -> None:
-        """Take a person's answer to the question that is shown."""
+        """Handle a line that a person entered while a question was shown: decide the permission request, or say that
+        the line is not an answer."""
         asked = next(iter(self._asks.values()), None)
         if asked is None:
             return
@@ -169,7 +173,7 @@ class Turns:
     # -- while it runs -------------------------------------------------------------------------------------------------
 
     def interrupt(self) -> bool:
-        """End the turn that runs, or withdraw the message that waits; return whether there is one."""
+        """End the running turn, or withdraw the waiting message. Return False if there is neither."""
         if self.message is None:
             return False
         message_id = self.message.id
@@ -185,7 +189,8 @@ class Turns:
         return True
 
     def steer(self, agent: str, text: str, otherwise: Callable[[Unread], None]) -> None:
-        """Give a text to the turn that runs; `otherwise` gets it if that turn did not read it."""
+        """Give a text to the running turn. If that turn did not read the text, call `otherwise` with the text and the
+        reason."""
         assert self.message is not None
         message_id = self.message.id
         self.unread.append(text)
@@ -211,7 +216,7 @@ class Turns:
         self.later(tell())
 
     def later(self, work: object) -> None:
-        """Run a coroutine beside the turn; if beam refuses it, print the error."""
+        """Run a coroutine at the same time as the turn. If it raises a BeamError, print the error."""
 
         async def safely() -> None:
             try:
@@ -224,7 +229,7 @@ class Turns:
         task.add_done_callback(self._tasks.discard)
 
     async def settle(self) -> None:
-        """Wait for what runs beside the turns, but not for long."""
+        """Wait up to 5 seconds for the coroutines that `later` started, then cancel those that still run."""
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=5)
             for task in left:
@@ -242,6 +247,6 @@ def _shown(text: str) -> list[str]:
 
 
 def typed(text: str, style: Style, mark: str = "> ") -> list[str]:
-    """Return the lines that show what a person sent."""
+    """Return the lines that show a text which a person sent. The first line begins with `mark`."""
     first, *more = _shown(text)
     return [style.bold(f"{mark}{first}"), *(style.bold(f"{' ' * len(mark)}{line}") for line in more)]

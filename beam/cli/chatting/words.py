@@ -1,4 +1,5 @@
-"""Finds out what a line means that a person typed into a chat. Pure."""
+"""Parses the lines that a person types into a chat: texts, commands, and answers to permission requests. All functions
+are pure."""
 
 from __future__ import annotations
 
@@ -47,14 +48,14 @@ class Slash(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """A command of the chat itself; `name` is without its slash."""
+    """A command of the chat itself. `name` is the command without its slash."""
 
     name: str
     argument: str = ""
 
 
 class Wrong(Struct, frozen=True):
-    """A line that means nothing, and why."""
+    """An invalid line. `why` tells the person what is wrong with it."""
 
     why: str
 
@@ -63,9 +64,9 @@ Meant = Text | Slash | Command | Wrong
 
 
 def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
-    """Return what the line means; `table` has the commands of the chat. With `passes_on` an unknown slash command is
-    the CLI's own; without, it is wrong. `//text` means the text `/text`. A line that begins with a path is a text.
-    """
+    """Return the meaning of a typed line. `table` contains the commands of the chat. With `passes_on`, an unknown slash
+    command is a command of the agent's CLI; otherwise it is wrong. The line `//text` means the text `/text`. A line
+    that begins with a path is a text."""
     text = line.strip()
     if text.startswith("//"):
         return Text(text[1:])
@@ -87,7 +88,7 @@ def meant(line: str, table: dict[str, str], *, passes_on: bool) -> Meant:
 
 
 def help_lines(table: dict[str, str], own: Sequence[str] = ()) -> list[str]:
-    """Return the help of a chat; `own` are slash commands of the agent's CLI."""
+    """Return the lines of a chat's help. `own` contains the slash commands of the agent's CLI."""
     width = max(map(len, table))
     lines = [f"{name:{width}}  {text}" for name, text in table.items()]
     lines += [
@@ -104,7 +105,8 @@ YES, NO = ("y", "yes"), ("n", "no")
 
 
 class Answer(Struct, frozen=True):
-    """A person's answer to an ask. `reason` is for the agent."""
+    """A person's answer to a permission request. With `always`, similar requests are allowed from now on; with `stop`,
+    the turn is stopped. `reason` is for the agent."""
 
     allow: bool
     always: bool = False
@@ -113,7 +115,8 @@ class Answer(Struct, frozen=True):
 
 
 def answer(line: str, *, offers: bool) -> Answer | None:
-    """Return the answer to an ask that this line gives; None if it gives none. With `offers`, "always" is an answer."""
+    """Return the answer to a permission request that this line gives; None if the line is not a valid answer. "always"
+    is valid only with `offers`."""
     text = line.strip()
     word, _, rest = text.partition(" ")
     word = word.lower().rstrip(",:")

@@ -1,4 +1,5 @@
-"""Open asks for people: a table, and the one line that says what is asked and how to answer."""
+"""Open permission requests (asks) as text for people: a table, and one line that says what is asked for and how to
+answer."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _SHORT = 6  # the letters of an id that were drawn by lot
 
 
 def table(found: Sequence[AskLine]) -> None:
-    """Print one line per ask."""
+    """Print one line per permission request."""
     rows = [
         (
             line.id,
@@ -44,14 +45,14 @@ def table(found: Sequence[AskLine]) -> None:
 
 
 def what(description: str, input: bytes) -> str:
-    """Return what is asked for, on one line: as the agent shows it, else the tool's input. A line break is shown, or a
-    second command would look like a part of the first."""
+    """Return what is asked for, on one line: the agent's description or, without one, the tool's input. Line breaks are
+    shown as `⏎`, so that a second command does not look like a part of the first."""
     return fold(description) or ("" if input == b"null" else fold(input.decode("utf-8", "replace")))
 
 
 def always_words(suggestions: bytes) -> str:
-    """Return what `--always` would allow from now on, and where (session, folder or everywhere), as the agent offers
-    it; "" if it offers nothing."""
+    """Return a text that says what `--always` would allow from now on, and where (session, folder or everywhere).
+    `suggestions` is the agent's offer as JSON; return "" if it offers nothing."""
     import msgspec
 
     found = msgspec.json.decode(suggestions)
@@ -80,24 +81,25 @@ def _rule(rule: dict[str, object]) -> str:
 
 
 def time_left(expires: str | None) -> str:
-    """Return how long it takes until the ask is denied."""
+    """Return the time until the request is denied, as text; "" if it does not expire."""
     if expires is None:
         return ""
     return durations.show(max(0, round(clock.recorded_ns(expires) / 1e9 - time.time())))
 
 
 def short_id(ask_id: str) -> str:
-    """Return the end of the id, as much as is needed to name it."""
+    """Return the last six characters of the id, which are enough to name the request."""
     return ask_id[-_SHORT:]
 
 
 def question(asked: events.PermissionAsked) -> str:
-    """Return who asks for what."""
+    """Return one line that says which agent asks for what."""
     return f"{asked.agent} asks for {asked.tool}: {one_line(what(asked.description, bytes(asked.input)), _WIDTH)}"
 
 
 def rest(asked: events.PermissionAsked) -> list[str]:
-    """Return all that would run, in lines, if `question` shows only its beginning; nothing if `question` shows all.
+    """Return all that would run, in lines, if `question` shows only the beginning of it; an empty list if `question`
+    shows all of it.
 
     A person allows what they saw, and the important part may come after the first words.
     """
@@ -105,7 +107,7 @@ def rest(asked: events.PermissionAsked) -> list[str]:
 
 
 def whole(ask: AskLine) -> list[str]:
-    """Return who asks for what and all that would run, in lines; nothing if one line shows all of it."""
+    """Return which agent asks for what, and all that would run, in lines; an empty list if one line shows all of it."""
     lines = _rest(ask.description, bytes(ask.input))
     return [f"{ask.agent} asks for {collapse_to_line(ask.tool)}:", *lines] if lines else []
 
@@ -140,7 +142,7 @@ def _fields(input: bytes) -> list[str]:
 
 
 def line(asked: events.PermissionAsked) -> str:
-    """Return who asks for what, and how to answer."""
+    """Return one line that says which agent asks for what, and how to answer."""
     short = short_id(asked.ask_id)
     left = f" ({time_left(asked.expires)} left)" if asked.expires is not None else ""
     return f"{question(asked)}; beam approve {short}, or beam deny {short}{left}"

@@ -1,6 +1,7 @@
-"""Tool calls and their results, one line each: each call is kept until its result arrives.
+"""Stores tool calls until their results arrive, so that a call and its result are printed on one line.
 
-The beginning of a call is printed only if the call runs for long. Does not depend on streams, colours or clocks.
+The beginning of a call is printed separately only if the call runs for long or the agent continues meanwhile. This
+module does not depend on streams, colours or clocks.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ Key = tuple[str, str]
 
 
 class Call(Struct):
-    """One call; `is_printed` once its beginning was printed."""
+    """One tool call. `is_printed` is true once the call's beginning was printed."""
 
     event: events.ToolCalled
     is_printed: bool = False
 
 
 class Calls:
-    """The calls that have not returned."""
+    """The tool calls that have not returned yet."""
 
     def __init__(self) -> None:
         self._open: dict[Key, Call] = {}
@@ -42,16 +43,17 @@ class Calls:
             del self._open[next(iter(self._open))]
 
     def returned(self, event: events.ToolReturned) -> events.ToolCalled | None:
-        """Return the call that this result belongs to; None if its beginning was not seen."""
+        """Remove and return the call that this result belongs to; None if the beginning of the call was not seen."""
         call = self._open.pop((event.agent, event.call_id), None)
         return call.event if call is not None else None
 
     def last_of(self, agent: str) -> events.ToolCalled | None:
-        """Return the call that this agent made last, of those that have not returned."""
+        """Return the latest call of this agent that has not returned; None if there is none."""
         return next((call.event for key, call in reversed(self._open.items()) if key[0] == agent), None)
 
     def before(self, event: Event) -> list[events.ToolCalled]:
-        """Return the calls to print before this event: they run for long, or their agent continues."""
+        """Return the calls to print before this event, and mark them as printed: calls that have run for long, and
+        calls whose agent continues although they have not returned."""
         parent = getattr(event, "parent", None)
         own = (event.agent, event.call_id) if isinstance(event, events.ToolReturned) else None
         due = []
@@ -63,11 +65,12 @@ class Calls:
         return _mark_printed(due)
 
     def due(self, now: str) -> list[events.ToolCalled]:
-        """Return the calls that have run for long at that time (RFC 3339)."""
+        """Return the calls that have run for long at the time `now` (RFC 3339) and were not printed yet, and mark them
+        as printed."""
         return _mark_printed([call for call in self._open.values() if not call.is_printed and lasts(call.event, now)])
 
     def rest(self) -> list[events.ToolCalled]:
-        """Return the calls that were not printed yet."""
+        """Return the calls that were not printed yet, and mark them as printed."""
         return _mark_printed([call for call in self._open.values() if not call.is_printed])
 
 
@@ -78,12 +81,12 @@ def _mark_printed(calls: list[Call]) -> list[events.ToolCalled]:
 
 
 def lasts(call: events.ToolCalled, now: str) -> bool:
-    """Return whether the call has been running for long."""
+    """Return whether the call has run for long (2 seconds) at the time `now` (RFC 3339)."""
     return (seconds_between(call.ts, now) or 0.0) >= LASTS_S
 
 
 def seconds_between(begin: str, end: str) -> float | None:
-    """Return the seconds between two events; None if one of them has no time."""
+    """Return the seconds between two times (RFC 3339); None if one of them is not a valid time."""
     try:
         return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
     except ValueError:
@@ -91,13 +94,13 @@ def seconds_between(begin: str, end: str) -> float | None:
 
 
 def took(call: events.ToolCalled, result: events.ToolReturned) -> str:
-    """Return how long the call took, as text for people."""
+    """Return how long the call took, as text for people; "" if this is unknown or less than a millisecond."""
     seconds = seconds_between(call.ts, result.ts)
     return durations.show(seconds) if seconds is not None and seconds >= 0.001 else ""
 
 
 def what(call: events.ToolCalled) -> str:
-    """Return the tool and the most telling part of its input."""
+    """Return the tool of a call and the most telling part of the call's input."""
     return brief_call(call.name, bytes(call.input))
 
 
@@ -107,7 +110,7 @@ def given(call: events.ToolCalled) -> str:
 
 
 def brief_call(name: str, input: bytes) -> str:
-    """Return a call's tool and the most telling part of its input."""
+    """Return a tool's name and the most telling part of the input of a call."""
     return f"{name} {_brief_input(input)}".rstrip()
 
 
@@ -118,7 +121,8 @@ def brief(doing: str) -> str:
 
 
 def undone(works: Sequence[Unfinished]) -> str:
-    """Return what a turn left undone, and how the CLI says it ended, on one line; "" if it left nothing."""
+    """Return one line that names the work which a turn left unfinished, and says how each piece ended according to the
+    CLI; "" if there is no such work."""
     phrases = [
         f"{one_line(f'{work.tool} {_brief_input(bytes(work.input))}'.rstrip(), 100)} ({work.how})" for work in works
     ]

@@ -1,4 +1,4 @@
-"""A root that may be adopted, as text: everything of it that would run, without terminal control characters."""
+"""A root that may be adopted, as text: everything in it that would run. Terminal control characters are replaced."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def lines(candidate: Candidate) -> Iterator[str]:
-    """Yield the lines that show a candidate."""
+    """Yield the lines that show a root which may be adopted."""
     yield collapse_to_line(f"{os.fsencode(candidate.root).decode(errors='backslashreplace')}: {candidate.why}")
     for agent in candidate.agents:
         yield from _agent(agent)

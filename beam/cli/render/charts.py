@@ -11,7 +11,8 @@ _WIDTH = 10
 
 
 def bar(value: float, most: float, *, width: int = _WIDTH) -> str:
-    """Return a bar of that share of `width` columns; anything above 0 shows."""
+    """Return a bar that fills the share `value / most` of `width` columns, padded with spaces. A bar for a value above
+    0 is never empty."""
     if most <= 0 or value <= 0:
         return " " * width
     eighths = max(1, round(min(value / most, 1.0) * width * 8))
@@ -22,7 +23,7 @@ def bar(value: float, most: float, *, width: int = _WIDTH) -> str:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return one character a value; a blank for 0. "" if there is nothing to show."""
+    """Return one block character per value, with a space for 0. Return "" if no value is above 0."""
     most = max(values, default=0)
     if most <= 0:
         return ""

@@ -1,4 +1,5 @@
-"""The sign and the text of one event, for people. Pure: knows no stream, no colour, and nothing of other events."""
+"""The sign and the text of one event, for people. The functions are pure: the result depends only on the event, not on
+streams, colours or other events."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _TOLD_BY_THEMSELVES = frozenset(
 
 
 def is_internal(event: AnyEvent) -> bool:
-    """Return whether the event is about internals of beam or a CLI, or repeats another event; `-v` shows it."""
+    """Return whether the event is about internals of beam or a CLI, or repeats another event. Such an event is shown
+    only with `-v`."""
     match event:
         case events.StatusChanged():
             return event.state in _INTERNAL_STATES
@@ -31,7 +33,7 @@ def is_internal(event: AnyEvent) -> bool:
 
 
 def sign_and_text(event: AnyEvent) -> tuple[str, str] | None:
-    """Return what to print of the event; None for one that carries only bookkeeping."""
+    """Return the sign and the text to print for the event; None for an event that carries only bookkeeping."""
     match event:
         case events.MessageQueued():
             return "←" if event.kind != "reply" else "↩", f"{event.sender}: {event.text}"
@@ -107,7 +109,7 @@ def _of_agent(event: AnyEvent) -> tuple[str, str] | None:
 
 
 def image_text(event: events.ImageSeen) -> str:
-    """Return what is known of an image: its type, its size, where it lies, or why it was not kept."""
+    """Return what is known of an image, on one line: its type, its size, its path, or why it was not kept."""
     size = f"{event.bytes:,} bytes" if event.bytes is not None else ""
     unkept = f"(not kept: {event.unkept})" if event.unkept else ""
     return " ".join(
@@ -150,7 +152,8 @@ def _imported(event: events.SessionImported) -> str:
 
 
 def _idle(event: events.SessionIdle) -> str:
-    """Return how a turn of a session that beam did not start ended, and what it used."""
+    """Return one line about the end of a turn in a session that beam did not start: the reason of the end and the
+    turn's figures."""
     used = event.usage
     counts = (used.input_tokens, used.cached_tokens, used.cache_write_tokens, used.output_tokens)
     known = [count for count in counts if count is not None]

@@ -16,7 +16,8 @@ _STATES = {"idle": "waits for you", "asking": "asks you", "working": "working", 
 
 
 def table(found: Sequence[ForeignStatus]) -> None:
-    """Print who works or waits, where, since when, and what its last turn used."""
+    """Print one line per session: its state, its process, its folder, the tokens and cost of its last turn, and what it
+    does."""
     rows = []
     for line in found:
         name = f"{line.cli}~{line.session_id[-4:]}" if line.session_id else line.cli

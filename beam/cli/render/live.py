@@ -1,7 +1,8 @@
 """Progress for a person who waits for a message.
 
-Prints once which turn the message is behind, and on a terminal a status line that is overwritten in place and removed
-before anything else is printed. Does not depend on how a journal is read, or what an outcome is.
+Prints once which turn the message waits behind. On a terminal it also shows a status line, which is overwritten in
+place and removed before anything else is printed. This module does not depend on how a journal is read or what an
+outcome is.
 """
 
 from __future__ import annotations
@@ -30,20 +31,26 @@ _CLEAR = "\r\x1b[K"
 
 
 class Live:
-    """Watches what runs, in a thread of its own, until it is closed.
+    """Watches the running turn in a thread of its own, and shows its progress until `close` is called.
 
-    `look` returns which turn runs; `tell` prints a line that stays; `is_shown` is true if there is a terminal for a
-    status line. `has_begun` is true once the message's own turn has begun; `is_held` is true while a printed line is
-    unfinished or an ask is open.
+    `get_progress` is called again and again and returns the progress of the running turn. `tell` is called with a line
+    that stays on the screen. `is_shown` is true if there is a terminal for a status line. `has_begun` is true once the
+    message's own turn has begun. `is_held` is true while a printed line is unfinished or a permission request is open;
+    no status line is shown then.
     """
 
     def __init__(
-        self, message_id: str, look: Callable[[], Progress | None], tell: Callable[[str], None], *, is_shown: bool
+        self,
+        message_id: str,
+        get_progress: Callable[[], Progress | None],
+        tell: Callable[[str], None],
+        *,
+        is_shown: bool,
     ) -> None:
         self.has_begun = False
         self.is_held = False
         self._message_id = message_id
-        self._look = look
+        self._get_progress = get_progress
         self._tell = tell
         self._is_shown = is_shown
         self._began = time.monotonic()
@@ -55,7 +62,7 @@ class Live:
         self._thread.start()
 
     def on_begun(self, message_id: str | None) -> None:
-        """Take note that the turn of a message has begun; that of another message is ignored."""
+        """Record that the turn of the message with this id has begun. Ignore the turn of another message."""
         self.has_begun = self.has_begun or (message_id or "").endswith(self._message_id)
 
     def close(self) -> None:
@@ -67,7 +74,8 @@ class Live:
 
     @contextlib.contextmanager
     def printing(self) -> Iterator[None]:
-        """Remove the status line while something else is printed. It comes back later, unless `is_held`."""
+        """Remove the status line while something else is printed. The status line comes back later, unless `is_held` is
+        true."""
         with self._lock:
             self._clear()
             yield
@@ -81,7 +89,7 @@ class Live:
                 return
             if self.has_begun and waited_s < SILENT_S:
                 continue
-            now = self._look()
+            now = self._get_progress()
             self.has_begun = self.has_begun or is_own(self._message_id, now)
             with self._lock:
                 if self._over.is_set():
@@ -118,12 +126,14 @@ class Live:
 
 
 def is_own(message_id: str, now: Progress | None) -> bool:
-    """Return whether the turn is the message's own; a message is given by its id or by the end of it."""
+    """Return whether the running turn is the turn of this message. `message_id` is the message's id or the end of
+    it."""
     return now is not None and now.message_id.endswith(message_id)
 
 
 def line(message_id: str, now: Progress | None, *, waited_s: float) -> str:
-    """Return the status line: the message's own turn, the turn it waits behind, or how long nothing ran."""
+    """Return the text of the status line: the progress of the message's own turn, or of the turn it waits behind. If no
+    turn runs, the text says how long the message has waited."""
     if now is None:
         return f"{message_id} waits, {durations.show(round(waited_s))}"
     from beam.cli.render import calls

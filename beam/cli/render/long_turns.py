@@ -1,4 +1,5 @@
-"""Long-running turns: after one minute, and whenever the time has doubled, a line shows their duration and usage."""
+"""Long-running turns: after one minute, and each time the duration has doubled, a line shows a turn's duration and
+usage."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _FIRST_S = 60.0
 
 
 class LongTurn(Struct):
-    """A turn that runs. `event` is one of its events: it names the agent and the turn. `since` is RFC 3339."""
+    """A turn that runs. `event` is one of its events, which names the agent and the turn. `since` is the time (RFC
+    3339) when the turn began. `next_s` is the duration at which the next line about the turn is due."""
 
     event: AnyEvent
     since: str
@@ -36,7 +38,7 @@ class LongTurns:
         self._open: dict[str, LongTurn] = {}
 
     def take(self, event: AnyEvent) -> None:
-        """Record the event."""
+        """Update the running turns with this event."""
         match event:
             case events.TurnStarted():
                 self._open[event.agent] = LongTurn(event, event.ts)
@@ -51,7 +53,7 @@ class LongTurns:
                     turn.cost_usd = event.cost_usd
 
     def due(self, now: str, open_calls: Calls) -> list[tuple[AnyEvent, str]]:
-        """Return (event, text) for each turn that is due for a line at that time (RFC 3339)."""
+        """Return (event, text) for each turn whose next line is due at the time `now` (RFC 3339)."""
         reports = []
         for turn in self._open.values():
             seconds = seconds_between(turn.since, now) or 0.0
@@ -62,7 +64,8 @@ class LongTurns:
         return reports
 
     def standing(self, agent: str, now: str, open_calls: Calls) -> tuple[AnyEvent, str] | None:
-        """Return an event of the agent's turn, and its progress at that time as text; None if it has no turn."""
+        """Return an event of the agent's running turn, and the turn's progress at the time `now` (RFC 3339) as text;
+        None if the agent has no running turn."""
         turn = self._open.get(agent)
         return None if turn is None else (turn.event, _described(turn, now, open_calls))
 

@@ -1,4 +1,4 @@
-"""What agents did, cost and waited for, one line per agent and model."""
+"""A report on the work, cost and waiting times of agents, one line per agent and model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _WIDE = 110  # columns of a terminal that has room for the longest times, too
 
 
 def table(found: Sequence[ReportLine]) -> None:
-    """Print a line for each agent and model, and the sum; on a terminal with a bar of each line's share of the cost."""
+    """Print a line for each agent and model, and the sum. On a terminal, each line has a bar that shows its cost in
+    proportion to the highest cost."""
     wide = is_terminal(sys.stdout)
     has_room = not wide or get_terminal_size((80, 24)).columns >= _WIDE
     most = max((_spent(line) for line in found if line.agent is not None), default=0.0)
@@ -63,8 +64,8 @@ def _cost(line: ReportLine) -> str:
 
 
 def _time(total: float, most: float) -> str:
-    """Return the total time as text, and the longest single one (`most`) if it is above 0 and below the total; "" if
-    the total is 0."""
+    """Return the total time as text, followed by the longest single time (`most`) if it is above 0 and below the total.
+    Return "" if the total is 0."""
     if total <= 0:
         return ""
     longest = f" (most {durations.show(most)})" if 0 < most < total else ""

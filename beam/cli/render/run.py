@@ -28,7 +28,7 @@ def plan_lines(name: str, steps: Sequence[PlanStep]) -> Iterator[str]:
 
 
 def step_lines(step: StepResult) -> Iterator[str]:
-    """Yield what is to be said of a step that is over, for people."""
+    """Yield the lines that report a finished step, for people: its verdict, and each check that did not pass."""
     who = " ".join(dict.fromkeys(turn.agent for turn in step.turns))
     head = f"{_WORDS[step.verdict]:<4}  {step.id}  {step.kind}{f' {who}' if who else ''}"
     time_taken = f"  {durations.show(step.duration_s)}" if step.verdict != "skipped" else ""
@@ -43,7 +43,7 @@ def step_lines(step: StepResult) -> Iterator[str]:
 
 
 def result_lines(result: RunResult) -> Iterator[str]:
-    """Yield the result of a run, for people."""
+    """Yield the lines that report the result of a run, for people."""
     spent = result.spent
     cost = f"${spent.cost_usd:.4f}" if spent.turns > spent.unpriced else ""
     figures = [

@@ -1,6 +1,6 @@
-"""An agent's screen in a part of the user's terminal, and as a picture.
+"""An agent's screen, drawn in a part of the user's terminal or as an SVG picture.
 
-Draws from values: no bytes of the agent are passed on.
+The screen is drawn from parsed values: no bytes of the agent are passed on.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ _SVG = """\
 
 
 class Mirror:
-    """Shows pictures on a terminal of `columns` x `lines`; the last line names the agent, or shows `note`.
+    """Draws pictures of an agent's screen on the user's terminal. The last line of the terminal names the agent, or
+    shows `note`.
 
-    A picture that is too large is shown in part: around the cursor, unless the user has `moved` the view.
+    If a picture is larger than the terminal, only a part is drawn: the part around the cursor, or the part that the
+    user chose by `move`.
     """
 
     def __init__(self, agent: str, *, true_colour: bool) -> None:
@@ -62,7 +64,8 @@ class Mirror:
         self._moved = max(0, row + rows * max(1, height // 2)), max(0, column + columns * max(1, width // 2))
 
     def draw(self, picture: pictures.Picture | None, columns: int, lines: int) -> str:
-        """Return the text to write for this picture, with its escape sequences."""
+        """Return the text, with escape sequences, that shows this picture on a terminal of `columns` x `lines`. Rows
+        that are shown already are left out."""
         begin = ""
         if (columns, lines - 1) != self._size:
             self._size, self._shown, begin = (columns, lines - 1), [], "\x1b[m\x1b[2J"
@@ -87,7 +90,7 @@ class Mirror:
         return f"\x1b[?2026h\x1b[?25l{begin}{changed}{cursor}\x1b[?2026l"
 
     def _part(self, picture: pictures.Picture, width: int, height: int) -> tuple[int, int]:
-        """Return the first row and column that are shown."""
+        """Return the first row and the first column of the picture that are shown."""
         most_top, most_left = max(0, len(picture.rows) - height), max(0, picture.columns - width)
         if self._moved is not None:
             self._moved = min(self._moved[0], most_top), min(self._moved[1], most_left)
@@ -110,7 +113,8 @@ class Mirror:
         )
 
     def _set_modes(self, picture: pictures.Picture) -> str:
-        """Return the sequences for those modes of the agent's terminal that change what keys send."""
+        """Return the escape sequences that copy two modes of the agent's terminal to the user's terminal: bracketed
+        paste and application cursor keys, which change what keys send. Modes that have not changed are left out."""
         before, self._modes = self._modes, (picture.pastes, picture.keypad)
         found = ""
         for number, was, wanted in zip((2004, 1), before, self._modes, strict=True):

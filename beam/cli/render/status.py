@@ -71,7 +71,7 @@ def _what(line: AgentStatus) -> Iterator[str]:
 
 
 def _doing(turn: Running) -> str:
-    """Return the tool that runs, with its argument and for how long."""
+    """Return the running tool, the most telling part of its input, and how long it has run."""
     if turn.call is None:
         return ", ".join(turn.tools)
     what = one_line(brief_call(turn.call.name, bytes(turn.call.input)), _CALL)
@@ -89,8 +89,8 @@ def _used(turn: Running) -> Iterator[str]:
 
 
 def project_line(project: Path, found: Sequence[AgentStatus]) -> str:
-    """Return the project folder with its branch and, if it is a linked work tree, the repository that this belongs
-    to."""
+    """Return the project folder with its branch. If the folder is a linked work tree of git, also name its
+    repository."""
     here = os.path.realpath(project)
     git = next((line.git for line in found if line.git is not None and os.path.realpath(line.folder) == here), None)
     return f"{project}{_on(git)}"
@@ -111,7 +111,8 @@ def _kept(kept: KeptProcess) -> str:
 
 
 def tools(found: Sequence[AgentStatus]) -> None:
-    """Print one line per agent and tool, those with most calls first."""
+    """Print one line per agent and tool. The tools of an agent are sorted by their number of calls, the highest
+    first."""
     rows = [
         (agent.agent, one_line(name, 60), str(calls), str(failed))
         for agent in found
@@ -121,13 +122,14 @@ def tools(found: Sequence[AgentStatus]) -> None:
 
 
 def _tools(agent: AgentStatus) -> list[tuple[str, int, int]]:
-    """Return each tool's name, calls and failures."""
+    """Return (name, number of calls, number of failed calls) for each tool."""
     return [(name, tool.calls, tool.failed) for name, tool in sorted(agent.totals.by_tool.items())]
 
 
 def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] = {}) -> None:
-    """Print one line per agent and model, and the sum; on a terminal with a bar of each line's share, and each agent's
-    tokens of the last days (`activity`)."""
+    """Print one line per agent and model, and the sum. `activity` contains each agent's tokens per day, for the last
+    days. With `activity`, each line has a bar that shows its cost in proportion to the highest cost, and each agent a
+    sparkline of its tokens."""
     rows = []
     most = max((_spent(line) for line in found if line.agent is not None), default=0.0)
     shown: set[str] = set()
@@ -160,13 +162,14 @@ def usage(found: Sequence[UsageLine], *, activity: Mapping[str, Sequence[int]] =
 
 
 def _spent(line: UsageLine) -> float:
-    """Return what the bar of the line measures: its cost or, if it has none, its tokens in billions."""
+    """Return the amount that the bar of the line shows: the cost or, if the line has no cost, its tokens in
+    billions."""
     cost = (line.cost_usd or 0.0) + (line.estimated_usd or 0.0)
     return cost or sum(getattr(line.usage, f"{kind}_tokens") or 0 for kind in _TOKENS) * 1e-9
 
 
 def _cost(reported: float | None, estimated: float | None) -> str:
-    """Return the cost, with `~` where some of it is an estimate."""
+    """Return the cost as text, with `~` if some of it is an estimate; "" if it is unknown."""
     if estimated is None:
         return f"${reported:.4f}" if reported is not None else ""
     return f"~${(reported or 0.0) + estimated:.4f}"
@@ -176,7 +179,7 @@ def _cost(reported: float | None, estimated: float | None) -> str:
 
 
 def metrics(agents: Sequence[AgentStatus], used: Sequence[UsageLine], *, broker: bool, now: float) -> None:
-    """Print every figure as a gauge or counter. `now` is seconds since the epoch."""
+    """Print every figure as a gauge or counter of Prometheus. `now` is the time in seconds since the epoch."""
     for name, kind, text, samples in _families(agents, used, broker, now):
         write(sys.stdout, f"# HELP {name} {text}\n# TYPE {name} {kind}\n")
         for labels, value in samples:

@@ -42,9 +42,10 @@ _MOMENT = re.compile(r"/\d+$")
 
 
 class RenderedLine(Struct, frozen=True):
-    """One line without its prefix.
+    """One line to print, without its prefix (the time and the agent).
 
-    `result` keeps its share of the line, however long the text is; `time` is never cut.
+    If the line is too long, `text` is cut, and so is `result`, which keeps a part of the line however long `text` is.
+    `time` is never cut. With `is_whole`, nothing is cut.
     """
 
     mark: str
@@ -57,9 +58,10 @@ class RenderedLine(Struct, frozen=True):
 class Line(Struct, frozen=True):
     """One event to print.
 
-    `root` is the path of its root, if several roots are shown, and `project` the folder of that root; else None. `lane`
-    is the `--once` session that it belongs to, if any; `session` is the session that it belongs to if beam did not
-    start that one. `agent_dir` is the directory of its agent, where images lie.
+    If several roots are shown, `root` is the path of the event's root, and `project` is the folder of that root;
+    otherwise both are None. `lane` is the `--once` session of the event, if there is one. `session` is the event's
+    session if beam did not start that session. `agent_dir` is the directory of the event's agent, which contains the
+    agent's images.
     """
 
     event: AnyEvent
@@ -76,9 +78,9 @@ class Line(Struct, frozen=True):
 
     @property
     def shown(self) -> AnyEvent:
-        """Return the event with an agent name for people: `folder/agent`; for a `--once` session `agent:` and the end
-        of its message's id. An imported event gets the time when it happened.
-        """
+        """Return the event with an agent name for people. The name has the form `folder/agent` if several roots are
+        shown. For a `--once` session, `:` and the end of the message's id follow. An imported event gets the time when
+        it happened."""
         if self.session is not None:
             cli, _, session_id = self.event.agent.partition("~")
             folder = f"{Path(self.session.cwd).name}/" if self.session.cwd else ""
@@ -96,8 +98,8 @@ class Line(Struct, frozen=True):
         return replace(self.event, agent=f"{folder if self.root is not None else ''}{self.event.agent}{lane}")
 
     def encoded(self) -> bytes:
-        """Return the event's JSON, with its `root`, `project` and `lane`, or with `cli`, `session_id` and `folder` of a
-        session that beam did not start."""
+        """Return the event as JSON. The fields `root`, `project` and `lane` are added or, for a session that beam did
+        not start, `cli`, `session_id` and `folder`."""
         data = events.encode(self.event)
         session = self.session
         cli = self.event.agent.partition("~")[0] if session is not None else None
@@ -117,10 +119,10 @@ class Line(Struct, frozen=True):
 
 
 class Stream:
-    """Prints events to a stream: aligned and coloured for a person, complete as JSON.
+    """Prints events to a stream: aligned and coloured for a person, or complete as JSON.
 
-    A line that was cut ends with the id of its event (`short_id`). With `verbose` it prints internal events too, and
-    what a CLI says of a failure before the failure itself.
+    A line that was cut ends with the id of its event (`short_id`). With `verbose`, internal events are printed too, and
+    a CLI's notices about a failure are printed on lines of their own before the failure.
     """
 
     def __init__(
@@ -150,7 +152,7 @@ class Stream:
         self._name_width = 8
 
     def batch(self, batch: Sequence[Line]) -> None:
-        """Print events that came together, with their names in one column."""
+        """Print events that came together, with their agents' names in one column."""
         if not self._json:
             self._widen(line.shown for line in batch)
             report = [line.event for line in batch if isinstance(line.event, events.MemberUsed)]
@@ -162,7 +164,7 @@ class Stream:
                 self.event(line.shown)
 
     def standing(self, shown: TeamShown, now: str) -> None:
-        """Print the state of a team at that time (RFC 3339): who does what, who is stuck."""
+        """Print the state of a team at the time `now` (RFC 3339): what each member does, and who is stuck."""
         for member in shown.members:
             if member.colour in team.COLOURS:
                 self._colours[f"{member.member}@{shown.team.team}"] = team.COLOURS[member.colour]
@@ -175,7 +177,8 @@ class Stream:
             self._print(event, RenderedLine(mark, event.text))
 
     def find(self, batch: Sequence[Line], event_id: str) -> int:
-        """Print the event with that id in full and return the exit code. Raises NotFoundError."""
+        """Print the event with this id in full, and return 0. Raises NotFoundError if no event in the batch has this
+        id."""
         found = 0
         for line in batch:
             shown = line.shown
@@ -206,7 +209,8 @@ class Stream:
             self._print(event, line)
 
     def running(self, begun: Sequence[Line], now: str) -> None:
-        """Record a running turn by its events so far, and print its progress at that time (RFC 3339)."""
+        """Record a running turn from its events so far (`begun`), and print its progress at the time `now` (RFC
+        3339)."""
         for line in begun:
             event = line.shown
             if isinstance(event, events.ToolCalled):
@@ -219,7 +223,8 @@ class Stream:
             self._print(report[0], RenderedLine("▶", report[1]), at=now)
 
     def tick(self, now: str) -> None:
-        """Print the calls and the turns that have run for long at that time (RFC 3339)."""
+        """Print the calls and the turns that have run for long at the time `now` (RFC 3339), and notices that were held
+        back until then."""
         for call in self._calls.due(now):
             self._print(call, RenderedLine("⚙", calls.what(call)))
         self._notices(self._trouble.due(now))
@@ -227,7 +232,8 @@ class Stream:
             self._print(event, RenderedLine("…", text), at=now)
 
     def end(self) -> None:
-        """Print the calls that did not return, then flush: no more events come."""
+        """Print everything that was held back, such as calls that did not return, then flush. No more events come after
+        this."""
         for call in self._calls.rest():
             self._print(call, RenderedLine("⚙", calls.what(call)))
         self._notices(self._trouble.rest())
@@ -341,7 +347,7 @@ class Stream:
         return RenderedLine(mark, f"{text}; its CLI said: {said}" if said else text)
 
     def _thread(self, thread: str) -> str:
-        """Return the number of a conversation in this stream."""
+        """Return the number, as text, that this stream gives to a conversation."""
         return str(self._threads.setdefault(thread, len(self._threads) + 1))
 
     def _returned(self, event: events.ToolReturned) -> RenderedLine:
@@ -353,7 +359,7 @@ class Stream:
 
 
 def _columns() -> int:
-    """Return how wide the terminal is, now."""
+    """Return the current width of the terminal in columns."""
     from shutil import get_terminal_size
 
     return get_terminal_size((80, 24)).columns
@@ -364,12 +370,13 @@ def _name(event: AnyEvent) -> str:
 
 
 def _cut(text: str, width: int, fit: Callable[[str], str]) -> str:
-    """Return the text cut to that many columns. Counts `…` as wide as the stream writes it."""
+    """Return the text cut to at most `width` columns. `fit` converts `…` for the stream, and the width of the converted
+    sign counts."""
     return text if display_width(text) <= width else fit(truncate(text, width + 1 - display_width(fit("…"))))
 
 
 def short_id(event: AnyEvent) -> str:
-    """Return five characters that name an event, the same at any time and from any source."""
+    """Return five characters that identify an event. They are the same at any time and from any source of the event."""
     if isinstance(event, events.MailSent):
         key = f"mail/{event.agent}/{event.to}/{event.text}"  # its id is not known to all who know of it
         return _short_id(key)

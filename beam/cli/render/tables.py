@@ -10,7 +10,8 @@ from beam.cli.streams import is_colourful
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
-    """Print rows under their head: aligned and cut at the edge of a terminal (`wide`), else separated by tabs."""
+    """Print rows below their head. With `wide`, the columns are aligned and cut at the edge of the terminal; otherwise
+    the cells are separated by tabs."""
     if not wide:
         for row in [head, *rows]:
             write(sys.stdout, "\t".join(" ".join(cell.split()) for cell in row) + "\n")
@@ -47,7 +48,8 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def ago(timestamp: str) -> str:
-    """Return how long ago that time (RFC 3339) was, in one or two units."""
+    """Return how long ago the time `timestamp` (RFC 3339) was, in whole days, hours, minutes or seconds, such as `5m`.
+    Return `?` if it is not a valid time."""
     import time
 
     from beam import clock

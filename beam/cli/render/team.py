@@ -32,7 +32,7 @@ def teams(lines: Sequence[TeamLine]) -> None:
 
 
 def print_team(team: TeamShown) -> None:
-    """Print one team: its head, its members, the last text of each, who waits."""
+    """Print one team: its state, its members, the last text of each member, and who waits for what."""
     line = team.team
     lead = f", led by {line.lead}" + (f" (pid {line.lead_pid})" if line.lead_pid else "") if line.lead else ""
     since = f", for {ago(line.created)}" if line.created else ""
@@ -53,7 +53,7 @@ def print_team(team: TeamShown) -> None:
 
 
 def changed(task: Task) -> str:
-    """Return a task as it is after a change, on one line."""
+    """Return one line that shows the state of a task after a change."""
     owner = f", {task.owner}'s" if task.owner else ""
     waits = f", waits for {', '.join(task.blocked_by)}" if task.blocked_by else ""
     return f"#{task.id} {task.subject}: {task.status}{owner}{waits}"
@@ -74,7 +74,8 @@ def _member(member: MemberLine) -> tuple[str, ...]:
 
 
 def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
-    """Yield who does what in a team and who is stuck, a line each: (name, mark, text)."""
+    """Yield lines about a team's state as (name, mark, text): the number of its members and tasks, what each member
+    does, and who is stuck."""
     line = shown.team
     counts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in sorted(line.tasks.items()))
     at_work = "an unknown number" if line.working is None else str(line.working)
@@ -94,7 +95,7 @@ def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
 
 
 def tasks(lines: Sequence[TaskLine]) -> None:
-    """Print a team's board."""
+    """Print a team's tasks, one line each."""
     rows = []
     for line in lines:
         waits_for = " ".join(f"#{one}" for one in line.blocked_by)
@@ -118,8 +119,11 @@ def mail(lines: Sequence[MailLine], *, by_thread: bool) -> None:
 
 
 def letter(line: MailLine) -> str:
-    """Return what a message says; for a message of the team's own protocol, its kind and what it is about."""
-    return line.text if line.kind == "message" else f"[{line.kind}] {line.summary or _frame(line.text)}".rstrip()
+    """Return the text of a mail. For a message of the team's own protocol, return its kind and its most telling
+    part."""
+    if line.kind == "message":
+        return line.text
+    return f"[{line.kind}] {line.summary or _protocol_text(line.text)}".rstrip()
 
 
 _TELLING = ("subject", "summary", "reason", "planContent", "description", "feedback", "message", "idleReason", "error")
@@ -146,8 +150,9 @@ _FRAMES = frozenset(  # another event reports what these say
 _OBVIOUS = frozenset({"", "transcript", "its pane", "a turn", "busy"})  # how it is known, which is no news
 
 
-def _frame(text: str) -> str:
-    """Return a message of the team's own protocol for people; all its fields if none of them is a text."""
+def _protocol_text(text: str) -> str:
+    """Return a message of the team's own protocol as text for people. If no field of the message is telling, return all
+    its fields as JSON."""
     value = _object(text)
     if value is None:
         return text
@@ -163,9 +168,9 @@ def _frame(text: str) -> str:
 
 
 def _words(text: str) -> str:
-    """Return a message for people, be it one of the team's own protocol or plain text."""
+    """Return a mail as text for people: plain text unchanged, a message of the team's own protocol with its kind."""
     kind = (_object(text) or {}).get("type")
-    return f"[{kind}] {_frame(text)}".rstrip() if isinstance(kind, str) else text
+    return f"[{kind}] {_protocol_text(text)}".rstrip() if isinstance(kind, str) else text
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -177,7 +182,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def waits(lines: Sequence[Wait]) -> None:
-    """Print who waits for what."""
+    """Print who waits for what, one line for each wait."""
     rows = [
         (ago(line.since), line.team, line.who or "anyone", f"waits for {line.on}" if line.on else "waits", line.what)
         for line in lines
@@ -200,7 +205,8 @@ COLOURS = {
 
 
 def used(event: events.MemberUsed) -> str:
-    """Return what a turn used and cost: `3.4k tokens, $0.0123`. Names a model without a price."""
+    """Return what a turn used and cost: `3.4k tokens, $0.0123`. If the cost is unknown, the models without a price are
+    named instead."""
     tokens = (event.usage.input_tokens or 0) + (event.usage.output_tokens or 0)
     size, unit = next(((size, unit) for size, unit in ((1_000_000, "M"), (1_000, "k")) if tokens >= size), (0, ""))
     cost = f"${event.cost_usd:.4f}" if event.cost_usd is not None else f"no price for {', '.join(event.unpriced)}"

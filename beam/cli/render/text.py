@@ -1,4 +1,4 @@
-"""Text on its way to a person: no control character of an agent reaches a terminal; a pipe gets the exact text."""
+"""Text output for people. No control character of an agent reaches a terminal; a pipe gets the exact text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 
 
 def escape_controls(text: str) -> str:
-    """Return the text with every control character replaced by its picture (`␛`), except line breaks and tabs."""
+    """Return the text with every control character replaced by a visible sign such as `␛`. Line breaks and tabs
+    stay."""
     return _UNSAFE.sub(_shown, text.replace("\r\n", "\n"))
 
 
@@ -32,28 +33,30 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def safe(text: str, stream: TextIO) -> str:
-    """Return the text as it may be written to that stream."""
+    """Return the text with control characters replaced if the stream is a terminal; otherwise return the text
+    unchanged."""
     return escape_controls(text) if is_terminal(stream) else text
 
 
 def one_line(text: str, width: int) -> str:
-    """Return the text on one line of at most that many columns, with `…` if it was cut."""
+    """Return the text on one line of at most `width` columns, with `…` at the end if it was cut."""
     return truncate(collapse_to_line(text), width)
 
 
 def collapse_to_line(text: str) -> str:
-    """Return the text on one line, with pictures of its control characters."""
+    """Return the text on one line. Runs of white space become one space, and control characters become visible
+    signs."""
     return " ".join(escape_controls(text).split())
 
 
 def fold(text: str) -> str:
-    """Return the text on one line, with `⏎` where its lines were broken."""
+    """Return the text on one line, with `⏎` in place of line breaks."""
     lines = (" ".join(line.split()) for line in escape_controls(text).splitlines())
     return " ⏎ ".join(filter(None, lines))
 
 
 def truncate(text: str, width: int) -> str:
-    """Return as much of a line as fits into that many columns, with `…` at the end if something is missing."""
+    """Return as much of a line as fits into `width` columns, with `…` at the end if something is missing."""
     if display_width(text) <= width:
         return text
     if text.isascii():
@@ -92,12 +95,14 @@ _ASCII = str.maketrans(
 
 
 def ascii_only(text: str) -> str:
-    """Return the text in ASCII: signs as the nearest ones, other characters as escapes (`\\xe9`)."""
+    """Return the text in ASCII. Known signs become similar ASCII signs, and all other characters become escapes
+    (`\\xe9`)."""
     return text if text.isascii() else text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write any text. Characters that the stream's encoding lacks are replaced: as in `ascii_only`, or by `?`."""
+    """Write a text to the stream. Characters that the stream's encoding lacks are replaced as in `ascii_only`, or by
+    `?`."""
     if is_ascii(stream):
         text = ascii_only(text)
     try:
@@ -108,7 +113,7 @@ def write(stream: TextIO, text: str) -> None:
 
 
 def is_ascii(stream: TextIO) -> bool:
-    """Return whether the stream takes ASCII alone."""
+    """Return whether the stream's encoding is ASCII."""
     return (getattr(stream, "encoding", None) or "").lower() in ("ascii", "us-ascii", "ansi_x3.4-1968", "646")
 
 
@@ -132,10 +137,11 @@ def write_json(value: object) -> None:
 
 
 def safe_json(text: str, stream: TextIO) -> str:
-    """Return JSON as it may be written to that stream.
+    """Return the JSON text with those characters escaped that must not be written to this stream. The JSON value stays
+    the same.
 
-    For a terminal, control characters that JSON does not escape (DEL, C1) are escaped, too. If the stream takes only
-    ASCII, all other characters are escaped. The value stays the same.
+    For a terminal, control characters that JSON itself does not escape (DEL, C1) are escaped. If the stream's encoding
+    is ASCII, all characters beyond ASCII are escaped.
     """
     if is_ascii(stream) and not text.isascii():
         text = _BEYOND_ASCII.sub(_json_escape, text)

@@ -1,4 +1,5 @@
-"""A conversation as one HTML file: no script, nothing loaded, every text escaped; tools unfold."""
+"""A conversation as one HTML file without scripts. The page loads nothing, all texts are escaped, and the details of
+tool calls can be unfolded."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ _POLICY = f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; f
 
 
 def html(found: transcripts.Transcript) -> str:
-    """Return the page. No text of an agent or a person is markup in it."""
+    """Return the HTML page. No text of an agent or a person acts as markup in it."""
     return "".join(_page(found))
 
 
@@ -75,7 +76,7 @@ def _item(item: transcripts.Item) -> str:
 
 
 def _with_code(text: str) -> Iterator[str]:
-    """Yield the text with its fenced blocks as code."""
+    """Yield the text as HTML, with its fenced code blocks as `<pre>` elements."""
     text, at = text.strip("\n"), 0
     for block in _FENCE.finditer(text):
         yield _escaped(text[at : block.start()].rstrip("\n"))

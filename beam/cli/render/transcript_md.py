@@ -14,7 +14,8 @@ _TICKS = re.compile("`+")
 
 
 def markdown(found: transcripts.Transcript) -> str:
-    """Return the page. Text of agents and people is quoted as it was written; only control characters are replaced."""
+    """Return the Markdown page. Text of agents and people is quoted as it was written; only control characters are
+    replaced."""
     return "\n".join(_page(found)).rstrip("\n") + "\n"
 
 
@@ -51,7 +52,7 @@ def _item(item: transcripts.Item) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return one line in which nothing is markup."""
+    """Return the text on one line, with all characters escaped that are markup in Markdown."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", collapse_to_line(text))
 
 
@@ -60,7 +61,7 @@ def _quote(text: str) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Return the text as a block of code; its fence is longer than any in it."""
+    """Return the text as a fenced code block. The fence is longer than any run of backticks in the text."""
     text = escape_controls(text).strip("\n")
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(text)), default=0))
     return f"{fence}\n{text}\n{fence}"

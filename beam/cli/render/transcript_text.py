@@ -1,4 +1,5 @@
-"""What Markdown and HTML of a conversation share: the words about a turn, and its items with repetitions left out."""
+"""Text that the Markdown page and the HTML page of a conversation share: the words about a turn, and the turn's items
+without repetitions."""
 
 from __future__ import annotations
 
@@ -9,21 +10,21 @@ _SHORT = 100
 
 
 def title(turn: transcripts.TurnRecord) -> str:
-    """Return the title of the turn: its number or, for what stands between turns, words that say so."""
+    """Return the title of a record: the number of the turn or, for a record that is not a turn, words that say so."""
     if turn.number is not None:
         return f"Turn {turn.number}"
     return "A prompt that beam did not send" if turn.prompt else "Between turns"
 
 
 def about(turn: transcripts.TurnRecord) -> str:
-    """Return who was asked by whom, and when."""
+    """Return one line that says when a turn began, who sent its prompt, and which adapter and model answered."""
     when = f"{turn.begin[:10]} {turn.begin[11:19]} UTC" if turn.begin else ""
     agent = " ".join(filter(None, (turn.adapter, f"({turn.model})" if turn.model else "")))
     return collapse_to_line(" · ".join(filter(None, (when, f"from {turn.sender}" if turn.sender else "", agent))))
 
 
 def ended(turn: transcripts.TurnRecord) -> str:
-    """Return how the turn ended and what it used; "" for a record that is no turn."""
+    """Return how the turn ended and what it used; "" for a record that is not a turn."""
     if turn.number is None:
         return ""
     if turn.status is None:
@@ -40,8 +41,8 @@ def ended(turn: transcripts.TurnRecord) -> str:
 
 
 def items(turn: transcripts.TurnRecord) -> list[transcripts.Item]:
-    """Return what was said and done. The reply is added at the end, unless the last texts end with it; of a plan only
-    the last version is kept."""
+    """Return the items of a turn: what was said and done. The reply is added at the end, unless the last texts end with
+    it. Only the last version of a plan is kept."""
     found = [item for item in turn.items if item.text.strip() or item.kind in ("tool", "ask")]
     reply = (turn.reply or "").strip()
     said = "\n\n".join(item.text.strip() for item in found if item.kind == "text" and item.parent is None)
@@ -68,7 +69,7 @@ def summary(item: transcripts.Item) -> str:
 
 
 def details(item: transcripts.Item) -> list[str]:
-    """Return the texts that belong to the line of a tool or a request: its input, and what it returned."""
+    """Return the texts that are shown below the line of a tool or a request: its input and, for a tool, its result."""
     asked = "" if item.input in ("", "null") else item.input
     return [escape_controls(text).strip("\n") for text in (asked, item.text if item.kind == "tool" else "") if text]
 

@@ -1,5 +1,6 @@
-"""Notices of an agent's CLI about problems. Each is held back until the agent's next event: if that is a failure, its
-line contains the notice."""
+"""Holds back the notices in which an agent's CLI reports problems, until the agent's next event or for a second. If
+that event is the failure of the turn, the line about the failure contains the last notice. Otherwise the notices are
+printed before the event."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class Trouble:
         self._notices: dict[str, list[events.Notice]] = {}
 
     def takes(self, event: AnyEvent) -> bool:
-        """Hold the event back if it is such a notice; return whether it was held back."""
+        """Hold the event back if it is a notice that an agent's CLI gave during a turn. Return whether the event was
+        held back."""
         if not isinstance(event, events.Notice) or event.raw is UNSET or event.turn is None:
             return False
         notices = self._notices.setdefault(event.agent, [])
@@ -49,14 +51,15 @@ class Trouble:
         return notices
 
     def in_short(self, event: events.TurnFinished) -> str:
-        """Return the CLI's last notice before this failure, if the failure's reason does not contain it; else ""."""
+        """Return the CLI's last notice before this failure; "" if there is none, or if the failure's reason contains a
+        notice already."""
         notices = self._notices.pop(event.agent, []) if event.exit_code else []
         if not notices or any(_says(event.reason or "", each.text) for each in notices):
             return ""
         return notices[-1].text
 
     def due(self, now: str) -> list[events.Notice]:
-        """Return the notices that have been held back for long at that time (RFC 3339)."""
+        """Remove and return the notices that have been held back for at least a second at the time `now` (RFC 3339)."""
         due_now = [each for notices in self._notices.values() for each in notices if _is_old(each, now)]
         self._notices = {
             agent: [each for each in notices if not _is_old(each, now)] for agent, notices in self._notices.items()
@@ -64,7 +67,7 @@ class Trouble:
         return due_now
 
     def rest(self) -> list[events.Notice]:
-        """Return all held-back notices."""
+        """Remove and return all held-back notices."""
         due_now = [each for notices in self._notices.values() for each in notices]
         self._notices.clear()
         return due_now

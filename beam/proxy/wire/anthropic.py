@@ -1,6 +1,7 @@
-"""The Anthropic Messages wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+"""The Anthropic Messages wire format: parses requests, and writes replies as one JSON object or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`dialects.Dialect`). Does not depend on sockets, files or clocks.
+The module is a dialect (`dialects.Dialect`): pure functions over bytes and values. Does not depend on sockets, files or
+clocks.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _TYPES = {
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query); None for one that is no model call."""
+    """Return the kind of a request to this path (without its query); None if the request is not a model call."""
     if method != "POST":
         return None
     return {"/v1/messages": "ask", "/v1/messages/count_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
-    """Return the parsed body of a request; `size` is its size in bytes."""
+    """Return the content of a request with this body; `size` is the size of the body in bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
@@ -52,7 +53,8 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
 
 
 def _prompt(message: dict[str, Any]) -> str:
-    """Return what a person said in this message: no reminders, tool results or text that a CLI added itself."""
+    """Return the text that a person wrote in this message, without text that a CLI added; "" if the message has tool
+    results."""
     if message.get("role") != "user":
         return ""
     content = message.get("content")
@@ -71,7 +73,7 @@ def _is_task_notification(messages: list[dict[str, Any]]) -> bool:
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the (call id, text) of each tool result in the last user message; [] if that is a prompt."""
+    """Return (call id, text) for each tool result in the last user message; [] if that message has none."""
     last: dict[str, Any] = next((message for message in reversed(messages) if message.get("role") == "user"), {})
     return [
         (str(block.get("tool_use_id", "")).removeprefix("toolu_"), _joined(block.get("content")))
@@ -108,7 +110,8 @@ def whole(reply: Reply, asked: ModelRequest) -> bytes:
 
 
 def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
-    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order, each as (bytes, is_content). A script may delay the events that
+    carry a piece of content."""
     before, after = _usage(reply, asked)
     start = _message(reply, asked, content=[], stop=None, usage=before | {"output_tokens": 1})
     events = [(_event("message_start", {"message": start}), False)]
@@ -123,7 +126,7 @@ def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
 
 
 def _blocks(reply: Reply) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Return each content block as it starts, and its deltas."""
+    """Return each content block as (the block at its start, its deltas)."""
     size = reply.answer.chunk
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if reply.thinking:
@@ -157,7 +160,7 @@ def _message(
 
 
 def _usage(reply: Reply, asked: ModelRequest) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the figures at a stream's beginning, and those at its end."""
+    """Return the token counts for the beginning of a stream, and those for its end."""
     given = reply.answer.usage
     before, after, _ = figures(reply, asked)
     return {
@@ -178,7 +181,7 @@ def error(error: Error, request_id: str) -> bytes:
 
 
 def stream_error(error: Error) -> bytes:
-    """Return the event of an error in the middle of a stream."""
+    """Return the event that reports an error in the middle of a stream."""
     return _event("error", _error(error))
 
 
@@ -192,7 +195,7 @@ def _event(kind: str, fields: dict[str, Any]) -> bytes:
 
 
 def used(value: dict[str, Any]) -> Usage | None:
-    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    """Return the token counts in a whole answer, or in one event of a stream; None if there are none."""
     message = value.get("message")
     given = (message if isinstance(message, dict) else value).get("usage")
     if not isinstance(given, dict):

@@ -1,6 +1,8 @@
-"""The OpenAI Chat Completions wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+"""The OpenAI Chat Completions wire format: parses requests, and writes replies as one JSON object or as server-sent
+events.
 
-Pure functions over bytes and values; a dialect (`dialects.Dialect`). Does not depend on sockets, files or clocks.
+The module is a dialect (`dialects.Dialect`): pure functions over bytes and values. Does not depend on sockets, files or
+clocks.
 """
 
 from __future__ import annotations
@@ -34,12 +36,12 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query); None for one that is no model call."""
+    """Return the kind of a request to this path (without its query); None if the request is not a model call."""
     return "ask" if method == "POST" and path in ("/v1/chat/completions", "/chat/completions") else None
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
-    """Return the parsed body of a request; `size` is its size in bytes."""
+    """Return the content of a request with this body; `size` is the size of the body in bytes."""
     messages = items(body.get("messages"))
     prompts = [text for message in messages if (text := _prompt(message))]
     results = _results(messages)
@@ -65,7 +67,7 @@ def _prompt(message: dict[str, Any]) -> str:
 
 
 def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the (call id, text) of the tool results at the end; [] if a person spoke last."""
+    """Return (call id, text) for each tool result at the end of the messages; [] if another message comes last."""
     found = []
     for message in reversed(messages):
         if message.get("role") == "tool":
@@ -92,7 +94,8 @@ def whole(reply: Reply, asked: ModelRequest) -> bytes:
 
 
 def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
-    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order, each as (bytes, is_content). A script may delay the events that
+    carry a piece of content."""
     head = _head(reply, asked, "chat.completion.chunk")
 
     def chunk(delta: dict[str, Any], stop: str | None = None) -> bytes:
@@ -134,7 +137,8 @@ def _usage(reply: Reply, asked: ModelRequest) -> dict[str, Any]:
 
 
 def count(asked: ModelRequest) -> bytes:
-    """Return an estimate, for completeness: this API has no request to count tokens."""
+    """Return an estimated token count. This API has no request to count tokens, but each dialect must have this
+    function."""
     return dump({"input_tokens": tokens(asked.size)})
 
 
@@ -144,7 +148,7 @@ def error(error: Error, request_id: str) -> bytes:
 
 
 def stream_error(error: Error) -> bytes:
-    """Return the event of an error in the middle of a stream."""
+    """Return the event that reports an error in the middle of a stream."""
     return event(_error(error))
 
 
@@ -155,6 +159,6 @@ def _error(error: Error) -> dict[str, Any]:
 
 
 def used(value: dict[str, Any]) -> Usage | None:
-    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    """Return the token counts in a whole answer, or in one event of a stream; None if there are none."""
     given = value.get("usage")
     return openai_figures(given, "prompt_tokens", "completion_tokens") if isinstance(given, dict) else None

@@ -1,4 +1,4 @@
-"""The wire formats that beam speaks: one vendor's API is one module with these functions."""
+"""The wire formats that beam knows. Each is a module that implements the functions of `Dialect`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam.proxy.wire.values import Error, ModelRequest, Reply
 
 
 class Dialect(Protocol):
-    """One vendor's wire format, as pure functions. Each vendor's module is one."""
+    """The pure functions that implement one vendor's wire format. Each module of a wire format is a Dialect."""
 
     name: str
 
@@ -31,9 +31,8 @@ DOCUMENTS = {"/v1/models": chat.MODELS, "/models": chat.MODELS}  # what a CLI ma
 
 
 def of(method: str, path: str) -> tuple[Dialect, Literal["ask", "count"] | None]:
-    """Return the dialect of a request to this path (without its query), and what the request is. If no dialect knows
-    it, return the dialect in whose form the error is given, and None.
-    """
+    """Return the dialect of a request to this path (without its query), and the kind of the request. If no dialect
+    knows the path, return the first dialect, in whose format the error is sent, and None."""
     found = ((dialect, dialect.route(method, path)) for dialect in DIALECTS)
     return next((pair for pair in found if pair[1]), (DIALECTS[0], None))
 
@@ -45,7 +44,7 @@ _BARE = re.compile(r"/(responses|messages|chat/completions)\Z")
 
 
 def usual(path: str) -> str:
-    """Return the path that a request with another prefix would have at the vendor's own API."""
+    """Return the path as it is at the vendor's own API, for a path that may have another prefix."""
     if found := _USUAL.search(path):
         return found[1]
     found = _BARE.search(path)
@@ -53,5 +52,5 @@ def usual(path: str) -> str:
 
 
 def by_name(name: str) -> Dialect:
-    """Return the dialect of that name; the first for an unknown one."""
+    """Return the dialect of that name; the first dialect if the name is unknown."""
     return next((dialect for dialect in DIALECTS if dialect.name == name), DIALECTS[0])

@@ -1,7 +1,7 @@
-"""The Gemini wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+"""The Gemini wire format: parses requests, and writes replies as one JSON object or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`dialects.Dialect`). The path says which model, and whether to stream.
-Does not depend on sockets, files or clocks.
+The module is a dialect (`dialects.Dialect`): pure functions over bytes and values. The path of a request names the
+model and says whether to stream. Does not depend on sockets, files or clocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STATUSES = {
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query); None for one that is no model call."""
+    """Return the kind of a request to this path (without its query); None if the request is not a model call."""
     found = _PATH.match(path) if method == "POST" else None
     if found is None:
         return None
@@ -40,7 +40,7 @@ def route(method: str, path: str) -> Literal["ask", "count"] | None:
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
-    """Return the parsed request with this path and body; `size` is the body's size in bytes."""
+    """Return the content of a request with this path and body; `size` is the size of the body in bytes."""
     found = _PATH.match(path)
     contents = items(body.get("contents"))
     prompts = [text for content in contents if (text := _prompt(content))]
@@ -69,7 +69,7 @@ def _answers(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _results(contents: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the (call id, text) of the tool results that the last content contains."""
+    """Return (call id, text) for each tool result in the last content; [] if it has none."""
     return [
         (str(answer.get("id", "")).removeprefix("call_"), _output(answer.get("response")))
         for answer in (_answers(contents[-1]) if contents else [])
@@ -77,7 +77,8 @@ def _results(contents: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _output(response: object) -> str:
-    """Return the text of a function's response: its `output` or `error` if it has one."""
+    """Return the text of a function's response: its `output` or `error` if that is a string, else the whole response as
+    JSON."""
     if isinstance(response, dict):
         for key in ("output", "error"):
             if isinstance(response.get(key), str):
@@ -94,7 +95,8 @@ def whole(reply: Reply, asked: ModelRequest) -> bytes:
 
 
 def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
-    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order, each as (bytes, is_content). A script may delay the events that
+    carry a piece of content."""
     events = [(event(_response(reply, asked, [], None)), False)]
     events += [(event(_response(reply, asked, [part], None)), True) for part in _parts(reply, reply.answer.chunk)]
     events.append((event(_response(reply, asked, [], _STOPS[reply.stop])), False))
@@ -139,7 +141,7 @@ def error(error: Error, request_id: str) -> bytes:
 
 
 def stream_error(error: Error) -> bytes:
-    """Return the event of an error in the middle of a stream."""
+    """Return the event that reports an error in the middle of a stream."""
     return event(_error(error))
 
 
@@ -149,7 +151,7 @@ def _error(error: Error) -> dict[str, Any]:
 
 
 def used(value: dict[str, Any]) -> Usage | None:
-    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    """Return the token counts in a whole answer, or in one event of a stream; None if there are none."""
     given = value.get("usageMetadata")
     if not isinstance(given, dict):
         return None

@@ -1,6 +1,7 @@
-"""The OpenAI Responses wire format: what a request asks, and a reply's bytes, whole or as server-sent events.
+"""The OpenAI Responses wire format: parses requests, and writes replies as one JSON object or as server-sent events.
 
-Pure functions over bytes and values; a dialect (`dialects.Dialect`). Does not depend on sockets, files or clocks.
+The module is a dialect (`dialects.Dialect`): pure functions over bytes and values. Does not depend on sockets, files or
+clocks.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _INCOMPLETE = {"max_tokens": "max_output_tokens", "refusal": "content_filter"}
 
 
 def route(method: str, path: str) -> Literal["ask", "count"] | None:
-    """Return the kind of a request to this path (without its query); None for one that is no model call."""
+    """Return the kind of a request to this path (without its query); None if the request is not a model call."""
     if method != "POST":
         return None
     return {"/v1/responses": "ask", "/v1/responses/input_tokens": "count"}.get(path)  # type: ignore[return-value]
 
 
 def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
-    """Return the parsed body of a request; `size` is its size in bytes."""
+    """Return the content of a request with this body; `size` is the size of the body in bytes."""
     given = body.get("input")
     sent = [{"role": "user", "content": given}] if isinstance(given, str) else items(given)
     prompts = [text for item in sent if (text := _prompt(item))]
@@ -57,7 +58,8 @@ def asked(body: dict[str, Any], size: int, path: str = "") -> ModelRequest:
 
 
 def _tools(holders: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the offered tools: those of the body, of input items, and of name spaces, however deep."""
+    """Return the tools that these objects offer (the body and its input items), including tools in name spaces at any
+    depth."""
     found: list[dict[str, Any]] = []
     for holder in holders:
         tools = items(holder.get("tools"))
@@ -74,7 +76,7 @@ def _prompt(item: dict[str, Any]) -> str:
 
 
 def _results(sent: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the (call id, text) of the tool results at the end; [] if a person spoke last."""
+    """Return (call id, text) for each tool result at the end of the input; [] if another item comes last."""
     found = []
     for item in reversed(sent):
         if str(item.get("type", "")).endswith("_call_output"):
@@ -93,13 +95,14 @@ def whole(reply: Reply, asked: ModelRequest) -> bytes:
 
 
 def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
-    """Return the reply as server-sent events in order; True marks a piece of content, which a script may delay."""
+    """Return the reply as server-sent events in order, each as (bytes, is_content). A script may delay the events that
+    carry a piece of content."""
     written = _Events()
     written.add("response.created", response=_response(reply, asked, None))
     output = _output(reply, asked)
     for index, item in enumerate(output):
         place = {"item_id": item["id"], "output_index": index}
-        written.add("response.output_item.added", output_index=index, item=_begun(item))
+        written.add("response.output_item.added", output_index=index, item=_announced_item(item))
         _deltas(written, item, place, reply.answer.chunk)
         written.add("response.output_item.done", output_index=index, item=item)
     done = _response(reply, asked, output)
@@ -108,7 +111,7 @@ def stream(reply: Reply, asked: ModelRequest) -> list[tuple[bytes, bool]]:
 
 
 class _Events:
-    """The events of one stream, numbered."""
+    """Collects the events of one stream, and numbers them."""
 
     def __init__(self) -> None:
         self.events: list[tuple[bytes, bool]] = []
@@ -141,8 +144,8 @@ def _deltas(written: _Events, item: dict[str, Any], place: dict[str, Any], size:
         written.add(f"response.{kind}.done", **place, **{field: item[field]})
 
 
-def _begun(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the item as it is before any of its content."""
+def _announced_item(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the output item as a stream first announces it: in progress, and without its content."""
     empty = {"summary": [], "content": [], "arguments": "", "input": ""}
     return item | {key: value for key, value in empty.items() if key in item} | {"status": "in_progress"}
 
@@ -179,7 +182,7 @@ def _output(reply: Reply, asked: ModelRequest) -> list[dict[str, Any]]:
 
 
 def _response(reply: Reply, asked: ModelRequest, output: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the response as it is at its end or, without `output`, at its beginning."""
+    """Return the finished response with this `output` or, if `output` is None, the response at its beginning."""
     why = _INCOMPLETE.get(reply.stop) if output is not None else None
     status = "in_progress" if output is None else "incomplete" if why else "completed"
     return {
@@ -217,14 +220,14 @@ def error(error: Error, request_id: str) -> bytes:
 
 
 def stream_error(error: Error) -> bytes:
-    """Return the event of an error in the middle of a stream: the response failed."""
+    """Return the event that reports an error in the middle of a stream: the response failed."""
     code = error.type or _CODES.get(error.status, "server_error")
     response = {"status": "failed", "error": {"code": code, "message": error.message}, "output": []}
     return event({"type": "response.failed", "response": response}, "response.failed")
 
 
 def used(value: dict[str, Any]) -> Usage | None:
-    """Return the figures in a whole answer, or in one event of a stream; None if it has none."""
+    """Return the token counts in a whole answer, or in one event of a stream; None if there are none."""
     response = value.get("response")
     given = (response if isinstance(response, dict) else value).get("usage")
     return openai_figures(given, "input_tokens", "output_tokens") if isinstance(given, dict) else None

@@ -1,7 +1,5 @@
-"""What the dialects share: JSON, server-sent events, token figures, and how to tell a person's text from a CLI's own.
-
-Does not depend on any vendor's field names.
-"""
+"""Functions that several dialects share: JSON, server-sent events, token counts, and how to tell a person's text from
+text that a CLI added."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from typing import Any
 from beam.model.outcome import Usage
 from beam.proxy.wire.values import ModelRequest, Reply
 
-_ASIDE = re.compile(  # blocks that CLIs put before and after what a person said
+_CLI_BLOCK = re.compile(  # blocks that CLIs put before and after what a person said
     r"<(system-reminder|environment_context|user_instructions|session_context|environment_details|INSTRUCTIONS)>"
 )
 _OF_THE_CLI = (  # whole messages that a CLI sends in the role of a person
@@ -33,7 +31,8 @@ def dump(value: object) -> bytes:
 
 
 def event(value: object, kind: str = "") -> bytes:
-    """Return one server-sent event; without `kind` it has no name."""
+    """Return one server-sent event with the JSON `value` as its data. `kind` is the name of the event; "" means no
+    name."""
     head = f"event: {kind}\n".encode() if kind else b""
     return head + b"data: " + dump(value) + b"\n\n"
 
@@ -45,19 +44,18 @@ def broken(event: bytes) -> bytes:
 
 
 def pieces(text: str, size: int) -> list[str]:
-    """Return the text in parts of that many characters."""
+    """Return the text in parts of `size` characters."""
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def tokens(size: int) -> int:
-    """Return an estimate: 4 bytes per token, at least 1."""
+    """Return an estimate of the tokens in `size` bytes: 4 bytes per token, at least 1 token."""
     return max(1, size // 4)
 
 
 def figures(reply: Reply, asked: ModelRequest) -> tuple[int, int, int]:
-    """Return the tokens of the request, of the reply, and of the thinking in the reply: from the script, else
-    estimated.
-    """
+    """Return three token counts: of the request, of the reply, and of the thinking in the reply. Each is taken from the
+    script or, if the script has none, estimated."""
     given = reply.answer.usage
     size = len(reply.thinking) + len(reply.text) + sum(len(dump(call.input)) for call in reply.calls)
     thought = tokens(len(reply.thinking)) if reply.thinking else 0
@@ -69,41 +67,42 @@ def figures(reply: Reply, asked: ModelRequest) -> tuple[int, int, int]:
 
 
 def person_text(text: str) -> str:
-    """Return what a person said in this text, verbatim; "" if a CLI wrote it."""
-    while (found := _ASIDE.match(text)) and f"</{found[1]}>" in text:
+    """Return the part of this text that a person wrote, unchanged; "" if a CLI wrote the text."""
+    while (found := _CLI_BLOCK.match(text)) and f"</{found[1]}>" in text:
         text = text.partition(f"</{found[1]}>")[2].lstrip()
-    while (name := _closed(text)) and f"<{name}>" in text:
+    while (name := _closing_block(text)) and f"<{name}>" in text:
         text = text.rpartition(f"<{name}>")[0].rstrip()
     return "" if text.startswith(_OF_THE_CLI) else text
 
 
-def _closed(text: str) -> str:
-    """Return the name of the CLI's own block (`_ASIDE`) that the text ends with; "" if there is none."""
+def _closing_block(text: str) -> str:
+    """Return the tag of the CLI's own block (`_CLI_BLOCK`) at the end of the text; "" if the text ends otherwise."""
     end = text.rstrip().rpartition("</")[2]
-    return end[:-1] if end.endswith(">") and _ASIDE.fullmatch(f"<{end}") else ""
+    return end[:-1] if end.endswith(">") and _CLI_BLOCK.fullmatch(f"<{end}") else ""
 
 
 def items(value: object) -> list[dict[str, Any]]:
-    """Return the objects of a list; [] for anything else."""
+    """Return the objects in a list; [] if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def join_texts(content: object) -> str:
-    """Return the text of a message's content: a string, or the texts of its parts, a line each."""
+    """Return the text of a message's content: the content itself if it is a string, else the texts of its parts, joined
+    by line breaks."""
     if isinstance(content, str):
         return content
     return "\n".join(text for part in items(content) if isinstance(text := part.get("text"), str) and text)
 
 
 def number(given: dict[str, Any], name: str) -> int | None:
-    """Return the count of that name; None if there is none."""
+    """Return the non-negative integer in the field `name`; None if there is none."""
     value = given.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def openai_figures(given: dict[str, Any], before: str, after: str) -> Usage:
-    """Return OpenAI's token figures, whose input includes what came from the cache; `before` and `after` are the names
-    of the fields."""
+    """Return the token counts in OpenAI's usage object `given`. Its input count includes cached tokens; the returned
+    one does not. `before` and `after` are the names of its fields for input and output tokens."""
     whole, cached = number(given, before), number(_details(given, before), "cached_tokens")
     return Usage(
         input_tokens=None if whole is None else max(0, whole - (cached or 0)),

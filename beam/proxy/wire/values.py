@@ -23,7 +23,7 @@ class Tool(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An API error. `type` None: the usual one of that status. `retry_after`: seconds, sent as a header."""
+    """An API error. `type` None means the usual type for the status. `retry_after`: seconds, sent as a header."""
 
     status: Annotated[int, Meta(ge=400, le=599)] = 500
     type: str | None = None
@@ -32,7 +32,8 @@ class Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Token figures to report; None: estimated at 4 bytes per token (cache figures: 0)."""
+    """Token counts that the answer reports. None: the count is estimated at 4 bytes per token (counts of cached tokens:
+    0)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -42,12 +43,13 @@ class Figures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One answer of the model.
+    """One scripted answer of the model.
 
-    `text` None: no text if there are tool calls or a refusal, else the echo; "" is an empty reply. `tools` are called
-    in parallel; `then` answers their results (None: RESULT). `chunk`: characters per streamed piece; `delay`: seconds
-    before each piece. `at` says where `error`, `stall` (seconds, or true: for ever) and `drop` happen. `malformed`: a
-    broken piece of JSON in the middle.
+    `text` None: the answer repeats the prompt, but has no text if there are tool calls or a refusal; "" is an empty
+    reply. `tools` are called in parallel; `then` is the answer to their results (None: it repeats the results).
+    `chunk`: characters per streamed piece; `delay`: seconds before each piece. `at` says at which point of the answer
+    `error`, `stall` (seconds, or true: without an end) and `drop` happen. `malformed`: a piece of JSON in the middle is
+    broken.
     """
 
     text: str | None = None
@@ -66,12 +68,12 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """What a request asks, whatever its wire format.
+    """The content of a request, independent of its wire format.
 
-    `prompt` is the last thing a person said, verbatim; `turns` counts how often a person spoke; `call_ids` and
-    `results` are the tool calls that the last message answers, and its answers. `size` is the request's size in bytes.
-    `text_tools` are the tools that take text instead of JSON; `usage`: a stream should end with token figures, if that
-    has to be requested.
+    `prompt` is the last text that a person wrote, unchanged; `turns` is the number of messages that a person wrote.
+    `call_ids` are the ids of the tool calls whose results are at the end of the request, and `results` are the texts of
+    these results. `size` is the request's size in bytes. `text_tools` are the tools that take text instead of JSON.
+    `usage`: the request asks for token counts at the end of a stream; only some wire formats need this.
     """
 
     prompt: str = ""
@@ -86,7 +88,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """A tool call, with the id that its result names."""
+    """A tool call. The result of the tool refers to the call by its `id`."""
 
     id: str
     name: str
@@ -94,7 +96,8 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """An answer prepared for one request: templates filled, ids given. Pace and faults are in `answer`."""
+    """An answer for one request, with templates filled in and ids assigned. The timing and the faults of the answer are
+    in `answer`."""
 
     text: str
     thinking: str

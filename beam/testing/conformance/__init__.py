@@ -1,6 +1,6 @@
-"""Conformance cases for headless agent CLIs: an adapter's CLI passes each case, or its card says that it does not
-support it.
+"""Conformance cases for headless agent CLIs. An adapter's CLI must pass each case, unless the adapter's card says that
+the tested capability is not supported.
 
-`python -m beam.testing.conformance NAME` runs them for one adapter, including another package's. beam's own table of
-agent CLIs comes from the same cases.
+`python -m beam.testing.conformance NAME` runs the cases for one adapter, built in or from another package. beam's own
+table of agent CLIs comes from the same cases.
 """

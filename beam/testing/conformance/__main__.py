@@ -1,8 +1,8 @@
 """`python -m beam.testing.conformance NAME [CASE...]`: runs the cases for one adapter's CLI, and prints a line for
 each.
 
-The exit code is 0 if each case works or is refused as the card says, 1 if one fails. Otherwise it is that of the error:
-an unknown adapter or case, a CLI that is not installed or can't use the scripted model.
+The exit code is 0 if each case works or is refused as the card says, and 1 if a case fails. If the cases can't run (an
+unknown adapter or case, a CLI that is not installed or can't use the scripted model), the exit code is the error's own.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ _SHOWN = ("status", "case", "evidence")
 
 
 def cells(group: ModuleType) -> list[Cell]:
-    """Return the cases of one module, in source order; they share a place."""
+    """Return the cases of one module, in source order. They share one scratch folder."""
     return [value for value in vars(group).values() if isinstance(value, Cell)]
 
 
 def run(name: str, wanted: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield the result of each case (all, if none is named): `case`, `title`, `capability`, `status`, `evidence`.
+    """Yield the result of each wanted case (of all cases, if none is wanted): `case`, `title`, `capability`, `status`,
+    `evidence`.
 
-    Raises NotFoundError for an unknown case, and what `placed` raises.
+    Raises NotFoundError for an unknown case, and the errors of `placed`.
     """
     known = [cell.name for group in GROUPS for cell in cells(group)]
     for case in wanted:

@@ -1,7 +1,8 @@
-"""A case is one function, the same for every CLI: it tries something, and returns its evidence or fails.
+"""The conformance cases. A case is one function, the same for every CLI: it tries something, and returns the evidence
+or fails.
 
-A cell is the result of a case with one CLI. It *works*; it is *unsupported* (the card does not claim the capability,
-and beam refused it or said so); or it *fails*.
+A case with one CLI has one of three results: *works*; *unsupported* (the card does not claim the capability, and beam
+refused it or said so); or *fails*.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Status = Literal["works", "unsupported"]
 @dataclass(frozen=True)
 class Cell:
     """One case. `capability` is the tested capability of the card ("" for what every CLI must do): a field of
-    `Capabilities`, `not FIELD`, `access:WORD`, or two of these joined by `+`. `quick`: beam's own tests run it for
-    each CLI. `otherwise` runs in place of `act` if the card does not claim the capability."""
+    `Capabilities`, `not FIELD`, `access:WORD`, or several of these joined by `+`. `quick` means that beam's own tests
+    run the case for each CLI. `otherwise` runs in place of `act` if the card does not claim the capability."""
 
     name: str
     title: str
@@ -31,14 +32,16 @@ class Cell:
     otherwise: Act | None
 
     def run(self, subject: Subject) -> tuple[Status, str]:
-        """Run the case; return its status and the evidence. Raises AssertionError, or whatever the case raises."""
+        """Run the case; return its status and the evidence. Raises AssertionError if a check fails, and any other error
+        of the case."""
         if is_claimed(self.capability, subject.can):
             return "works", self.act(subject)
         return "unsupported", (self.otherwise or shown(self.capability))(subject)
 
 
 def is_claimed(capability: str, can: Capabilities) -> bool:
-    """Return whether a face's card claims all that the text names; see `Cell.capability`."""
+    """Return whether a face's card `can` claims every capability in the text, which has the format of
+    `Cell.capability`."""
     return all(_is_claimed(can, word) for word in capability.split("+") if word)
 
 
@@ -51,7 +54,7 @@ def _is_claimed(can: Capabilities, capability: str) -> bool:
 def cell(
     title: str, capability: str = "", *, quick: bool = False, otherwise: Act | None = None
 ) -> Callable[[Act], Cell]:
-    """Make a case of the decorated function, with the function's name."""
+    """Return a decorator that makes a case from a function. The case has the function's name."""
     return lambda act: Cell(act.__name__, title, capability, quick, act, otherwise)
 
 
@@ -59,7 +62,8 @@ def cell(
 
 
 def shown(capability: str) -> Act:
-    """Return the function of a case: it checks that `beam agent show` does not list the capability."""
+    """Return a function for `Cell.otherwise`. The function checks that `beam agent show` does not list the
+    capability."""
 
     def act(subject: Subject) -> str:
         faces = subject.cli("agent", "show", subject.name, "--json").json["card"]["faces"]
@@ -70,8 +74,9 @@ def shown(capability: str) -> Act:
 
 
 def refused(*options: str, text: str = "hello", access: str | None = None) -> Act:
-    """Return the function of a case: it checks that `beam send` with these options ends with exit code 10 and names the
-    first of them, and that the model is asked nothing."""
+    """Return a function for `Cell.otherwise`. The function checks that `beam send` with these options ends with exit
+    code 10, that the reason names the first option (without options, the access or the agent), and that the model
+    receives no request."""
 
     def act(subject: Subject) -> str:
         before = len(subject.model.requests)

@@ -1,4 +1,5 @@
-"""Conversations: each CLI has one place with a first turn; the cells check that turn, or continue the conversation."""
+"""Cases of one conversation: in one scratch folder they check the same first turn, or continue the conversation after
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def second(subject: Subject) -> dict[str, Any]:
 
 
 def completed(subject: Subject, text: str, *options: str, agent: str | None = None) -> dict[str, Any]:
-    """Return the outcome of a turn that must complete."""
+    """Run a turn and return its outcome. Raises AssertionError if the turn does not complete."""
     done = subject.send(text, *options, agent=agent)
     assert done.code == 0, done
     outcome: dict[str, Any] = done.json
@@ -78,17 +79,17 @@ def _no_figures(subject: Subject) -> str:
 
 @cell("tokens of the turn", "tokens", otherwise=_no_figures)
 def tokens(subject: Subject) -> str:
-    """Check that tokens are those of the turn, though many CLIs count over the whole session."""
+    """Check that the reported tokens are the tokens of one turn, because many CLIs count over the whole session."""
     used = [turn["usage"] for turn in (first(subject), second(subject))]
     if [(usage["input_tokens"], usage["output_tokens"]) for usage in used] == [(900, 20), (100, 7)]:
         return "two turns of a session have the figures that the model gave for each, and no sum"
-    beside = [_beside(subject, FIRST), _beside(subject, SECOND)]
+    beside = [_tokens_of_other_calls(subject, FIRST), _tokens_of_other_calls(subject, SECOND)]
     assert [usage["input_tokens"] for usage in used] == [900 + beside[0], 100 + beside[1]], (used, beside)
     return "two turns of a session have the figures that the model gave for each, calls that no line shows among them"
 
 
-def _beside(subject: Subject, prompt: str) -> int:
-    """Return the request tokens of the model calls in the turn of this prompt that do not contain the prompt."""
+def _tokens_of_other_calls(subject: Subject, prompt: str) -> int:
+    """Return the number of request tokens in those model calls of the prompt's turn that do not contain the prompt."""
     asked = [request.asked for request in subject.model.requests if request.asked is not None]
     begins = next(index for index, one in enumerate(asked) if SECOND in one.prompt)
     turn = asked[:begins] if prompt == FIRST else asked[begins:]
@@ -139,7 +140,8 @@ def _no_api_time(subject: Subject) -> str:
 
 @cell("API time of the turn", "api_time", otherwise=_no_api_time)
 def api_time(subject: Subject) -> str:
-    """Check that the API time is the turn's own in a resumed session, though many CLIs count over the whole session."""
+    """Check that in a resumed session the API time is the time of one turn, because many CLIs count over the whole
+    session."""
     for outcome in (first(subject), second(subject)):
         assert 0 < outcome["api_s"] <= outcome["duration_s"], outcome
     return "each of two turns of a session has the time of its own calls, which is less than it took"

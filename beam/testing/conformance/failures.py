@@ -1,4 +1,5 @@
-"""Failures of the model's API: the same class for every CLI, and never a reply."""
+"""Cases in which the model's API fails. Every CLI must report the same error class, and must not take an error for a
+reply."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ RETRIES = 1
 
 
 def fails(subject: Subject, prompt: str, class_: str) -> str:
-    """Check that the turn fails with this class, within the retries that beam allows, each of which is reported."""
+    """Check that the turn fails with the error class `class_`, after at most the retries that beam allows, and that
+    each retry is reported."""
     subject.cli.config("policy:\n  circuit_failures: 100\n")
     before = len(subject.model.prompts())
     done = subject.send(prompt, "--new", env={"BEAM_RETRIES": str(RETRIES)})
@@ -51,7 +53,7 @@ def truncated_stream(subject: Subject) -> str:
 
 @cell("broken stream, then an answer")
 def broken_then_answered(subject: Subject) -> str:
-    """Check that text before the break is no part of the answer, unless the model was asked to continue from it."""
+    """Check that text before the break is not part of the answer, unless the model was asked to continue from it."""
     asked = len(subject.model.prompts())
     outcome = subject.send(BREAKS, "--new", env={"BEAM_RETRIES": "3"}).json
     subject.gone()
@@ -70,6 +72,6 @@ def broken_then_answered(subject: Subject) -> str:
 
 @cell("refused connection")
 def refused_connection(subject: Subject) -> str:
-    """Check a refused connection. This case is the last one, because the model is stopped."""
+    """Check that the turn fails if the connection is refused. This case is the last one, because it stops the model."""
     subject.model.stop()
     return fails(subject, "hello", "network")

@@ -12,7 +12,8 @@ LARGE = "word " * 40_000 + "!say ok"
 
 
 def arrives(subject: Subject, text: str) -> str:
-    """Check that the model's request contains the whole text; the evidence names text around it."""
+    """Check that the model's request contains the whole text. Return the evidence, which describes the text around
+    it."""
     done = subject.once(text, lambda: subject.send(text, "--new"))
     assert (done.code, done.json["status"]) == (0, "completed"), done
     found = [prompt for prompt in subject.model.prompts() if text in prompt]
@@ -46,8 +47,8 @@ def prompt_of_many_lines(subject: Subject) -> str:
     return arrives(subject, SLASH)
 
 
-def _said_to_be_changed(subject: Subject) -> str:
-    """Return whether only blanks differ, and the turn reports that."""
+def _only_blanks_changed(subject: Subject) -> str:
+    """Check that only blanks of the prompt changed, and that a notice of the turn says so. Return the evidence."""
     done = subject.send(MENTIONS, "--new")
     assert (done.code, done.json["status"]) == (0, "completed"), done
     assert "".join(MENTIONS.split()) in "".join("".join(subject.model.prompts()).split())
@@ -55,7 +56,7 @@ def _said_to_be_changed(subject: Subject) -> str:
     return f"it arrives with other blanks, and a notice says so: {notice['text']}"
 
 
-@cell("a prompt with @", "not rewrites", otherwise=_said_to_be_changed)
+@cell("a prompt with @", "not rewrites", otherwise=_only_blanks_changed)
 def prompt_with_mentions(subject: Subject) -> str:
     return arrives(subject, MENTIONS)
 

@@ -1,4 +1,4 @@
-"""Stopped turns: by a timeout, by silence, by a kill. Nothing is left behind."""
+"""Cases in which a turn is stopped by a timeout, by a stalled stream or by a kill. No process may be left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subject of the cases: one agent CLI in a scratch place, with a scripted model."""
+"""The subject of the cases: one agent CLI in a scratch folder, with a scripted model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beam.base.errors import NotFoundError, UnsupportedError
 from beam.testing.fake_model import FakeModel
 
 GO_ON = "go on after that"
-# A CLI may send a prompt that was never answered again, in one with the next: that is answered all the same.
+# A CLI may repeat an unanswered prompt together with the next prompt: the rule for GO_ON answers both.
 BREAKS = "the stream breaks in the middle"
 BROKEN, WHOLE = "a beginning that nobody may take for the answer " * 4, "the whole answer"
 SCRIPT = {
@@ -39,7 +39,7 @@ WAIT = 240  # seconds that a slow CLI on a busy machine may take for a turn
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a command. `code` is the exit code as in a shell (128 + signal)."""
+    """A command that has ended. `code` is the exit code as in a shell (128 + the signal's number after a signal)."""
 
     code: int
     out: str
@@ -54,8 +54,8 @@ class Ended:
 
 @dataclass
 class Place:
-    """A scratch folder with a project and a HOME of its own, and `beam` there. Of the caller's environment only PATH
-    and PYTHONPATH get in."""
+    """A scratch folder with a project and a HOME of its own, in which `beam` can be run. `beam` gets only PATH and
+    PYTHONPATH from the caller's environment."""
 
     base: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Place:
         )
 
     def config(self, text: str) -> None:
-        """Write beam.yaml; the folder is trusted."""
+        """Write beam.yaml into the project, which is trusted already."""
         (self.project / "beam.yaml").write_text(text)
 
     def journal(self, agent: str) -> list[dict[str, Any]]:
@@ -106,8 +106,8 @@ class Place:
 
 
 class Subject:
-    """The agent CLI of the adapter `name`. `cli` runs `beam` in a place for this CLI; `send` runs the real `beam send`
-    by the mode `face`."""
+    """The agent CLI of the adapter `name`. `cli` runs `beam` in a scratch folder for this CLI; `send` runs `beam send`
+    in the mode `face`."""
 
     def __init__(self, name: str, cli: Any, model: FakeModel, face: Face = "exec") -> None:
         self.name = name
@@ -118,18 +118,18 @@ class Subject:
 
     @cached_property
     def can(self) -> Capabilities:
-        """Return the capabilities that its card claims for the mode."""
+        """Return the capabilities that the adapter's card claims for the mode."""
         return registry.adapter(self.name).card.faces[self.face]
 
     @property
     def least(self) -> str | None:
-        """Return the lowest access of the CLI; None if it has no accesses."""
+        """Return the access with the fewest rights that the CLI has; None if it has no accesses."""
         return "read" if "read" in self.can.access else next(iter(self.can.access), None)
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def words(self, *options: str, access: str | None = None, agent: str | None = None) -> tuple[str, ...]:
-        """Return the words of `beam send` before the prompt."""
+        """Return the command-line arguments of `beam send` that come before the prompt."""
         wanted = access or self.least
         rights = ("--access", wanted) if wanted else ()
         return ("send", agent or self.name, "--via", self.face, "--json", *rights, *options)
@@ -143,12 +143,14 @@ class Subject:
         cli: Any = None,
         env: Mapping[str, str] = {},
     ) -> Any:
-        """Run one turn; the prompt goes to beam by stdin, so that every text is passed in the same way."""
+        """Run one turn and return the ended command. The prompt goes to beam by stdin, so that every text is passed in
+        the same way."""
         words = self.words(*options, access=access, agent=agent)
         return (cli or self.cli)(*words, stdin=text, timeout=WAIT, env=env)
 
     def start(self, text: str, *options: str) -> subprocess.Popen[bytes]:
-        """Begin a turn; return once the model has received a request."""
+        """Start a turn and return its process once the model has received a request. Raises AssertionError if the
+        process ends before."""
         before = len(self.model.prompts())
         process: subprocess.Popen[bytes] = self.cli.start(*self.words(*options), "--", text)
         eventually(lambda: len(self.model.prompts()) > before or process.poll() is not None, timeout=WAIT)
@@ -156,14 +158,15 @@ class Subject:
         return process
 
     def outcome(self, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-        """Return the outcome of a turn that was begun."""
+        """Wait for the end of a turn that `start` began, and return the outcome."""
         out, err = process.communicate(timeout=WAIT)
         assert out.count(b"\n") == 1, (out, err)
         found: dict[str, Any] = json.loads(out)
         return found
 
     def once(self, name: str, act: Callable[[], Any]) -> Any:
-        """Return the function's result, computed once for all cells; after a failure it is not called again."""
+        """Return the result of `act`, which is called once for each `name`. If this call failed, later calls of `once`
+        raise AssertionError."""
         if name not in self._once:
             self._once[name] = AssertionError(f"{name} went wrong before")
             self._once[name] = act()
@@ -174,18 +177,19 @@ class Subject:
     # -- what was seen -----------------------------------------------------------------------------------------------
 
     def sent(self) -> str:
-        """Return the body of the turn's last request to the model, as JSON. Other requests of a CLI (for a title, a
-        summary) have no tools, if the CLI has any."""
+        """Return the body of the last request to the model, as JSON. If the CLI has tools, requests without tools are
+        ignored, because they ask for a title or a summary."""
         bodies = [request.body for request in self.model.requests if request.asked is not None]
         return json.dumps([body for body in bodies if body.get("tools") or not self.can.tools][-1], ensure_ascii=False)
 
     def events(self, kind: str, turn: int | None = None) -> list[dict[str, Any]]:
-        """Return the events of this type, oldest first; of that turn, if one is named."""
+        """Return the events of this type, oldest first. If `turn` is given, return only the events of that turn."""
         found = [event for event in self.cli.journal(self.name) if event["type"] == kind]
         return [event for event in found if turn is None or event["turn"] == turn]
 
     def gone(self) -> None:
-        """Check that no process with this place in its command or environment runs. Raises AssertionError."""
+        """Check that no process of this scratch folder is left: none may have the folder in its command line or
+        environment. Raises AssertionError."""
         eventually(lambda: processes_with(str(self.cli.base)) == [], what=f"{self.name} left processes behind")
 
 
@@ -213,10 +217,10 @@ def processes_with(text: str) -> list[int]:
 
 @contextlib.contextmanager
 def placed(name: str, base: Path) -> Iterator[Subject]:
-    """Yield the adapter's CLI as a subject in this folder; at the end, end its processes.
+    """Yield the adapter's CLI as a subject in this folder; at the end, kill the processes that are left.
 
-    Raises NotFoundError if there is no such adapter or its CLI is not installed, UnsupportedError if it has no
-    headless face, or can't be pointed at the scripted model.
+    Raises NotFoundError if there is no such adapter or its CLI is not installed, UnsupportedError if the CLI has no
+    headless face or can't be pointed at the scripted model.
     """
     card = registry.adapter(name).card
     if "exec" not in card.faces:

@@ -1,22 +1,22 @@
-"""Directives: how a prompt itself says what the scripted model answers, so that a test needs no script file.
+"""Directives: words in a prompt that say what the scripted model answers, so that a test needs no script file.
 
-A directive is `!word` at the beginning of the prompt or after white space. Words that are none stay plain text.
-Without any, the answer is the echo, `ECHO[prompt] turns=1`.
+A directive is `!word` at the beginning of the prompt or after white space. Other words stay plain text.
+Without a directive, the answer is the echo, `ECHO[prompt] turns=1`.
 
     !say TEXT              this text (to the end of the line) in place of the echo
     !think TEXT            a thinking block first (to the end of the line)
-    !tool NAME {JSON}      a tool call; several are parallel calls; then RESULT[what came back] turns=1
-    !then                  what follows answers the results of the tools before it
+    !tool NAME {JSON}      a tool call; several are parallel calls; the next answer is RESULT[tool results] turns=1
+    !then                  the directives after it answer the results of the tools before it
     !error STATUS [TIMES]  an API error, for this prompt's first TIMES requests (without TIMES: each)
     !error-mid             an error event in the middle of the stream
-    !stall [SECONDS]       nothing until the client leaves, or for that long, before the first byte
-    !stall-mid [SECONDS]   the same in the middle of the answer
+    !stall [SECONDS]       no byte of the answer for SECONDS, or until the client leaves
+    !stall-mid [SECONDS]   no more bytes from the middle of the answer, as long as for !stall
     !drop, !drop-mid       the connection is cut before the first byte, or in the middle
     !refuse                the model refuses
     !max_tokens [TIMES]    the answer is cut off by its token limit; TIMES as for !error
     !empty                 an answer without any content
     !malformed             broken JSON in the middle of the answer
-    !slow SECONDS          the text takes that long
+    !slow SECONDS          the text takes SECONDS
     !usage IN OUT          token figures
 """
 
@@ -42,9 +42,10 @@ _SLOW_PIECES = 10
 
 
 def answer(asked: ModelRequest, *, before: int) -> Answer:
-    """Return what the prompt asks for; `before` requests with the same prompt and turn came earlier.
+    """Return the answer that the prompt's directives ask for. `before` is the number of earlier requests with the same
+    prompt and turn.
 
-    A directive whose arguments can't be parsed gets an API error 400 that says so.
+    If the arguments of a directive can't be parsed, the answer is an API error 400 that says so.
     """
     try:
         steps = _steps(asked, before)

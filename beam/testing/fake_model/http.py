@@ -1,6 +1,7 @@
-"""The scripted model's answers to HTTP requests: the player decides them, a dialect gives them a vendor's form.
+"""The scripted model's answers to HTTP requests: the player chooses an answer, and a dialect gives it a vendor's
+format.
 
-The faults and the pace of a script are carried out here. Does not depend on scripts' files or the log.
+This module also carries out the faults and delays of the answers. Does not depend on scripts' files or the log.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Record = Callable[[str, str, Mapping[str, str], object, ModelRequest | None], No
 
 
 class ModelServer(Server):
-    """Serves a player's answers; `record` is told of each request before it is answered."""
+    """Serves a player's answers; `record` is called with each request before the request is answered."""
 
     def __init__(self, port: int, player: Player, record: Record) -> None:
         self.player = player
@@ -64,7 +65,7 @@ class _Handler(Handler):
     def _reply(self, dialect: Dialect, reply: Reply, asked: ModelRequest) -> None:
         answer = reply.answer
         if answer.at == "start":
-            self._faults(reply)
+            self._stall_or_cut(reply)
             if answer.error is not None:
                 self._fail(dialect, answer.error)
                 return
@@ -77,7 +78,7 @@ class _Handler(Handler):
         self._head(200, "application/json", {"Content-Length": str(len(body))})
         if answer.at == "middle":
             self.wfile.write(body[: len(body) // 2])
-            self._faults(reply)
+            self._stall_or_cut(reply)
             body = body[len(body) // 2 :]
         self.wfile.write(body)
 
@@ -92,7 +93,7 @@ class _Handler(Handler):
         for index, (event, is_piece) in enumerate(events):
             if index == middle:
                 if answer.at == "middle":
-                    self._faults(reply)
+                    self._stall_or_cut(reply)
                     if answer.error is not None:
                         self.chunk(dialect.stream_error(answer.error))
                         break
@@ -104,8 +105,9 @@ class _Handler(Handler):
             self.chunk(event)
         self.last_chunk()
 
-    def _faults(self, reply: Reply) -> None:
-        """Carry out the stall and the cut of an answer; a cut ends the connection's thread."""
+    def _stall_or_cut(self, reply: Reply) -> None:
+        """Wait if the answer has a stall, then cut the connection if the answer has a drop. A cut raises
+        ConnectionAbortedError, which ends the connection's thread."""
         stall = reply.answer.stall
         if stall is not False:
             self.pause(None if stall is True else stall)

@@ -1,7 +1,7 @@
-"""The player: which answer a request gets, over the life of one scripted model.
+"""The player: chooses the answer to each request to one scripted model.
 
-It remembers which rules are used up. It recognises the results of its own tool calls by their ids, so that parallel
-conversations do not mix. Does not depend on any wire format, sockets or clocks.
+The player remembers which rules are used up. It recognises the results of its own tool calls by their ids, so that
+parallel conversations do not mix. Does not depend on any wire format, sockets or clocks.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Player:
         self._lock = threading.Lock()
         self._used = [0] * len(script.rules)
         self._asked: Counter[tuple[str, int]] = Counter()
-        self._then: dict[str, Answer] = {}
+        self._follow_ups: dict[str, Answer] = {}
 
     def reply(self, asked: ModelRequest) -> Reply:
-        """Return the reply to this request; asking uses up rules that have a count."""
+        """Return the reply to this request. If a rule with `times` gives the answer, one of its uses is counted."""
         with self._lock:
             answer = self._answer(asked)
             calls = tuple(Call(id=self._new_id(), name=tool.name, input=tool.input) for tool in answer.tools)
             for call in calls:
-                self._then[call.id] = as_answer(RESULT if answer.then is None else answer.then)
+                self._follow_ups[call.id] = as_answer(RESULT if answer.then is None else answer.then)
             message_id = self._new_id()
         text = answer.text
         if text is None:
@@ -47,7 +47,7 @@ class Player:
 
     def _answer(self, asked: ModelRequest) -> Answer:
         if asked.call_ids:
-            followers = [self._then[call_id] for call_id in asked.call_ids if call_id in self._then]
+            followers = [self._follow_ups[call_id] for call_id in asked.call_ids if call_id in self._follow_ups]
             return followers[0] if followers else Answer(text=RESULT)
         for index, rule in enumerate(self._script.rules):
             if (rule.times is None or self._used[index] < rule.times) and rule.fits(asked):

@@ -1,4 +1,4 @@
-"""What the scripted model answers: the values of a script, and how a file becomes one.
+"""The scripts of the scripted model: the rules for its answers, and how a script is read from a file.
 
 A script is a list of rules; `replies` are rules that are used up one after another. Does not depend on any vendor's
 wire format, sockets or clocks.
@@ -20,10 +20,10 @@ from beam.proxy.wire.values import Answer, ModelRequest, Positive
 
 
 class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An answer and when to give it: all conditions must hold.
+    """An answer and the conditions for giving it: all conditions that are set must hold.
 
-    `match` is a part of the prompt, `regex` is searched in it, `turns` is the number of prompts in the conversation,
-    `model` a part of the model's name. After `times` requests the rule is used up (None: never).
+    `match` is a part of the prompt, `regex` is searched in the prompt, `turns` is the number of prompts in the
+    conversation, `model` is a part of the model's name. After `times` requests the rule is used up (None: never).
     """
 
     match: str | None = None
@@ -43,7 +43,8 @@ class Rule(Answer, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """Rules in the order they are tried. With `directives`, a prompt that matches none may itself say what it gets."""
+    """Rules in the order in which they are tried. With `directives`, a prompt that matches no rule is answered as the
+    directives in the prompt say."""
 
     rules: tuple[Rule, ...] = ()
     directives: bool = True
@@ -89,7 +90,8 @@ def load(path: Path) -> Script:
 
 
 def parse(value: object, *, name: str = "script") -> Script:
-    """Return the script that this plain value describes; `name` is what errors call it. Raises ConfigError."""
+    """Return the script that this plain value describes; `name` is the script's name in error messages. Raises
+    ConfigError."""
     try:
         read = typed_values.convert(value, _File)
         rules = read.rules + tuple(_once(reply) for reply in read.replies)

@@ -31,8 +31,8 @@ _SECRET_HEADERS = frozenset(
 class Request(Struct, frozen=True, kw_only=True):
     """One request as it came.
 
-    `time` is RFC 3339 UTC; header names are lower case, values of secret ones are `***`; `body` is the parsed JSON,
-    None if there was none; `asked` is set for requests for an answer.
+    `time` is RFC 3339 UTC; header names are lower case, and the values of secret headers are `***`; `body` is the
+    parsed JSON, None if there was none; `asked` is set if the request asks the model for an answer.
     """
 
     time: str
@@ -46,8 +46,9 @@ class Request(Struct, frozen=True, kw_only=True):
 class FakeModel:
     """A scripted model that answers over HTTP; start it with `with`.
 
-    `script`: a Script, a plain value, the path of a YAML or JSON file, or None for echoes and directives. `port` 0: any
-    free one. `log`: a file to which each request is appended as JSON Lines. `clock` returns seconds since 1970.
+    `script`: a Script, a plain value, the path of a YAML or JSON file, or None for echoes and directives. `port`: 0
+    means any free port. `log`: a file to which each request is appended as JSON Lines. `clock` returns seconds since
+    1970.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class FakeModel:
 
     @property
     def url(self) -> str:
-        """Return where it listens, without a slash at the end. Only while it runs."""
+        """Return the model's URL, without a slash at the end. Raises RuntimeError if the model is not running."""
         if self._server is None:
             raise RuntimeError("the scripted model is not running: use `with`")
         return self._server.url
@@ -106,15 +107,15 @@ class FakeModel:
     def env(self, adapter: str, home: Path | None = None) -> dict[str, str]:
         """Return the variables that make a CLI of this adapter talk to this model only.
 
-        If the CLI needs a configuration file as well, that is written under `home`, a temporary directory, and HOME
-        names this directory. The same is done for a CLI that asks a person questions at its first start (Claude Code),
-        so that it asks none. Raises NotFoundError for an unknown adapter, UnsupportedError for one that can't be
-        pointed at a model, UsageError for one that needs a home and got none.
+        If the CLI also needs a configuration file, the file is written under `home`, a temporary directory, and HOME
+        names this directory. For a CLI that asks a person questions at its first start (Claude Code), a file with the
+        answers is written in the same way. Raises NotFoundError for an unknown adapter, UnsupportedError if the CLI
+        can't be pointed at a model, UsageError if the CLI needs a `home` and none is given.
         """
         return model_env(adapter, self.url, home)
 
     def prompts(self) -> list[str]:
-        """Return the last thing a person said, of each request for an answer, in order."""
+        """Return the prompt of each request for an answer, in order. A prompt is the last message of the person."""
         with self._lock:
             return [request.asked.prompt for request in self.requests if request.asked is not None]
 

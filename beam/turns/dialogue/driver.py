@@ -1,7 +1,7 @@
 """The dialogue driver: one turn of an agent that speaks a protocol. It carries out the steps of the agent's link.
 
-An acknowledged prompt is not the end of a turn. A turn that has to end is first interrupted by the protocol, after all
-its requests were answered.
+An acknowledged prompt is not the end of a turn. If a turn has to be stopped, its open requests are answered, and then
+it is interrupted through the protocol.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
     """Run the turn; return its verdict.
 
     The agent's process is gone afterwards, unless the keeper has it. If the session proves to be lost, that is
-    recorded, and the turn begins once more in a new session. Raises what `Engine.run` raises.
+    recorded, and the turn begins once more in a new session. Raises the exceptions of `Engine.run`.
     """
     engine = Engine(input, services, handle)
     kept = None
@@ -64,7 +64,7 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
 
 
 class LinkTurn:
-    """One turn in one process with a link."""
+    """One turn in one process that has a link (see `agents/link.py`)."""
 
     tick_s = TICK_S
     tells_tools = True
@@ -79,7 +79,7 @@ class LinkTurn:
         self._is_kept = is_kept
         self._open: dict[str, Ask] = {}  # requests that the agent waits for, by their keys
         self._access: str = input.turn.access  # what it may do now
-        self._wanted: dict[str, str] = {}  # by call: the access that it asks for
+        self._requested_access: dict[str, str] = {}  # by call: the access that it asks for
         self._news = asyncio.Event()
         self._is_sent = False
         self._ended_itself = False
@@ -120,7 +120,10 @@ class LinkTurn:
         await self._until(lambda: False)
 
     async def _until(self, claim: Callable[[], bool], seconds: float | None = None) -> None:
-        """Wait until the condition is true or nothing more will come, for at most that many seconds."""
+        """Wait until `claim` returns True, or until nothing more will come from the agent.
+
+        Wait for at most `seconds` (None: without a limit).
+        """
         clock = self._engine.clock
         until = None if seconds is None else clock.monotonic() + seconds
         while not (claim() or self._is_said) and (until is None or clock.monotonic() < until):
@@ -135,7 +138,7 @@ class LinkTurn:
         self._deliver()
         for call in self._engine.calls.take():
             if isinstance(call, Set) and call.name == "access":
-                self._wanted[call.id] = call.value
+                self._requested_access[call.id] = call.value
             self._process.do(call)
         self._process.wake()
 
@@ -148,7 +151,7 @@ class LinkTurn:
             self._engine.alive()
 
     def _hear(self, step: Step) -> None:
-        """Handle a step, in a callback of the event loop."""
+        """Handle a step of the link, in a callback of the event loop."""
         if not self._engine.is_broken:
             self._engine.guarded(lambda: self._take(step))
         self._news.set()
@@ -166,7 +169,7 @@ class LinkTurn:
                 if ask is not None:
                     self._engine.asks.cancel(ask, step.why)
             case Answered():
-                access = self._wanted.pop(step.id, None)
+                access = self._requested_access.pop(step.id, None)
                 if access is not None and step.ok:
                     self._access = access
                 self._engine.calls.settle(step.id, answer_of(step))
@@ -206,7 +209,7 @@ class LinkTurn:
             self._deliver()
 
     def _deliver(self) -> None:
-        """Send the decision to the agent."""
+        """Send the decisions that were made since the last call to the agent."""
         for key, ask in list(self._open.items()):
             decision = ask.decision
             if not ask.is_settled:

@@ -39,7 +39,7 @@ _STRAYED = "it began to work between two turns"
 
 
 class LinkProcess(AgentProcess):
-    """One process and its link. `ready`: it can take a prompt; `broken`: why the conversation is broken, None if it
+    """One process and its link. `ready`: it can take a prompt. `broken` says why the conversation is broken, None if it
     is not."""
 
     takes_calls = True
@@ -49,19 +49,19 @@ class LinkProcess(AgentProcess):
         self.link = link
         self.ready = False
         self.broken: Broken | None = None
-        self._clock = Awake(clock)  # between two turns, when nobody asks it, it stands still
+        self._clock = Awake(clock)  # stands still between two turns, when nobody reads it
         self._line_bytes = input.limits.line_bytes
         self._is_cut = False  # one of its lines was too long
         self._steps: deque[Step] = deque()
         self._is_taking = False
-        self._out: deque[bytes | None] = deque()  # null: the end of stdin
+        self._out: deque[bytes | None] = deque()  # None: the end of stdin
         self._writing: asyncio.Task[None] | None = None
         self._listener: Callable[[Step], None] = self._idle
-        self._on_output: Callable[[], None] = _nothing
-        self._settle: Callable[[str, CallAnswer], object] = _settles_nothing
+        self._on_output: Callable[[], None] = _ignore_output
+        self._settle: Callable[[str, CallAnswer], object] = _ignore_answer
 
     async def start(self, input: TurnInput) -> None:
-        """Start the process, which is held until `go`. Raises what `spawn.start` raises."""
+        """Start the process, which waits before its exec until `go`. Raises the exceptions of `spawn.start`."""
         env = input.environment(self.launch)
         child = await spawn.start(
             self.launch.argv,
@@ -80,9 +80,12 @@ class LinkProcess(AgentProcess):
         self.attach(child)
 
     def listen(self, listener: Callable[[Step], None] | None, on_output: Callable[[], None] | None = None) -> None:
-        """Pass the steps of a turn to this listener, until the next call; None: no turn runs."""
+        """Pass the link's steps to `listener` until the next call of this method; None if no turn runs.
+
+        `on_output` is called at any output of the process.
+        """
         self._listener = listener or self._idle
-        self._on_output = on_output or _nothing
+        self._on_output = on_output or _ignore_output
 
     def go(self) -> None:
         """Let the program begin, and open the conversation with it."""
@@ -134,7 +137,7 @@ class LinkProcess(AgentProcess):
             self.child.end(0)
 
     def _take(self, steps: Iterable[Step]) -> None:
-        """Carry out the steps in order; steps that result from one of them come after all of these."""
+        """Carry out the steps in order. Further steps that result from them are carried out afterwards."""
         self._steps.extend(steps)
         if self._is_taking:
             return
@@ -201,13 +204,13 @@ class LinkProcess(AgentProcess):
 
 
 def answer_of(step: Answered) -> CallAnswer:
-    """Return the answer to a call."""
+    """Return the link's step as the answer to a call."""
     return CallAnswer(ok=step.ok, code=step.code, message=step.message, result=step.result)
 
 
-def _settles_nothing(call_id: str, answer: CallAnswer) -> None:
-    """Do nothing, because no call waits."""
+def _ignore_answer(call_id: str, answer: CallAnswer) -> None:
+    """Ignore the answer, because no call waits for it."""
 
 
-def _nothing() -> None:
-    """Ignore the step."""
+def _ignore_output() -> None:
+    """Ignore the output, because no turn runs."""

@@ -27,14 +27,15 @@ _FOR_EVER_S = 1e9
 
 
 def is_command(profile: Profile, text: str) -> bool:
-    """Return whether the text is a command for the agent's own screen, if commands are allowed."""
+    """Return whether the agent's screen would take the text for a command. The sender must also be allowed to give
+    commands."""
     return bool(profile.special) and text.startswith("/") and "\n" not in text
 
 
 class Conversation:
-    """One message and its answer. `typed`: typing the message has begun; `command`: the text is a command of the
-    agent's own screen; `reply` is the answer as shown on the screen; `failed` says why the agent did not take the
-    message, None if it did."""
+    """One message and its answer on a screen. `typed`: typing the message has begun. `command`: the text is a command
+    of the agent's own screen. `reply` is the answer as the screen shows it. `failed` says why the agent did not take
+    the message, None if it did."""
 
     def __init__(
         self, input: TurnInput, engine: Engine, process: TerminalProcess, session: TerminalSession, dialogs: Dialogs
@@ -52,7 +53,7 @@ class Conversation:
         self.segments: list[typing.Segment] = []
 
     async def run(self) -> None:
-        """Go from the start-up dialogs to the end of the turn."""
+        """Run the conversation, from the start-up dialogs to the end of the turn."""
         if not await self._reach(State.READY):
             return
         await self._composer_free()
@@ -83,7 +84,7 @@ class Conversation:
         return True
 
     async def is_ready_again(self) -> bool:
-        """Return whether a kept agent can take a message. If a viewer is using it, wait."""
+        """Return whether a kept agent can take a message. Waits while the agent works or viewers are connected."""
         wanted = (State.READY, State.WAITING)
         while not await self.session.until(lambda: self.end.state in wanted, KEPT_S):
             if self.session.is_over or not (self.end.reading.busy or self.process.viewers.count):
@@ -91,7 +92,7 @@ class Conversation:
         return self.end.state is State.READY or self.end.reading.dialog is not None
 
     async def _composer_free(self) -> None:
-        """Wait until no viewer is typing or has left half a message in the agent's input field."""
+        """Wait until the agent's input field is free: no viewer types, and no viewer has left half a message in it."""
         viewers, loop = self.process.viewers, asyncio.get_running_loop()
 
         def is_free() -> bool:
@@ -103,7 +104,10 @@ class Conversation:
         await self.session.until(is_free, _FOR_EVER_S)
 
     async def _reach(self, wanted: State) -> bool:
-        """Continue, answering dialogs, until the agent is in that state; return False if the turn ends first."""
+        """Wait until the agent is in the state `wanted`, and answer its dialogs meanwhile.
+
+        Return False if the turn ends first.
+        """
         while True:
             await self.session.until(lambda: self.end.state in (wanted, State.WAITING) or self.session.is_over, 3600.0)
             if self.end.state is wanted:

@@ -1,4 +1,4 @@
-"""Handles dialogs on an agent's screen: some beam answers itself, others become asks.
+"""Handles dialogs on an agent's screen: beam answers some itself, the others become asks.
 
 With access `ask`, a permission request becomes an ask. So does an unknown question, which can only be answered on the
 screen itself. With any other access, requests are denied immediately.
@@ -41,7 +41,7 @@ _UNKNOWN = "it asks something that beam does not know (to describe it: docs/term
 
 
 class Dialogs:
-    """The dialogs of one turn. `port` types; their `until` ends early once the turn is over."""
+    """The dialogs of one turn. `port` types and waits: its `until` returns early once the turn is over."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Dialogs:
     ) -> None:
         self.failed: Verdict | None = None  # why the turn can't go on
         self.cut_short = False  # a stop left a request undecided
-        self._agreed = ("", -_FOR_EVER_S)  # the last dialog that beam confirmed automatically, and when
+        self._last_confirmed = ("", -_FOR_EVER_S)  # the last dialog that beam confirmed automatically, and when
         self._turn = turn
         self._record = record
         self._port = port
@@ -66,12 +66,12 @@ class Dialogs:
         self._has_history = has_history
         self._answers: dict[str, int] = {}
         self._calls: dict[str, ToolCalled] = {}
-        self._approved: list[Question] = []  # of which no tool call told yet
-        self._else_done: list[str] = []  # what was done meanwhile that was none of these
+        self._approved: list[Question] = []  # requests that no tool call in the transcript has matched yet
+        self._other_calls: list[str] = []  # calls in the transcript since then that match none of them
         self._asked_for: dict[str, ToolCalled] = {}
 
     def record(self, body: Event, *, sync: bool = False) -> Event:
-        """Record what the transcript says; a dialog may be about one of its tool calls."""
+        """Record an event of the transcript, and remember its tool call, because a dialog may be about that call."""
         recorded = self._record(body, sync=sync)
         if isinstance(body, ToolCalled):
             self._calls[body.call_id] = body
@@ -84,19 +84,20 @@ class Dialogs:
         return recorded
 
     def _compare(self, what: str, reported: Any) -> None:
-        """Compare an executed call with the approved requests."""
+        """Compare an executed call with the approved requests. `what` names the call; `reported` is its input or its
+        path."""
         about = next((question for question in self._approved if agrees(question, reported)), None)
         if about is not None:
             self._approved.remove(about)
-            self._else_done.clear()
+            self._other_calls.clear()
         elif self._approved:
             shown_there = reported if isinstance(reported, str) else msgspec.json.encode(reported).decode()
-            self._else_done.append(f"{what} {shown_there}")
+            self._other_calls.append(f"{what} {shown_there}")
 
     def look_back(self) -> None:
-        """Report approved requests that differ from the calls in the transcript."""
-        approved, done = self._approved, self._else_done
-        self._approved, self._else_done = [], []
+        """Report the approved requests that differ from the calls in the transcript."""
+        approved, done = self._approved, self._other_calls
+        self._approved, self._other_calls = [], []
         if approved and done:
             asked = "; ".join(" ".join(question.description.split())[:_SHOWN] for question in approved)
             text = f"what was approved is not what its transcript says was done: approved: {asked}; done: "
@@ -129,17 +130,17 @@ class Dialogs:
         if not is_over and stands():
             return self._not_taken(dialog)
         if keys == dialog.allow:
-            self._agreed = (dialog.name, self._port.now())
+            self._last_confirmed = (dialog.name, self._port.now())
         return True
 
     def _not_taken(self, dialog: Dialog) -> bool:
-        """End the turn as stalled, since the dialog is still there after its answer."""
+        """End the turn as stalled, because the dialog is still there after its answer. Return False."""
         if not self._stop.reason and not self._end.ended:
             self.failed = stalled(f"it was answered, and still asks ({dialog.name})", self._port.view())
         return False
 
     def _passed_since_now(self, block: Block) -> Claim:
-        """Return a function that says whether more was written below this dialog since this call.
+        """Return a function that returns whether the agent has written below this dialog since now.
 
         A program that writes line by line leaves an answered dialog in its place.
         """
@@ -155,11 +156,11 @@ class Dialogs:
 
     def agreed_just_now(self) -> str:
         """Return the name of the dialog that beam confirmed automatically a moment ago; "" if there was none."""
-        name, at = self._agreed
+        name, at = self._last_confirmed
         return name if self._port.now() - at < _SOON_S else ""
 
     def _keys(self, dialog: Dialog) -> tuple[str, ...] | None:
-        """Return the keys that answer a dialog which is no permission request; None if the turn can't continue."""
+        """Return the keys that answer a dialog which is not a permission request; None if the turn can't continue."""
         self._answers[dialog.name] = self._answers.get(dialog.name, 0) + 1
         if self._answers[dialog.name] > _SAME_DIALOG:
             self.failed = stalled(f"it goes on asking ({dialog.name})", self._port.view())
@@ -180,7 +181,7 @@ class Dialogs:
     # -- requests ------------------------------------------------------------------------------------------------------
 
     async def _permission(self, block: Block) -> bool:
-        self._agreed = ("", -_FOR_EVER_S)
+        self._last_confirmed = ("", -_FOR_EVER_S)
         drawn = await self._drawn(block)
         if drawn is None:
             return True
@@ -216,7 +217,8 @@ class Dialogs:
         return is_over or not self._is_open(question) or self._not_taken(dialog)
 
     async def _drawn(self, block: Block) -> Block | None:
-        """Return the request once its text is drawn, or after a while without text; None if it disappears."""
+        """Return the request once its text is drawn, or after a while even without text; None if the request
+        disappears."""
         dialog = block.dialog
 
         def now() -> Block | None:
@@ -247,8 +249,8 @@ class Dialogs:
         return block is not None and block.dialog is question.dialog and self._question(block).own == question.own
 
     async def _decided(self, ask: Ask, stands: Claim) -> Decision | None:
-        """Return the decision; None if it is no longer needed, because the turn is over or the agent continued
-        without it."""
+        """Return the decision on the ask; None if it is no longer needed, because the turn is over or the request has
+        disappeared."""
         gone: list[float] = []
 
         def is_over() -> bool:
@@ -267,7 +269,7 @@ class Dialogs:
         return ask.decision
 
     async def _answer(self, question: Question, decision: Decision) -> bool:
-        """Give the answer; return whether it took effect."""
+        """Answer the request on the screen as decided; return whether its dialog then disappeared."""
         dialog, passed = question.dialog, self._passed_since_now(question.block)
 
         def stands() -> bool:
@@ -288,7 +290,7 @@ class Dialogs:
         return is_over
 
     async def _type_reason(self, question: Question, message: str) -> bool:
-        """Type the reason of a denial; return whether it is on the screen and only Enter is left.
+        """Type the reason of a denial; return whether it is on the screen, so that only Enter is left to press.
 
         Nothing is typed before the screen shows that the text belongs to a denial.
         """
@@ -303,10 +305,9 @@ class Dialogs:
         return has_keys and await self._port.until(is_shown, _CHANGES_S) and await self._press_keys((_typed(message),))
 
     async def _press(self, block: Block, keys: tuple[str, ...], stands: Claim) -> bool:
-        """Press the keys of an answer; return whether its dialog then disappeared.
+        """Press the keys of an answer; return whether the dialog then disappeared.
 
-        If a key had no effect the rest is not pressed: other parts of the screen may have moved, and a key too many
-        would reach what follows.
+        If a key has no effect, the remaining keys are not pressed, because they could reach the next dialog.
         """
         if not await self._press_keys(keys[:-1]):
             return False
@@ -319,9 +320,10 @@ class Dialogs:
         return True
 
     async def _press_keys(self, keys: tuple[str, ...]) -> bool:
-        """Press keys one by one; return False at the first without effect.
+        """Press the keys one by one, and return True. Stop at the first key that changes nothing on the screen; return
+        False.
 
-        The next key might mean something else then.
+        The next key might have another meaning in that case.
         """
         for key in keys:
             before = self._port.view()

@@ -46,12 +46,13 @@ _STRANGE = (
 async def run_turn(
     terminal: Terminal, history: History | None, input: TurnInput, services: TurnServices, handle: TurnHandle
 ) -> Verdict:
-    """Run the turn; return its verdict. The agent's process is gone afterwards, unless the keeper has it. If a
-    session's file is gone, that is recorded, and the turn begins in a new session. An agent that ends right after beam
-    said yes to a dialog at its start, with nothing typed yet, is started once more: a busy machine can be too slow for
-    an agent's own start.
+    """Run the turn; return its verdict.
 
-    Raises UnsupportedError for a text that can't be sent on this screen, and what `Engine.run` raises.
+    The agent's process is gone afterwards, unless the keeper has it. If the file of the session is gone, that is
+    recorded, and the turn begins in a new session. If the agent ends right after beam confirmed a dialog at its start,
+    and nothing was typed yet, the agent is started once more: a busy machine can be too slow for an agent's own start.
+
+    Raises UnsupportedError for a text that can't be sent on this screen, and the exceptions of `Engine.run`.
     """
     input = input.with_text(typable(input.turn.text))  # what is typed, compared with its screen and its transcript
     face = TerminalFace(terminal, history, input)
@@ -86,7 +87,7 @@ class TerminalFace(Struct, frozen=True):
 
     @property
     def profile(self) -> Profile:
-        """Return the profile of the agent's screen, with what the settings change."""
+        """Return the profile of the agent's screen, with the changes that the settings make."""
         return overridden(self.terminal.profile, self.input.turn.settings.screen)
 
     def with_fresh_id(self, fresh_session_id: str) -> TerminalFace:
@@ -169,7 +170,8 @@ class TerminalTurn:
             self._film(self.keeper)
 
     def _film(self, keeper: ProcessKeeper) -> None:
-        """Begin the recording if one is wanted. One that can't be written is reported, and does not fail the turn."""
+        """Begin the recording if one is wanted. A recording that can't be written is reported, and does not fail the
+        turn."""
         if not self.turn.settings.record:
             return
         agent, number = self.turn.agent, self.input.number
@@ -209,7 +211,7 @@ class TerminalTurn:
     # -- its end -------------------------------------------------------------------------------------------------------
 
     async def interrupt(self) -> None:
-        """Interrupt the agent once nobody types. Some agents need the key twice."""
+        """Interrupt the agent, after beam itself has stopped typing. Some agents need the key twice."""
         if self._talking is not None:
             await asyncio.wait({self._talking}, timeout=DEAF_S)
             self._talking.cancel()
@@ -235,7 +237,7 @@ class TerminalTurn:
         return None if self._may_stay() else await self.process.quit(hard=self.engine.is_hard)
 
     def _look_at_start(self) -> None:
-        """Record why another process must be started, if this one ended on its own before anything was typed."""
+        """Set why another process must be started, if this one ended on its own before anything was typed."""
         if not self.ended_itself or self.conversation.typed or self.session.is_stopped:
             return
         if self.is_kept:
@@ -286,7 +288,10 @@ class TerminalTurn:
         return verdict
 
     def _session(self, *, has_quit: bool) -> str | None:
-        """Return the session's id: printed by the agent when it quit, or given to it for this turn."""
+        """Return the session's id, and record it: the agent printed it when it quit, or got it for this turn.
+
+        Return None if the id is unknown.
+        """
         printed_id, screen = None, self.process.screen
         if has_quit:
             printed_id = profiles.session_in(self.profile, [line.text for line in screen.lines()[-screen.rows :]])
@@ -298,8 +303,10 @@ class TerminalTurn:
         return found
 
     def _session_given(self) -> str | None:
-        """Return the session id that the agent was started with, if it accepted one. An agent with a transcript has
-        none here, because the transcript is more reliable."""
+        """Return the session id that the agent was started with, if the agent accepts one; None otherwise.
+
+        Also None for an agent with a transcript, because the transcript is more reliable.
+        """
         given = self.turn.session_id or self.turn.fresh_session_id
         is_said = bool(given) and any(word.endswith(given) for word in self.process.launch.argv)
         return (

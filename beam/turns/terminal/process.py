@@ -46,10 +46,10 @@ class TerminalProcess(AgentProcess):
 
     @classmethod
     async def open(cls, launch: Launch, profile: Profile, input: TurnInput) -> TerminalProcess:
-        """Start the process, held until `go`, and return it.
+        """Start the process, which waits before its exec until it is released, and return it.
 
-        It starts before a message is sent, because its actions before anything is typed belong to no message. Raises
-        what `spawn.start` raises.
+        The process starts before a message is sent, because its actions before anything is typed belong to no message.
+        Raises the exceptions of `spawn.start`.
         """
         process = cls(launch, profile, input)
         env = input.environment(launch)
@@ -78,8 +78,10 @@ class TerminalProcess(AgentProcess):
                 await self.viewers.open(socket)
 
     async def quit(self, *, hard: Callable[[], bool]) -> spawn.Ended:
-        """Make the program quit by its keys, end it, and return how it ended; skip the keys once `hard` returns
-        True."""
+        """End the program by the keys that make it quit, then end the process; return how it ended.
+
+        The keys are skipped once `hard` returns True.
+        """
         keys = self.profile.quit
         read_keys = self.window.reads_keys()
         for key in keys:
@@ -93,8 +95,10 @@ class TerminalProcess(AgentProcess):
         return await super().quit(hard=hard)
 
     async def press(self, keys: str) -> bool:
-        """Type the keys; return whether they were written: a program that does not read its input accepts only a
-        limited number."""
+        """Type the keys; return whether all were written.
+
+        A program that does not read its input accepts only a limited number of keys.
+        """
         try:
             async with asyncio.timeout(_TYPED_S):
                 await self.window.press(keys)

@@ -26,11 +26,12 @@ _MOST = 60  # characters: a dialog may cut a long one
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """One dialog on the screen.
+    """One permission request in a dialog on the screen.
 
-    `input` and `call_id` are those of its tool call (None: unknown); `always` is the agent's text of the "always allow"
-    answer, "" if there is none. `request` is the text that a person sees: equal texts are the same request. `own` is
-    the part of that text that only the dialog itself changes: while it is visible, the dialog is open.
+    `input` and `call_id` are those of the request's tool call; if it is unknown, `input` is null and `call_id` is None.
+    `always` is the agent's text of the "always allow" answer, "" if there is none. `request` is the text that a person
+    sees: equal texts are the same request. `own` is the part of the text that belongs to the dialog alone: while it is
+    visible, the dialog is open.
     """
 
     block: Block
@@ -64,22 +65,21 @@ def question_of(block: Block, calls: Iterable[ToolCalled] = ()) -> Question:
         description=description,
         input=call.input if call is not None else Raw(b"null"),
         call_id=call.call_id if call is not None else None,
-        always=_offer(block),
-        request=_still(_unmoved(block)),
-        own=_still(detail or block.found),
+        always=_always_text(block),
+        request=_without_arrows(_unmoved(block)),
+        own=_without_arrows(detail or block.found),
     )
 
 
 def detail_of(block: Block) -> str:
-    """Return what the request in this block is about, without its frame; "" if that is not drawn."""
+    """Return the text in this block that says what is requested, without its frame; "" if that text is not drawn."""
     return _dedented(block.group(block.dialog.detail))
 
 
-def _offer(block: Block) -> str:
-    """Return the agent's words for "always allow this".
+def _always_text(block: Block) -> str:
+    """Return the agent's words for "always allow this"; "" if the agent does not offer that.
 
-    Return "" if it does not offer that, if it offers it with another key than the known one, or if the words may be
-    quoted.
+    Also return "" if another key than the known one stands for it, or if the words may only be quoted.
     """
     dialog = block.dialog
     if block.is_doubtful:
@@ -97,13 +97,13 @@ def _request(block: Block) -> str:
 
 
 def _unmoved(block: Block) -> str:
-    """Return the rows of the request without what moves above an open dialog: spinners and timers."""
+    """Return the rows of the request, without the spinners and timers that move above an open dialog."""
     above = (_MOVING.sub("", row) for row in block.above)
     return "\n".join((*above, block.found)) if block.above else block.text
 
 
-def _still(text: str) -> str:
-    """Return the text without the marks that move when another answer is selected."""
+def _without_arrows(text: str) -> str:
+    """Return the text without the marks of the selected answer, which move when another answer is selected."""
     return profiles.squeezed(text.translate(_ARROWS))
 
 
@@ -120,8 +120,10 @@ def _dedented(text: str) -> str:
 
 
 def _is_about(description: str, call: ToolCalled) -> bool:
-    """Return whether part of the call's input is in the request. (The whole screen also shows the prompt and other
-    calls.)"""
+    """Return whether the description of a request contains a part of the call's input.
+
+    The whole screen is not searched, because it also shows the prompt and other calls.
+    """
     shown_there = profiles.squeezed(description)
     return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
 

@@ -22,7 +22,7 @@ _LOOKS = 5  # a directory is listed once in so many reads
 
 
 class _File:
-    """One file that may be the turn's transcript, read from `read_to` on."""
+    """One file that may be the turn's transcript. `read_to` is the offset up to which it was read."""
 
     def __init__(self, path: Path, transcript: Transcript, read_to: int) -> None:
         self.path = path
@@ -113,8 +113,8 @@ def reply_on_screen(
 ) -> str:
     """Return the answer to `text` as the screen shows it; "" if none is found.
 
-    Each of the `segments` has the answer to one Enter; `prompt_mark` is where the agent itself said that its last
-    prompt begins (OSC 133).
+    Each segment has the answer to one Enter. `prompt_mark` is the agent's own signal (OSC 133) of where its last prompt
+    begins, None if there is none.
     """
     profile, columns = end.profile, screen.columns
     if not profile.at_cursor:

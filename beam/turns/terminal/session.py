@@ -1,5 +1,7 @@
-"""A turn's access to an agent's screen: passes views to the state machine, and types keys. Does not depend on the
-parts of a turn."""
+"""A turn's access to an agent's screen: passes views to the state machine (`TurnEnd`), and types keys.
+
+Does not depend on the other parts of a turn.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ READ_S = 0.1  # between two reads of the transcript
 
 
 class TerminalSession:
-    """The `KeyPort` of one turn on that process."""
+    """Types and waits on the terminal of `process` during one turn, as its `KeyPort`."""
 
     def __init__(self, engine: Engine, process: TerminalProcess, end: TurnEnd) -> None:
         self.end = end
@@ -70,7 +72,10 @@ class TerminalSession:
         return await self.watch(lambda: claim() or self.is_over, seconds) and claim()
 
     async def watch(self, claim: typing.Claim, seconds: float) -> bool:
-        """Wait as `until` does, whether or not the turn is over."""
+        """Wait until `claim` returns True, for at most `seconds`; return whether it did.
+
+        Unlike `until`, this does not return early when the turn is over.
+        """
         deadline = self._clock.monotonic() + seconds
         while not claim():
             left = deadline - self._clock.monotonic()

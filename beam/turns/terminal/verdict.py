@@ -19,10 +19,11 @@ _SHOWN_ROWS = 12
 
 
 class TurnEvidence(Struct, frozen=True, kw_only=True):
-    """What is known of a turn that is over. `transcript` is the verdict of the transcript (null: there is none, or it
-    says nothing), `reply` the answer on the screen, `failed` why beam gave up, `session_id` the session if it is known
-    even then; `ended` is how the process ended (null: it still runs). `cut_short`: a stop left a request undecided. A
-    `command` may have no answer."""
+    """What is known about a turn that is over. `transcript` is the transcript's verdict, None if there is no transcript
+    or it says nothing. `reply` is the answer on the screen. `failed` is the verdict if beam gave up. `stopped`: the
+    turn was asked to end. `cut_short`: that left a request undecided. `session_id` is the session, None if it is
+    unknown. `command`: the text was a command, which may have no answer. `ended` is how the process ended, None if it
+    still runs."""
 
     end: TurnEnd
     view: View
@@ -99,8 +100,11 @@ def _answered(seen: TurnEvidence) -> Verdict:
 
 
 def _class(reason: str) -> Class:
-    """Return the class of a failure that only the screen shows. The model may have written the words, so no class is
-    returned for which `retry` would run the message again."""
+    """Return the class of a failure that only the screen shows.
+
+    The model may have written the words on the screen. So no class is returned for which `retry` would run the message
+    again.
+    """
     found = class_of(None, reason)
     return found if found is Class.AUTH else Class.UNKNOWN
 

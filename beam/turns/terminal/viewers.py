@@ -30,8 +30,8 @@ _LOOK_AGAIN_S = 0.01
 
 
 class Frame(Struct, frozen=True, kw_only=True, tag="frame"):
-    """What changed since the last frame; the first frame has everything. `changed` are the changed rows by number.
-    `picture` is the rest of the picture, without rows."""
+    """What has changed on the screen since the last frame; the first frame has everything. `changed` are the changed
+    rows by number. `height` is the number of rows. `picture` is the rest of the picture, without rows."""
 
     picture: Picture
     height: int
@@ -45,7 +45,7 @@ class Bye(Struct, frozen=True, kw_only=True, tag="bye"):
 
 
 class Keys(Struct, frozen=True, kw_only=True, tag="keys"):
-    """What a viewer typed."""
+    """The bytes that a viewer typed."""
 
     data: bytes
 
@@ -54,7 +54,7 @@ Told = Frame | Bye
 
 
 class Viewers:
-    """The viewers of one terminal. `notice` gets the name of a viewer who begins to type."""
+    """The viewers of one terminal. `notice` is called with the user's name when a viewer begins to type in a turn."""
 
     def __init__(self, window: Terminal, notice: Callable[[str], None]) -> None:
         self.typed_at: float | None = None  # when one of them typed last (the loop's seconds)
@@ -62,7 +62,7 @@ class Viewers:
         self._notice = notice
         self._painter = Painter(window.screen)
         self._picture: tuple[int, Picture] | None = None
-        self._here: dict[asyncio.Task[None], asyncio.Event] = {}
+        self._connected: dict[asyncio.Task[None], asyncio.Event] = {}
         self._noticed: set[int] = set()
         self._may_type = asyncio.Event()
         self._may_type.set()
@@ -78,7 +78,7 @@ class Viewers:
     @property
     def count(self) -> int:
         """Return how many viewers there are now."""
-        return len(self._here)
+        return len(self._connected)
 
     async def open(self, path: Path) -> None:
         """Let viewers connect through a socket of that name, for this user alone. Raises OSError."""
@@ -91,7 +91,7 @@ class Viewers:
                 listening.bind(str(name))
                 name.chmod(0o600)
             self._path = path
-            self._server = await asyncio.start_unix_server(self._come, sock=listening, limit=KEYS_BYTES)
+            self._server = await asyncio.start_unix_server(self._serve_viewer, sock=listening, limit=KEYS_BYTES)
         except BaseException:
             listening.close()
             raise
@@ -104,18 +104,18 @@ class Viewers:
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink(missing_ok=True)
-        for task in list(self._here):
+        for task in list(self._connected):
             task.cancel()
-        if self._here:
-            await asyncio.wait(list(self._here), timeout=1.0)
+        if self._connected:
+            await asyncio.wait(list(self._connected), timeout=1.0)
 
     def wake(self) -> None:
         """Wake the viewers: there is something new to see."""
-        for new in self._here.values():
+        for new in self._connected.values():
             new.set()
 
     def new_turn(self) -> None:
-        """Begin a new turn: who types in it is reported again."""
+        """Begin a new turn: each viewer who types in it is reported again."""
         self._noticed.clear()
 
     @contextlib.contextmanager
@@ -131,10 +131,10 @@ class Viewers:
 
     # -- one viewer ----------------------------------------------------------------------------------------------------
 
-    async def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_viewer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         me = asyncio.current_task()
         assert me is not None
-        self._here[me] = new = asyncio.Event()
+        self._connected[me] = new = asyncio.Event()
         showing = None
         try:
             peer = _peer(writer)
@@ -150,7 +150,7 @@ class Viewers:
         except asyncio.CancelledError:
             _say(writer, Bye(why=self._why))
         finally:
-            del self._here[me]
+            del self._connected[me]
             with contextlib.suppress(OSError):
                 writer.close()
 
@@ -159,7 +159,7 @@ class Viewers:
         with contextlib.suppress(OSError):
             while True:
                 new.clear()
-                await self._whole()
+                await self._wait_for_frame()
                 picture = self._now()
                 changed = {row: runs for row, runs in enumerate(picture.rows) if runs is not sent[row]}
                 for row, runs in changed.items():
@@ -169,8 +169,8 @@ class Viewers:
                 await asyncio.sleep(FRAME_S)
                 await new.wait()
 
-    async def _whole(self) -> None:
-        """Wait, for a moment at most, until the agent is not in the middle of drawing."""
+    async def _wait_for_frame(self) -> None:
+        """Wait until the agent is not in the middle of drawing, for a moment at most."""
         until = asyncio.get_running_loop().time() + DRAWING_S
         while self._window.screen.drawing and asyncio.get_running_loop().time() < until:
             await asyncio.sleep(_LOOK_AGAIN_S)

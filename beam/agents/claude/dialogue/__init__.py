@@ -30,7 +30,7 @@ def launch(turn: Turn, host: Host) -> Launch:
 
 
 def link(turn: Turn, host: Host) -> Link:
-    """Return a new conversation with one process."""
+    """Return a new conversation with one process of Claude Code."""
     from beam.agents.claude.dialogue.conversation import ClaudeLink
 
     return ClaudeLink(turn)

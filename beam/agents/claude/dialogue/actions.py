@@ -20,8 +20,8 @@ _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Action(Struct, frozen=True):
-    """One control request. `show` converts its answer for display; a text that it returns says why the action
-    failed."""
+    """One control request. `show` converts its answer for display. If `show` returns a text, the action failed, and the
+    text says why."""
 
     subtype: str
     given: Object
@@ -30,12 +30,12 @@ class Action(Struct, frozen=True):
 
 
 def nothing(result: Object) -> object:
-    """Show nothing of an answer."""
+    """Return None, so that nothing of an answer is displayed."""
     return None
 
 
 def of(intent: Act) -> Action | str:
-    """Return the control request for this action, or why there is none."""
+    """Return the control request for this action, or a text that says why there is none."""
     given = json_object(bytes(intent.given)) or {}
     server = string(given, "server")
     match intent.name:
@@ -47,19 +47,19 @@ def of(intent: Act) -> Action | str:
             is_on = intent.name == "mcp.enable"
             return Action("mcp_toggle", {"serverName": server, "enabled": is_on}, nothing, _CONNECT_S)
         case "mcp.set":
-            return Action("mcp_set_servers", {"servers": object_of(given.get("servers"))}, _set, _CONNECT_S)
+            return Action("mcp_set_servers", {"servers": object_of(given.get("servers"))}, _changed_servers, _CONNECT_S)
         case "mcp.call" if server and string(given, "tool"):
             name = f"mcp__{_NOT_IN_A_NAME.sub('_', server)}__{string(given, 'tool')}"
             arguments = object_of(given.get("arguments"))
             return Action("mcp_call", {"tool": name, "arguments": arguments}, dict, _TOOL_S)
         case "rewind.files" if string(given, "to"):
             is_dry = given.get("dry_run") is not False
-            return Action("rewind_files", {"user_message_id": string(given, "to"), "dry_run": is_dry}, _rewound)
+            return Action("rewind_files", {"user_message_id": string(given, "to"), "dry_run": is_dry}, _restored_files)
     return f"claude can't do {intent.name!r} in a running process"
 
 
 def servers(result: Object) -> list[Object]:
-    """Return the MCP servers for display."""
+    """Return the MCP servers for display, without their configuration."""
     return [
         {
             "name": string(each, "name"),
@@ -71,12 +71,12 @@ def servers(result: Object) -> list[Object]:
     ]
 
 
-def _set(result: Object) -> Object:
+def _changed_servers(result: Object) -> Object:
     errors = {name: str(why)[:500] for name, why in object_of(result.get("errors")).items()}
     return {"added": list(strings(result, "added")), "removed": list(strings(result, "removed")), "errors": errors}
 
 
-def _rewound(result: Object) -> object:
+def _restored_files(result: Object) -> object:
     if result.get("canRewind") is not True:
         return string(result, "error") or "claude can't undo these changes"
     return {

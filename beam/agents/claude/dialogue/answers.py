@@ -1,4 +1,4 @@
-"""The answers to what a person wanted of a process: done, failed, or not possible here."""
+"""Makes the answers to a person's requests to a process: done, failed, or not possible in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beam.agents.link import Answered, Step
 
 
 def passed_on(call_id: str, reply: Reply, show: Callable[[Object], object] = lambda result: None) -> list[Step]:
-    """Return the process's own answer as the answer to the call; `show` selects what is shown of its result."""
+    """Return the process's own reply as the answer to the call. `show` converts the reply's result for display."""
     if reply.error:
         return [failed(call_id, reply.error, is_late=reply.is_late)]
     shown = show(reply.result)
@@ -21,10 +21,10 @@ def passed_on(call_id: str, reply: Reply, show: Callable[[Object], object] = lam
 
 
 def failed(call_id: str, why: str, *, is_late: bool = False) -> Answered:
-    """Return the answer for an attempt that failed; `is_late`: nobody knows whether it succeeded later."""
+    """Return the answer for an attempt that failed. `is_late`: nobody knows whether the attempt succeeded later."""
     return Answered(id=call_id, ok=False, code="unfinished" if is_late else "failed", message=why)
 
 
 def refused(call_id: str, why: str) -> Answered:
-    """Return the answer for what this process can't do, and for which nothing was changed."""
+    """Return the answer to a request that this process can't carry out. Nothing was changed."""
     return Answered(id=call_id, ok=False, code="unsupported", message=why)

@@ -1,6 +1,6 @@
-"""beam's control requests to one process. Each is answered once: by claude, or by a timeout.
+"""beam's control requests to one process. Each request is answered once: by claude, or by a timeout.
 
-Does not depend on what a request is for.
+Does not depend on the purpose of a request.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from beam.agents.link import Step
 
 
 class Reply(Struct, frozen=True):
-    """The answer to a request, at the time `now`: `error` says why it failed, "" if it did not; `is_late`: it timed
-    out."""
+    """The answer to a request. `now` is the time when the answer came. `error` says why the request failed, "" if it
+    succeeded. `is_late`: the request timed out."""
 
     now: float
     result: Object = {}
@@ -33,7 +33,7 @@ class _Waiting(Struct, frozen=True):
 
 
 class Calls:
-    """The requests without an answer."""
+    """The control requests that have no answer yet."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -41,18 +41,19 @@ class Calls:
 
     @property
     def due(self) -> float | None:
-        """Return when the first request times out; None if none waits."""
+        """Return the time at which the first request times out; None if no request waits."""
         return min((waiting.until for waiting in self._waiting.values()), default=None)
 
     def call(self, subtype: str, given: Object, then: Then, until: float) -> Step:
-        """Return the step that sends a request; `then` maps its answer to the next steps."""
+        """Return the step that sends a request. The request times out at the time `until`; `then` maps its answer to
+        the next steps."""
         self._last += 1
         key = f"beam-{self._last}"
         self._waiting[key] = _Waiting(until, then)
         return wire.request(key, subtype, given)
 
     def answered(self, response: Object, now: float) -> list[Step]:
-        """Return the steps that follow from an answer; none for an unexpected one, because claude repeats beam's own
+        """Return the steps that follow from an answer; [] for an unexpected answer, because claude repeats beam's own
         answers."""
         waiting = self._waiting.pop(string(response, "request_id"), None)
         if waiting is None:

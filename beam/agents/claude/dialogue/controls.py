@@ -1,7 +1,7 @@
-"""Requests of a person to a process besides its turns: pass a text to the running turn, change a setting, show its
-state.
+"""A person's requests to a process besides its turns: pass a text to the running turn, change a setting, show the
+process's state.
 
-Each is answered once. Does not depend on turns. Actions on MCP servers and files are in `actions.py`.
+Each request is answered once. Does not depend on turns. Actions on MCP servers and files are in `actions.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BY_ITSELF = "default"
 
 
 class Controls:
-    """The control requests to one process, which began with the turn `first`. `initialized` is the process's own
-    description, from its start; `access` is what it may do now."""
+    """The control requests to one process, which began with the turn `first`. `initialized` is the description that the
+    process gave of itself at its start; `access` is the access that it has now."""
 
     def __init__(self, calls: Calls, first: Turn) -> None:
         self.initialized: Object = {}
@@ -40,7 +40,8 @@ class Controls:
         return bool(self._steers)
 
     def steer(self, steer: Steer, *, runs: bool) -> list[Step]:
-        """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
+        """Return the step that passes a text to the running turn, or a failed answer if no turn `runs`. The request is
+        answered once the agent reads the text."""
         if not runs:
             return [failed(steer.id, "no turn runs that could take a text")]
         key = key_of("steer", steer.id)
@@ -48,7 +49,8 @@ class Controls:
         return [wire.message(key, steer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))]
 
     def moved(self, key: str, state: str) -> list[Step]:
-        """Return the answer for a text that the agent has just read, or will never read."""
+        """Return the answer for a text that the agent has just read, or will never read; [] for a text that still
+        waits. `key` is the text's own key, `state` is its new state."""
         call_id = self._steers.get(key)
         if call_id is None or state == "queued":
             return []
@@ -66,7 +68,7 @@ class Controls:
     # -- settings ------------------------------------------------------------------------------------------------------
 
     def set(self, intent: Set, now: float) -> list[Step]:
-        """Return the step that changes a setting."""
+        """Return the step that changes a setting, or a refusal."""
         match intent.name:
             case "model" if intent.value:
                 return [self._ask("set_model", {"model": intent.value}, intent.id, now)]
@@ -81,7 +83,7 @@ class Controls:
         return [refused(intent.id, f"claude can't change {intent.name!r} in a running process")]
 
     def _set_effort(self, intent: Set, now: float) -> list[Step]:
-        """Return the step that asks for an effort. Claude accepts any word, so beam then reads which effort is in
+        """Return the step that sets the model's effort. Claude accepts any word, so beam then reads which effort is in
         effect."""
 
         def looked(reply: Reply) -> list[Step]:
@@ -114,16 +116,16 @@ class Controls:
             words = " and ".join(rights.LIVE_MODES)
             why = f"claude's live modes are {words}, not {intent.value[:40]!r}; what it may do is its access"
             return [refused(intent.id, why)]
-        return self._into(intent, self.access, plans=intent.value == "plan", now=now)
+        return self._set_permission_mode(intent, self.access, plans=intent.value == "plan", now=now)
 
     def _set_access(self, intent: Set, now: float) -> list[Step]:
         access = rights.live_access(self._first.access, intent.value)
         if access is None:
             began = f"a process that began with access {self._first.access} can't be given {intent.value[:40]!r}"
             return [refused(intent.id, f"{began}: beam send --access starts another")]
-        return self._into(intent, access, plans=False, now=now)
+        return self._set_permission_mode(intent, access, plans=False, now=now)
 
-    def _into(self, intent: Set, access: Access, *, plans: bool, now: float) -> list[Step]:
+    def _set_permission_mode(self, intent: Set, access: Access, *, plans: bool, now: float) -> list[Step]:
         mode = "plan" if plans else rights.live_mode(self._first, access)
 
         def then(reply: Reply) -> list[Step]:
@@ -138,7 +140,7 @@ class Controls:
     # -- what it tells and does ----------------------------------------------------------------------------------------
 
     def query(self, intent: Query, now: float) -> list[Step]:
-        """Return the step that asks the process, or the answer if it is known already."""
+        """Return the step that asks the process, or the answer if beam knows it already."""
         match intent.name:
             case "account":
                 return [Answered(id=intent.id, result=raw_json(self.initialized.get("account")))]

@@ -1,8 +1,8 @@
 """The conversation with one process of Claude Code, one turn at a time.
 
-Owns the order of messages: the rights are set before any turn. A result counts only after claude has begun our message,
-because claude also begins runs on its own. A turn ends only after claude reports that it is idle. Does not depend on
-the content of a turn.
+Decides the order of messages: the rights are set before any turn. A result counts only after claude has begun to work
+on beam's message, because claude also begins runs on its own. A turn ends only after claude reports that it is idle.
+Does not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ START_S, TURN_S, STOP_S, SETTLE_S = 60.0, 60.0, 10.0, 20.0
 
 
 class ClaudeLink:
-    """The conversation with one process."""
+    """The conversation with one process of Claude Code."""
 
     def __init__(self, turn: Turn) -> None:
         self._first = turn
@@ -137,7 +137,7 @@ class ClaudeLink:
         return [Ready()]
 
     def _never_began(self, emitted: Sequence[events.Event], verdict: Verdict) -> list[Step]:
-        """Return the steps for a process that ends, or has to end, before it takes a message."""
+        """Return the steps for a process that ends, or has to end, before it can take a message."""
         lost: list[Step] = [Say(event) for event in emitted if isinstance(event, events.SessionLost)]
         return [*lost, *self._break(verdict.reason or "it did not begin", verdict.class_ or Class.CRASHED)]
 
@@ -191,7 +191,7 @@ class ClaudeLink:
             case "user" if value.get("isReplay") is True:
                 return self._repeated(string(value, "uuid"), "timestamp" in value, now)
             case "system" if string(value, "subtype") == "session_state_changed":
-                return self._is_now(string(value, "state"))
+                return self._on_session_state(string(value, "state"))
             case kind:
                 return self._about_session(kind, read)
 
@@ -224,14 +224,15 @@ class ClaudeLink:
         return [*known, *begun, *(self._interrupt(now) if self._is_stopping else [])]
 
     def _repeated(self, key: str, is_new: bool, now: float) -> list[Step]:
-        """Return the steps for a message that claude echoes, because it reads it now or received it before."""
+        """Return the steps for a message that claude echoes: claude reads the message now (`is_new`), or had received
+        it before."""
         reader = self._reader
         if is_new or reader is None or key != reader.key:
             return self._moved(key, "started", now) if is_new else []
         reader.is_double = True
         return []
 
-    def _is_now(self, state: str) -> list[Step]:
+    def _on_session_state(self, state: str) -> list[Step]:
         reader = self._reader
         if reader is None:
             return [Stirred()] if self._is_ready and state == "running" else []

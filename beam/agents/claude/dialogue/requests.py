@@ -1,7 +1,7 @@
 """Claude Code's requests to beam. Whoever decides sees the complete request, and every request gets an answer.
 
-The turn waits until its request is answered, so beam immediately refuses what it does not do. "Allow always" applies to
-this session only. Does not depend on who decides.
+The turn waits until its request is answered, so beam immediately refuses a request that it can't handle. "Allow always"
+applies to this session only. Does not depend on who decides.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class _Open(Struct, frozen=True):
 
 
 class Requests:
-    """The requests of one process."""
+    """The requests of one process that wait for a decision."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
     def take(self, value: Object) -> list[Step]:
-        """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
+        """Return the steps that follow from a request: beam asks for a decision, or answers immediately."""
         key, request = string(value, "request_id"), obj(value, "request")
         if not key or key in self._open:
             return []
@@ -89,8 +89,8 @@ class Requests:
 
 
 def _call(tool: str, arguments: Object, request: Object) -> ToolCall | None:
-    """Return the requested call in the terms of rules. If claude, or the person's own settings, want a person to
-    decide it, no rule allows it."""
+    """Return the requested call in the terms of rules. If claude or the person's own settings want a person to decide
+    it, the call has `by_person` set, and no rule allows it."""
     call = tool_rules.call(tool, arguments)
     reason, matched = string(request, "decision_reason_type"), request.get("matched_ask_rule")
     is_theirs = matched is not None and string(obj(request, "matched_ask_rule"), "source") != _OURS
@@ -105,12 +105,12 @@ def _denial(message: str) -> Object:
 
 
 def _only_once(request: Object) -> bool:
-    """Return whether claude wants every such call to be decided separately."""
+    """Return whether claude wants each call of this kind to be decided separately."""
     return request.get("requires_user_interaction") is True or request.get("suppress_always_allow_rule") is True
 
 
 def _description(tool: str, arguments: Object, request: Object) -> str:
-    """Return the description of a request: first what would be done, then the agent's own words."""
+    """Return the description of a request: first the command or the path, then the agent's own words."""
     command, path = string(arguments, "command"), string(arguments, _FILES.get(tool, ""))
     if tool == "Bash" and command:
         rest = {name: value for name, value in arguments.items() if name not in ("command", "description")}
@@ -127,7 +127,7 @@ def _json(value: Object) -> str:
 
 
 def _unanswerable(subtype: str, request: Object) -> list[Step]:
-    """Return the notice about a request that nobody can decide here."""
+    """Return the notice about a request that beam can't answer, because nobody can decide it here."""
     question = " ".join(part for part in (string(request, "message"), string(request, "url")) if part)
     text = f"claude asked something that nobody can decide here: {question or subtype[:80]}"
     return [Say(events.Notice(text=text, code="not_asked"))]

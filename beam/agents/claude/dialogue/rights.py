@@ -1,8 +1,8 @@
-"""Maps each access to flags and modes of a Claude Code process that asks beam. No other module of this face gives it
-rights.
+"""Maps each access to the flags and permission modes of a Claude Code process that asks beam. No other module of the
+dialogue mode gives the process rights.
 
-The accesses are those of a headless turn, in which nobody is asked, and `ask`. With any other access than `ask`, beam
-denies every request.
+The accesses are `ask` and those of headless mode. With an access other than `ask`, nobody is asked: beam denies every
+request that no rule allows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def mode(turn: Turn) -> str:
 
 
 def flags(turn: Turn) -> tuple[str, ...]:
-    """Return the flags for a turn's access and rules; beam itself decides what is allowed. Raises UnsupportedError."""
+    """Return the flags for a turn's access and rules. Rules that allow are left out, because beam itself applies them.
+    Raises UnsupportedError."""
     if turn.access not in ACCESS:
         raise UnsupportedError(f"claude has no access {turn.access!r}", subject=turn.access)
     words = list(ACCESS[turn.access])
@@ -36,7 +37,7 @@ def flags(turn: Turn) -> tuple[str, ...]:
 
 
 def without_tools(access: Access) -> tuple[str, ...]:
-    """Return the flag that removes the tools that need a person's answer, for a turn in which nobody answers."""
+    """Return the flag that removes the tools whose questions nobody answers with this access."""
     return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
 
 
@@ -55,20 +56,20 @@ def live_access(first: Access, wanted: str) -> Access | None:
 
 
 def live_mode(first: Turn, access: Access) -> str:
-    """Return the permission mode of a process that began with the turn `first` and has this access now."""
+    """Return the permission mode of a process that began with the turn `first` and now has this access."""
     return mode(first) if access == first.access else _MODES[access]
 
 
 def denied(turn: Turn, answer: Object) -> str:
-    """Return which requested setting claude did not apply, by its answer to `initialize`; "" if it applied all, or
-    is too old to report it."""
+    """Return the requested setting that claude did not apply, according to its answer to `initialize`; "" if claude
+    applied all settings, or is too old to report them."""
     wanted = mode(turn)
     return "" if answer.get("current_permission_mode", wanted) == wanted else f"the permission mode {wanted}"
 
 
 def for_the_session(suggestions: list[Object]) -> list[Object]:
     """Return claude's suggestions for "always allow", limited to this session: rules for the call if there are any,
-    else the wider suggestions. The mode that edits files is the widest that is accepted."""
+    else the wider suggestions. A suggestion to change the permission mode is kept only for `acceptEdits`."""
     found = [{**each, "destination": "session"} for each in suggestions if _is_harmless(each)]
     return [each for each in found if each["type"] == "addRules"] or found
 

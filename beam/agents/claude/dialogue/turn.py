@@ -21,13 +21,13 @@ _OWN = "claude first said something of its own; the answer comes after it"
 
 
 def key_of(*words: object) -> str:
-    """Return the UUID that identifies a prompt; the same key gives the same UUID."""
+    """Return the UUID that identifies a prompt. The same words give the same UUID."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, " ".join(map(str, words))))
 
 
 class TurnReader:
-    """Reads the messages of one turn. `is_known`: claude has received the prompt; `is_begun`: it works on it;
-    `has_result`: the result has arrived; `is_double`: claude had received this prompt before."""
+    """Reads the messages of one turn. `is_known`: claude has received the prompt; `is_begun`: claude works on the
+    prompt; `has_result`: the result has arrived; `is_double`: claude had received this prompt before."""
 
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
@@ -43,7 +43,7 @@ class TurnReader:
         return self.is_begun and self.has_result and not self._frames.has_tasks
 
     def on_begun(self) -> list[Event]:
-        """Record that claude works on the prompt; return the events that follow."""
+        """Record that claude works on the prompt. Return a notice if claude said something of its own before."""
         self.is_known = self.is_begun = True
         if not self._is_own:
             return []
@@ -71,11 +71,13 @@ class TurnReader:
         self._frames.frame(read)
 
     def on_stopped(self) -> None:
-        """Record that the turn has to end. An answer does not count then if claude's subagents still work on it."""
+        """Record that the turn has to end. If background tasks of claude run at that time, a later answer does not
+        count."""
         self._is_cut = self._frames.has_tasks
 
     def on_denied(self, request_id: str) -> None:
-        """Record that beam denied that request. The verdict leaves it out, because beam has recorded it already."""
+        """Record that beam denied the request with this id. The verdict leaves that denial out, because beam has
+        recorded it already."""
         self._frames.on_decided(request_id, _BEAM)
 
     def end(self, exit: Exit | None = None) -> tuple[Sequence[Event], Verdict]:

@@ -12,8 +12,8 @@ __all__ = ["launch", "link"]
 
 
 def launch(turn: Turn, host: Host) -> Launch:
-    """Return how to start a server for this turn and others like it. Raises UnsupportedError for an option that it
-    can't apply."""
+    """Return how to start a server for this turn and later turns with the same options. Raises UnsupportedError for an
+    option that Codex can't apply."""
     rights.check(turn.access)
     if turn.model is not None:
         argument("codex", "model", turn.model)

@@ -1,5 +1,5 @@
-"""Requests of a person to a thread besides its turns: pass a text to the running turn, change a setting, show its
-state.
+"""Handles a person's requests to a thread besides its turns: to pass a text to the running turn, change a setting, or
+show the state.
 
 Each request is answered once. Does not depend on turns.
 """
@@ -19,8 +19,8 @@ _MODES = ("default", "plan")
 
 
 class Controls:
-    """The control requests to one process. `usage` is its thread's latest token report; `model` and `mode` are those of
-    its next turn, `model` is None until somebody chooses one."""
+    """The control requests to one process. `usage` is the latest token report of the thread. `model` and `mode` are
+    those of the next turn; `model` is None until it is known."""
 
     def __init__(self, calls: Calls) -> None:
         self.thread_id = ""
@@ -31,7 +31,7 @@ class Controls:
         self._steers: set[str] = set()
 
     def steer(self, steer: Steer, turn_id: str, now: float) -> list[Step]:
-        """Return the step that passes a text to the turn. The request is answered once the agent reads the text."""
+        """Return the step that passes a text to the turn. The intent is answered once the agent has read the text."""
         if not turn_id:
             return [_failed(steer.id, "no turn runs that could take a text")]
         self._steers.add(steer.id)
@@ -51,20 +51,21 @@ class Controls:
         return [self._calls.call("turn/steer", params, then, now + CALL_S)]
 
     def answer_read(self, client_id: object) -> list[Step]:
-        """Return the answer to the request that sent this text into the running turn: the agent has read it now."""
+        """Return the answer to the `Steer` intent `client_id`, because the agent has read its text now; none for an
+        unknown id."""
         if not isinstance(client_id, str) or client_id not in self._steers:
             return []
         self._steers.discard(client_id)
         return [Answered(id=client_id)]
 
     def over(self) -> list[Step]:
-        """Return the answers for the texts that were not read before the turn ended."""
+        """Return the answers to the `Steer` intents whose texts were not read before the turn ended."""
         found: list[Step] = [_failed(id, "the turn was over before codex read it", is_late=True) for id in self._steers]
         self._steers.clear()
         return found
 
     def set(self, intent: Set, now: float) -> list[Step]:
-        """Return the step that changes a setting, from the next turn on."""
+        """Return the step that changes a setting. The change applies from the next turn on."""
         match intent.name:
             case "model" if intent.value:
                 return [self._update(intent, {"model": intent.value}, now)]
@@ -93,7 +94,8 @@ class Controls:
         return self._calls.call("thread/settings/update", params, then, now + CALL_S)
 
     def _set_effort(self, intent: Set, now: float) -> list[Step]:
-        """Return the step that asks for the model's efforts, because Codex itself accepts any word."""
+        """Return the step that asks for the model's efforts. An effort that is not among them is refused, because Codex
+        itself accepts any word."""
 
         def then(reply: Reply) -> list[Step]:
             if reply.error:
@@ -109,7 +111,7 @@ class Controls:
         return [self._calls.call("model/list", {}, then, now + CALL_S)]
 
     def act(self, intent: Act, now: float) -> list[Step]:
-        """Return the step for an action that is no turn."""
+        """Return the step for an action that is not a turn."""
         given = json_object(bytes(intent.given)) or {}
         server, tool = string(given, "server"), string(given, "tool")
         match intent.name:
@@ -124,7 +126,7 @@ class Controls:
         return [_refused(intent.id, f"codex can't do {intent.name!r} in a running process")]
 
     def query(self, intent: Query, now: float) -> list[Step]:
-        """Return the step that asks the process, or the answer if it is known already."""
+        """Return the step that asks the process, or the answer if beam knows it already."""
         if intent.name == "context":
             used = self.usage.last
             whole = {"used": (used.input_tokens or 0) + (used.output_tokens or 0) or None}  # null: it is not known yet
@@ -150,7 +152,7 @@ class Controls:
 
 
 def _servers(result: Object) -> list[Object]:
-    """Return the MCP servers for display."""
+    """Return the MCP servers in an answer of Codex, each with the fields that beam shows."""
     return [
         {
             "name": string(each, "name"),

@@ -1,7 +1,7 @@
 """The conversation with one `codex app-server`. It has one thread, and one turn at a time.
 
-Owns the order of messages: the thread is opened before any turn. Requests are answered once the turn's id is known. An
-interrupted turn ends only after its background work has ended. Does not depend on the content of a turn.
+Keeps the order of messages: the thread is opened before any turn. Codex's requests are handled once the thread is open.
+An interrupted turn ends only after its background work has ended. Does not depend on the content of a turn.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _LOGIN = "it is not logged in: run `codex login`, or send --via exec, where CODE
 
 
 class CodexLink:
-    """The conversation with one process. All its turns are in the thread of the first one."""
+    """The conversation with one process. All its turns are in the thread of the first turn."""
 
     def __init__(self, turn: Turn) -> None:
         self._first = turn
@@ -156,7 +156,8 @@ class CodexLink:
         return [*found, self._calls.call(method, params, self._thread, until)]
 
     def _opened(self) -> list[Step]:
-        """Return the steps that follow once everything that a turn needs has arrived; before that, none."""
+        """Record one of the answers that have to come before a turn. After the last one, return `Ready` and the steps
+        of the requests that had to wait; before that, return no steps."""
         self._opening -= 1
         if self._opening > 0 or self._is_broken:
             return []
@@ -265,10 +266,10 @@ class CodexLink:
         turn_id = string(obj(object_of(reply.result), "turn"), "id")
         if not turn_id or reader.id not in ("", turn_id):
             return self._break("it answered with a turn that is not the one it began")
-        return self._know(reader, turn_id, reply.now)
+        return self._on_turn_id(reader, turn_id, reply.now)
 
-    def _know(self, reader: TurnReader, turn_id: str, now: float) -> list[Step]:
-        """Return the steps that follow when the turn's id becomes known."""
+    def _on_turn_id(self, reader: TurnReader, turn_id: str, now: float) -> list[Step]:
+        """Record the turn's id, and return the steps that follow; none if the id was known before."""
         if reader.id:
             return []
         reader.id = turn_id
@@ -283,9 +284,13 @@ class CodexLink:
         if not reader.id:
             return []  # as soon as its id is known
         params: Object = {"threadId": self._thread_id, "turnId": reader.id}
-        return [self._calls.call("turn/interrupt", params, lambda reply: self._late(reply, reader), now + STOP_S)]
+        return [
+            self._calls.call(
+                "turn/interrupt", params, lambda reply: self._on_interrupt_answered(reply, reader), now + STOP_S
+            )
+        ]
 
-    def _late(self, reply: Reply, reader: TurnReader) -> list[Step]:
+    def _on_interrupt_answered(self, reply: Reply, reader: TurnReader) -> list[Step]:
         return self._break(reply.error) if reply.is_late and reader is self._reader else []
 
     def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
@@ -311,9 +316,9 @@ class CodexLink:
         if reader is None:
             return [Stirred()] if frame.method == "turn/started" and self._thread_id else []
         if frame.method == "turn/started":
-            return self._know(reader, params.turn.id, now) if is_own else []
+            return self._on_turn_id(reader, params.turn.id, now) if is_own else []
         if frame.method == "turn/completed":
-            known = self._know(reader, params.turn.id, now) if is_own else []
+            known = self._on_turn_id(reader, params.turn.id, now) if is_own else []
             is_over = is_own and params.turn.id == reader.id
             return [*known, *self._on_completed(reader, params.turn, now)] if is_over else known
         if frame.method == "item/started" and is_own and params.item.client_id is not None:

@@ -29,7 +29,7 @@ _CAPITAL = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 def as_exec(item: Item) -> exec_wire.Item:
-    """Return the item in the form of `codex exec`. A kind that exists only here keeps its name."""
+    """Return the item in the form of `codex exec`. A kind of item that `codex exec` does not have keeps its name."""
     kind = _KINDS.get(item.type, item.type)
     output = item.aggregated_output if isinstance(item.aggregated_output, str) else ""
     return exec_wire.Item(

@@ -1,4 +1,5 @@
-"""The notifications of `codex app-server`, by method: those that beam reads, and those that it knows and ignores.
+"""The notifications of `codex app-server`, by method: beam reads those in `HEARD`, and knows and ignores those in
+`IGNORED`.
 
 A method in neither list is from a newer version, and becomes an `unknown` event.
 """

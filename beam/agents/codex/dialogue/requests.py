@@ -1,7 +1,7 @@
-"""Codex's requests to beam. Whoever decides sees the complete request, and every request gets an answer.
+"""Handles Codex's requests to beam. Whoever decides sees the complete request, and every request gets an answer.
 
-A turn waits until its request is answered, so beam immediately refuses what it does not do. Codex's offer to add a
-permanent rule to the person's own is never accepted. Does not depend on who decides.
+A turn waits until its request is answered, so beam immediately refuses a request that it does not support. Codex's
+offer to add a permanent rule to the person's own rules is never accepted. Does not depend on who decides.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_TOOL: Object = {"success": False, "contentItems": [{"type": "inputText", "te
 
 
 class _Open(Struct, frozen=True):
-    """A request that waits for a decision: its id, and how each decision is answered."""
+    """A request that waits for a decision: its id, and the function that makes the answer for a decision."""
 
     number: Id
     answered: Callable[[Decide], Object]
@@ -58,12 +58,12 @@ class Requests:
         return [*_unanswerable(method, params), _refused(number, method)]
 
     def decide(self, decide: Decide) -> list[Step]:
-        """Return the decision as the answer to its request."""
+        """Return the step that answers the request with the decision; none if the request is not open."""
         waiting = self._open.pop(decide.key, None)
         return [] if waiting is None else [answer(waiting.number, waiting.answered(decide))]
 
     def resolved(self, number: object) -> list[Step]:
-        """Return the step for a request that Codex has cancelled."""
+        """Return the step that withdraws a request which Codex has cancelled; none if the request is not open."""
         key = key_of(number) if isinstance(number, int | str) else ""
         if self._open.pop(key, None) is None:
             return []
@@ -89,7 +89,8 @@ def _refused(number: Id, method: str) -> Step:
 
 
 def _unanswerable(method: str, params: Object) -> list[Step]:
-    """Return the notice about a request that nobody can decide here."""
+    """Return the notice about a request that nobody can decide here; none for a request that is not a question to a
+    person."""
     if method in REFUSED:
         return []
     text = string(params, "message") or "; ".join(string(each, "question") for each in objects(params, "questions"))

@@ -1,7 +1,7 @@
 """Removes the last turns of a thread. Idempotent.
 
-Codex removes a given turn and all later ones. So beam first looks for the turn that follows the last one to keep, from
-the newest turn backwards.
+Codex removes a given turn and all later turns. So beam first looks for the turn after the last turn to keep, from the
+newest turn backwards.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _PAGE, _PAGES = 100, 100
 
 
 def revert(calls: Calls, thread_id: str, upto: str, then: Callable[[str], list[Step]], until: float) -> list[Step]:
-    """Return the steps that make `upto` the last turn of the thread; `then` gets the reason of a failure, "" if
-    there is none."""
-    return [_look(calls, thread_id, upto, then, until, newer="", cursor=None, pages=0)]
+    """Return the steps that make `upto` the last turn of the thread. `then` is called at the end with the reason of a
+    failure ("" if there was none), and returns the next steps."""
+    return [_read_page(calls, thread_id, upto, then, until, newer="", cursor=None, pages=0)]
 
 
-def _look(
+def _read_page(
     calls: Calls,
     thread_id: str,
     upto: str,
@@ -32,7 +32,8 @@ def _look(
     cursor: object,
     pages: int,
 ) -> Step:
-    """Return the step that reads a page of turns; `newer` is the oldest turn of the page before."""
+    """Return the step that reads a page of turns, the newest first. `newer` is the id of the oldest turn on the page
+    before."""
 
     def read(reply: Reply) -> list[Step]:
         if reply.error:
@@ -40,12 +41,12 @@ def _look(
         result, before = object_of(reply.result), newer
         for turn in objects(result, "data"):
             if string(turn, "id") == upto:
-                return _cut(calls, thread_id, before, then, until)
+                return _remove_from(calls, thread_id, before, then, until)
             before = string(turn, "id")
         more = result.get("nextCursor")
         if not isinstance(more, str) or pages >= _PAGES:
             return then(f"the thread has no turn {upto[:80]} to go back to")
-        return [_look(calls, thread_id, upto, then, until, newer=before, cursor=more, pages=pages + 1)]
+        return [_read_page(calls, thread_id, upto, then, until, newer=before, cursor=more, pages=pages + 1)]
 
     params: Object = {"threadId": thread_id, "limit": _PAGE, "sortDirection": "desc", "itemsView": "notLoaded"}
     if cursor is not None:
@@ -53,7 +54,9 @@ def _look(
     return calls.call("thread/turns/list", params, read, until)
 
 
-def _cut(calls: Calls, thread_id: str, before: str, then: Callable[[str], list[Step]], until: float) -> list[Step]:
+def _remove_from(
+    calls: Calls, thread_id: str, before: str, then: Callable[[str], list[Step]], until: float
+) -> list[Step]:
     if not before:
         return then("")  # it is the last one already
     params: Object = {"threadId": thread_id, "beforeTurnId": before}

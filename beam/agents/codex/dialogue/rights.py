@@ -1,8 +1,8 @@
 """Maps each access to settings of a thread of `codex app-server`. No other module of this face gives Codex rights.
 
 A thread always begins with the right to read only. If it could write from the start, Codex would record in the person's
-own configuration that the folder is trusted. Each turn then sets its rights. A resumed thread gets them again, because
-Codex would continue with those of the session.
+own configuration that the folder is trusted. Each turn then sets its rights. A resumed thread gets its rights again,
+because Codex would otherwise continue with the earlier rights of the session.
 
 With `read` and `ask` Codex runs with a permission profile made by beam. The profile denies reading one path that does
 not exist. This keeps the person's own rules from letting a command leave the sandbox without asking.
@@ -31,24 +31,27 @@ def check(access: Access) -> None:
 
 
 def approval(turn: Turn) -> str:
-    """Return Codex's approval policy for a turn with this access and these rules."""
+    """Return Codex's approval policy for a turn, which follows from its access and its rules."""
     return "on-request" if tool_rules.asks(turn) else APPROVAL[turn.access]
 
 
 def argv(access: Access) -> tuple[str, ...]:
-    """Return the settings of the process. Only a read-only process gets the profile."""
+    """Return the arguments with the settings of the process. Only a process with access `read` or `ask` gets the
+    permission profile."""
     profile = ("-c", f'default_permissions="{PROFILE}"', "-c", f"permissions.{PROFILE}.filesystem={_FILES}")
     return profile if access in _READS else ()
 
 
 def of_thread(turn: Turn) -> Object:
-    """Return the parameters for starting or resuming a thread. Only beam answers Codex's requests."""
+    """Return the parameters that give a thread its rights when it is started or resumed. Only beam answers Codex's
+    requests."""
     sandbox: Object = {"permissions": PROFILE} if turn.access in _READS else {"sandbox": "read-only"}
     return {**sandbox, "approvalPolicy": approval(turn), "approvalsReviewer": "user"}
 
 
 def of_turn(turn: Turn, own: Object) -> Object:
-    """Return the rights of one turn. `own` is the person's configuration of the `workspace-write` sandbox."""
+    """Return the parameters that give one turn its rights. `own` is the person's configuration of the `workspace-write`
+    sandbox."""
     rights: Object = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     if turn.access == "edit":
         roots = [*strings(own, "writable_roots"), *([turn.scratch] if turn.scratch else [])]
@@ -70,7 +73,8 @@ def own_sandbox(result: object) -> Object:
 
 
 def denied(turn: Turn, result: object) -> str:
-    """Return which setting of `of_thread` Codex did not apply, by its answer; "" if it applied all."""
+    """Return the first setting of `of_thread` that Codex did not apply, according to its answer; "" if Codex applied
+    all settings."""
     answer = object_of(result)
     wanted = {"approvalPolicy": approval(turn), "approvalsReviewer": "user"}
     for name, value in wanted.items():

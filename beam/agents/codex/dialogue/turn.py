@@ -1,7 +1,7 @@
-"""One turn of a thread: its messages become events and a verdict.
+"""Reads one turn of a thread: its messages become events and a verdict.
 
-Subagents' threads use the same connection. Their messages carry the call that began them and are no part of the answer.
-Does not depend on requests, or on how a turn begins and stops.
+Subagents' threads use the same connection. Events of a subagent have the id of the call that began the subagent, and
+are not part of the answer. Does not depend on how a turn begins and stops, or on Codex's requests.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _CLASSES = {
 
 
 class TurnReader:
-    """Reads the messages of one turn. `before` is the thread's usage when the turn began, None if unknown; `mode` the
-    mode in which it began."""
+    """Reads the messages of one turn. `before` is the thread's usage when the turn began, None if unknown. `mode` is
+    the mode of the thread when the turn began."""
 
     def __init__(
         self, turn: Turn, thread_id: str, *, model: str | None, before: Total | None, mode: str = "default"
@@ -73,7 +73,8 @@ class TurnReader:
         return self._summary.opened(self.turn, self._thread_id, model=self._model)
 
     def count_from(self, total: Total) -> None:
-        """Record the thread's usage before the turn, as Codex reports it."""
+        """Record the thread's usage before the turn, as Codex reports it. Ignored once the turn's own usage was
+        reported."""
         if self._is_counted:
             return
         self.total = self._before = total
@@ -89,7 +90,8 @@ class TurnReader:
         return self._changes.get(item_id)
 
     def notified(self, frame: Frame, line: bytes, now: float) -> list[Event]:
-        """Return the events of a notification of this turn; the first one carries the line, unless it is a delta."""
+        """Return the events of a notification of this turn. The first event has the line in `raw`, unless it is a text
+        delta or a progress event."""
         if frame.method == "item/agentMessage/delta":
             parent = self._parent(frame.params)
             return [events.TextDelta(text=frame.params.delta, parent=parent)] if frame.params.delta else []
@@ -120,10 +122,10 @@ class TurnReader:
             self._changes[item.id] = changes_of(item)
         is_over = read is exec_items.Items.completed
         if item.type in _SPECIAL:
-            found = self._special(item, is_over=is_over)
+            found = self._special_item(item, is_over=is_over)
         else:
             found = read(self._items_of(params), as_exec(item))
-        self._adopt(item)
+        self._record_subagents(item)
         parent = self._parent(params)
         if parent is not None:
             for event in found:
@@ -138,15 +140,15 @@ class TurnReader:
             found = self._items[params.thread_id] = exec_items.Items(summary, prefix=self.prefix)
         return found
 
-    def _adopt(self, item: Item) -> None:
-        """Record the threads that this call began."""
+    def _record_subagents(self, item: Item) -> None:
+        """Record the threads of subagents that this call began."""
         began = strings_of(item.receiver_thread_ids) if item.type == "collabAgentToolCall" else ()
         if item.type == "subAgentActivity" and item.kind == "started":
             began = (item.agent_thread_id,)
         for thread_id in began:
             self._children.setdefault(thread_id, self.prefix + item.id)
 
-    def _special(self, item: Item, *, is_over: bool) -> list[Event]:
+    def _special_item(self, item: Item, *, is_over: bool) -> list[Event]:
         match item.type:
             case "contextCompaction":
                 return [events.StatusChanged(state="compacted" if is_over else "compacting")]
@@ -245,7 +247,8 @@ class TurnReader:
         return emitted, self._placed(verdict)
 
     def _placed(self, verdict: Verdict) -> Verdict:
-        """Return the verdict with the turn's place in its thread."""
+        """Return the verdict with the turn's own id as its place in the thread (`point`); unchanged if the id is
+        unknown."""
         point = Point(begins=self.id, ends=self.id)
         return msgspec.structs.replace(verdict, point=point) if self.id else verdict
 
@@ -277,7 +280,7 @@ def thread_total(tokens: Tokens) -> Total:
 
 
 def class_of(failure: Failure) -> Class | None:
-    """Return the failure class that Codex reports; None if only the text tells it."""
+    """Return the failure class that Codex reports; None if only the failure's text shows the class."""
     info: Any = failure.codex_error_info
     if isinstance(info, str):
         return _CLASSES.get(info)

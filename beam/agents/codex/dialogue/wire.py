@@ -48,7 +48,7 @@ class Item(Struct, frozen=True, rename="camel"):
 
 
 class Failure(Struct, frozen=True, rename="camel"):
-    """Why a turn failed or is retried."""
+    """The reason why a turn failed or is retried."""
 
     message: str = ""
     codex_error_info: Any = None
@@ -64,7 +64,7 @@ class Turn(Struct, frozen=True):
 
 
 class Tokens(Struct, frozen=True, rename="camel"):
-    """What the whole thread used so far; None for a figure that is missing."""
+    """The tokens that the whole thread, or its last model call, has used. A figure that is missing is None."""
 
     input_tokens: Count | None = None
     cached_input_tokens: Count | None = None
@@ -77,7 +77,7 @@ NO_TOKENS, NO_ITEM, NO_TURN, NO_FAILURE = Tokens(), Item(), Turn(), Failure()
 
 
 class Usage(Struct, frozen=True, rename="camel"):
-    """The figures of a thread: `last` are those of its last model call."""
+    """The figures of a thread: `total` is for the whole thread so far, `last` for its last model call."""
 
     total: Tokens = NO_TOKENS
     last: Tokens = NO_TOKENS
