@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from beam.base.clock import rfc3339
 from beam.model.prices import AS_OF
 from beam.teams.diff import Team
+from beam.teams.mail import Letter
 from beam.teams.stuck import Wait
 from beam.teams.tasks import COMPLETED, IN_PROGRESS
 from beam.teams.usage import Used
@@ -90,8 +91,9 @@ class TaskLine(Struct, frozen=True, kw_only=True):
 class MailLine(Struct, frozen=True, kw_only=True):
     """One message.
 
-    `state`: waiting (in the inbox, unread); delivered (read, or no longer in the inbox); sent (known from the sender's
-    record, but never seen in the inbox). `thread` names the sender and the recipient.
+    `state`: waiting (in the inbox, unread); delivered (read, or no longer in the inbox); lost (the inbox was removed
+    before the message was read); sent (known from the sender's record, but never seen in the inbox). `thread` names the
+    sender and the recipient.
     """
 
     team: str
@@ -240,11 +242,19 @@ def mail_lines(team: Team) -> list[MailLine]:
             kind=letter.mail.kind,
             summary=letter.mail.summary,
             text=letter.mail.text,
-            state="delivered" if letter.ended_ns else "waiting" if letter.in_inbox else "sent",
+            state=_mail_state(letter),
             thread=thread_of(letter.mail.sender, letter.to),
         )
         for letter in team.post.letters
     ]
+
+
+def _mail_state(letter: Letter) -> str:
+    if letter.is_lost:
+        return "lost"
+    if letter.ended_ns:
+        return "delivered"
+    return "waiting" if letter.in_inbox else "sent"
 
 
 def thread_of(one: str, other: str) -> str:

@@ -28,6 +28,7 @@ class Letter(Struct):
     at_ns: int
     in_inbox: bool = False
     ended_ns: int = 0
+    is_lost: bool = False
 
 
 class Post:
@@ -96,7 +97,7 @@ class Post:
         for mail_id in sorted(self._inboxes.pop(to, set())):
             letter = self._letters[to, mail_id]
             if not letter.ended_ns:
-                letter.ended_ns = at_ns
+                letter.ended_ns, letter.is_lost = at_ns, True
                 events.append(self._lost(letter.mail, to, at_ns, why, "files"))
         return events
 

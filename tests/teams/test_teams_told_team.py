@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from beam.teams.board import mail_lines
 from beam.teams.diff import CONFIG_GONE_NS, Diff
 from beam.teams.model import Mail, Member, Session, Task
 from beam.teams.stuck import stuck
@@ -120,6 +121,7 @@ def test_an_inbox_that_is_deleted_loses_the_mail_that_nobody_took() -> None:
         )
     ]
     assert diff.inbox_gone(H, T, "bob", 6 * S) == []
+    assert [(line.mail_id, line.state) for line in mail_lines(diff.team(H, T))] == [("m1", "delivered"), ("m2", "lost")]
 
 
 def test_a_configuration_that_is_gone_for_two_seconds_is_a_notice_or_where_nobody_leads_the_end() -> None:
