@@ -1,14 +1,13 @@
 """Reads the new content of one session's file as events.
 
-Reading has limits and no side effects. Links are not followed, and only regular files are opened. A line over its limit
-is skipped and reported; a document over its limit is skipped.
+Reading has limits and no side effects. Links are not followed, and only regular files of this user are read. A line
+over its limit is skipped and reported; a document over its limit is skipped.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from beam.agents.session_files import ReadsBeside, Session, SessionReader
 from beam.base import files
@@ -145,19 +144,13 @@ class Tail:
         return data
 
     def _bytes(self, start: int, count: int) -> bytes:
-        try:
-            with files.opened(self.path) as file:
-                file.seek(start)
-                return file.read(count)
-        except (OSError, DiskError):
-            return b""
+        return _own_bytes(self.path, start, count)
 
     # -- documents -----------------------------------------------------------------------------------------------------
 
     def _document(self) -> Iterator[Found]:
-        try:
-            data = files.read(Path(self.path), LARGEST)
-        except (OSError, DiskError):
+        data = self._bytes(0, LARGEST + 1)
+        if not data or len(data) > LARGEST:
             return
         reader = self.reader
         for event in reader.read(data):
@@ -182,12 +175,24 @@ class Tail:
             self._is_beside_read = True
             return
         path = os.path.normpath(f"{os.path.dirname(self.path)}/{beside}")  # noqa: PTH120 - texts
-        try:
-            data = files.read(Path(path), _SMALL)
-        except (OSError, DiskError):
+        data = _own_bytes(path, 0, _SMALL + 1)
+        if not data or len(data) > _SMALL:
             return
         reader.beside(data)
         self._is_beside_read = bool(reader.session.cwd)
+
+
+def _own_bytes(path: str, start: int, count: int) -> bytes:
+    """Return at most `count` bytes of a regular file of this user, from the position `start`; b"" if it is not such a
+    file or can't be read."""
+    try:
+        with files.opened(path) as file:
+            if os.fstat(file.fileno()).st_uid != os.geteuid():
+                return b""
+            file.seek(start)
+            return file.read(count)
+    except (OSError, DiskError):
+        return b""
 
 
 def _too_long(size: int) -> Event:

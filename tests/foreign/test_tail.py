@@ -137,7 +137,9 @@ def test_what_is_not_ones_own_file_says_nothing(path: Path, tmp_path: Path, monk
         tail = Tail(where(tmp_path), str(other))
         assert (told(tail) == [] and tail.who().id == other.relative_to(tmp_path).name) or other == tmp_path
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert told(Tail(where(tmp_path), str(path))) == []
+    for shape in ("lines", "document"):
+        assert told(Tail(where(tmp_path, shape=shape), str(path))) == []
+        assert Tail(where(tmp_path, shape=shape), str(path)).who().id == path.name
 
 
 def test_who_a_session_is_stands_in_the_head_of_its_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
