@@ -490,7 +490,7 @@ class Child:
 
 
 def _pipe(reads: ExitStack, writes: ExitStack) -> tuple[int, int]:
-    """Return the read end and the write end of a new pipe. Each is closed by the stack of its name."""
+    """Return the read end and the write end of a new pipe. `reads` closes the read end, `writes` the write end."""
     source, sink = os.pipe()
     reads.callback(os.close, source)
     writes.callback(os.close, sink)

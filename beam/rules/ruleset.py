@@ -78,8 +78,8 @@ class Ruleset(Struct, frozen=True):
 
 
 def combine(rules: Sequence[Rule]) -> Ruleset:
-    """Return the rules without repeats, sorted: deny, ask, allow. An agent's own rule that asks or allows replaces the
-    rules of `defaults` with the same text that ask or allow."""
+    """Return the rules without repeats, sorted: deny, ask, allow. An agent's own `ask` or `allow` rule
+    replaces the `ask` and `allow` rules of `defaults` that have the same text."""
     own = {(rule.text, rule.behavior) for rule in rules if not rule.is_general and rule.behavior != "deny"}
     texts = {text for text, _ in own}
     found: dict[tuple[str, str], Rule] = {}

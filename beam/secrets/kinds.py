@@ -43,7 +43,8 @@ class Row(Struct, frozen=True, kw_only=True):
     at_word_start: bool = False
 
     def opens(self, text: str, start: int) -> bool:
-        """Return whether later text could change the match at `start`, the index of a prefix."""
+        """Return whether more text could make the secret that begins at `start`, where a prefix was found, longer or
+        no match at all."""
         return len(text) - start < self.span and _compiled(self.open, self.any_case).match(text, start) is not None
 
     def match(self, text: str, start: int) -> re.Match[str] | None:

@@ -149,7 +149,8 @@ def _record(path: Path, kept: Path) -> Path:
 
 
 def _known(path: Path, kept: Path, now: bytes | None) -> _SavedSettings | None:
-    """Return the saved copy if the file's content `now` is still as `install` left it, else None."""
+    """Return the settings that `install` saved before its change. Return None if it saved nothing, or if the present
+    content of the file (`now`) is not what `install` wrote."""
     try:
         known = typed_values.decode(files.read(_record(path, kept), 2 * _MOST_BYTES), _SavedSettings)
     except (FileNotFoundError, ValueError, RecursionError):

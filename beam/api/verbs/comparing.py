@@ -32,13 +32,13 @@ class CompareVerbs(SendVerbs):
         ended: Callable[[Message, Outcome | BeamError], None] | None = None,
         on_ask: OnAsk | None = None,
     ) -> list[Outcome | BeamError]:
-        """Send messages that `message` made, to different agents, at the same time. Return the result of each in the
-        same order: its outcome, or the error because of which it was not sent.
+        """Send messages that were built by `message()` to different agents at the same time. Return the result of each
+        in the same order: its outcome, or the error because of which it was not sent.
 
         `ended` is called with each message and its result, in the order of `messages`, as soon as that message and all
         before it are over. `on_ask` decides the agents' permission requests, as in `send`. It gets the requests of one
         agent one after the other, but may run for several agents at the same time. Raises UsageError if an agent is
-        named twice, SignalledError after a signal, once all messages are over.
+        named twice. After a signal, waits until all messages are over, then raises SignalledError.
         """
         import asyncio
 

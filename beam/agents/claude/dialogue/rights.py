@@ -37,7 +37,7 @@ def flags(turn: Turn) -> tuple[str, ...]:
 
 
 def without_tools(access: Access) -> tuple[str, ...]:
-    """Return the flag that removes the tools whose questions nobody answers with this access."""
+    """Return the flag that disables the tools that ask the user something which nobody can answer with this access."""
     return ("--disallowedTools", ",".join(_QUESTIONS if access == "ask" else (*_QUESTIONS, *_PLANS)))
 
 

@@ -76,8 +76,8 @@ class TurnReader:
         self._is_cut = self._frames.has_tasks
 
     def on_denied(self, request_id: str) -> None:
-        """Record that beam denied the request with this id. The verdict leaves that denial out, because beam has
-        recorded it already."""
+        """Remember that beam itself denied the request with this id: the journal has that denial already, so the
+        verdict does not list it again."""
         self._frames.on_decided(request_id, _BEAM)
 
     def end(self, exit: Exit | None = None) -> tuple[Sequence[Event], Verdict]:
