@@ -43,7 +43,7 @@ def confined(bench: Bench) -> list[Figure]:
         (home / (".config/" if number % 3 == 0 else "") / f"entry-{number}").mkdir(parents=True)
     (home / ".local/state/beam").mkdir(parents=True)
     places = Confinement(protected=(str(home / ".local/state/beam"), str(home / ".config/beam")))
-    samples, plain = in_turns(bench.times(25), lambda: _guarded_cpu(places.carried), _guarded_cpu)
+    samples, plain = in_turns(bench.times(25), lambda: _guarded_cpu(places.encoded), _guarded_cpu)
     confined, guarded = Series("guard of `true`, confined", samples), Series("guard of `true`", plain)
     return [Figure("confined start, CPU", confined, "ms", guarded, at_most=1.35)]
 
@@ -74,7 +74,7 @@ def _guarded(argv: list[str], confined: bytes = b"") -> tuple[subprocess.Popen[b
     """A guard whose agent was let go: its process, and the holder's ends of its lifeline and its status."""
     lifeline, holder = os.pipe()
     said, status = os.pipe()
-    words = guard.telling(
+    words = guard.encode_instructions(
         [word.encode() for word in argv],
         lifeline=lifeline,
         status=status,

@@ -2,8 +2,8 @@
 as a `data:` link in `path`.
 
 A turn writes the content to a file before it records the event (`beam.turns.images`); all other code removes the
-content with `named`. This module reads the content blocks of all protocols: of the Messages API, the Model Context
-Protocol (which ACP uses, too) and the Responses API. It does not decode images.
+content with `without_image_data`. This module reads the content blocks of all protocols: of the Messages API, the Model
+Context Protocol (which ACP uses, too) and the Responses API. It does not decode images.
 """
 
 from __future__ import annotations
@@ -80,14 +80,14 @@ def content_of(image: ImageSeen) -> str:
     return image.path.partition(",")[2] if image.path.startswith(CONTENT) else ""
 
 
-def named(event: E) -> E:
+def without_image_data(event: E) -> E:
     """Return the event without the content of its image, for a caller that does not store that content."""
     if isinstance(event, ImageSeen) and event.path.startswith(CONTENT):
         return structs.replace(event, path="")
     return event
 
 
-def cut(line: str, emitted: Sequence[object]) -> str:
+def replace_image_data(line: str, emitted: Sequence[object]) -> str:
     """Return the CLI's own line with image content replaced by its size: the content of the images among the line's
     events, and of any other picture.
 

@@ -14,7 +14,7 @@ from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_objec
 from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
 from beam.agents.figures import Work, sum_by_model
-from beam.agents.images import cut
+from beam.agents.images import replace_image_data
 from beam.base.errors import UnsupportedError
 from beam.model import events
 from beam.model.events import Event
@@ -97,7 +97,7 @@ def with_line(emitted: list[Event], line: bytes, *, images: Sequence[events.Imag
         raw = line.decode()
     except UnicodeDecodeError:
         raw = line.decode("utf-8", "replace")
-    _set(emitted[0], "raw", cut(raw, (*emitted, *images)))
+    _set(emitted[0], "raw", replace_image_data(raw, (*emitted, *images)))
     return emitted
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from beam.agents.base import raw_json
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.model import events
-from beam.model.claims import taken
+from beam.model.claims import without_impossible_figures
 from beam.model.events import Event
 from beam.model.outcome import Usage
 
@@ -231,7 +231,7 @@ class Account:
             seconds = max(0.0, (parse_rfc3339(at) - parse_rfc3339(began)) / 1e9)
         found = events.SessionIdle(ts=at, usage=total, cost_usd=self._cost, model=model, duration_s=seconds, reason=why)
         self._usage, self._cost = {}, None
-        return [taken(found)[0]]
+        return [without_impossible_figures(found)[0]]
 
 
 def when(text: str) -> str:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from beam.api.find import all_paths, queue_of
-from beam.api.manage import is_vouched_for, lock_of
+from beam.api.manage import lock_of, vouched_digest
 from beam.base import files
 from beam.base.clock import rfc3339
 from beam.base.directory_tree import remove_tree
@@ -71,7 +71,7 @@ def rename(context: RootContext, name: str, new: str, *, by: str) -> Steps[str]:
         if target.dir.exists():
             raise _name_taken_error(new)
         own = read_bytes(paths.dir / AGENT_JSON)
-        if own is not None and (digest := is_vouched_for(context, paths, own)) is not None:
+        if own is not None and (digest := vouched_digest(context, paths, own)) is not None:
             ledger.remember(target.dir / AGENT_JSON, digest, context.environ)
         crash_point("rename.before")
         files.move(paths.dir, target.dir)

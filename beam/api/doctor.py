@@ -73,8 +73,8 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
     found = [_find(context, name) for name in [*declared, *checkable]]
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is asked for its version, which takes some of them seconds
         looked = list(pool.map(lambda each: _ask_version(context, each), found))
-    for rank in (_DECLARED, _HERE, _MISSING):
-        yield from (check for found, check in looked if found == rank)
+    for section in (_DECLARED, _HERE, _MISSING):
+        yield from (check for found, check in looked if found == section)
     for name, why in registry.ignored():
         yield Check(what=f"agent {name}", result="note", detail=f"left out: {why}")
     if every:
@@ -84,48 +84,48 @@ def _agents(context: RootContext, *, every: bool) -> Iterator[Check]:
         yield Check(what="unverified", result="note", detail=detail)
 
 
-class _Installed(Struct, frozen=True):
+class _InstalledCli(Struct, frozen=True):
     """An agent whose CLI can be asked for its version."""
 
     what: str
-    rank: int
+    section: int
     adapter: Adapter
     executable: str
 
 
-def _find(context: RootContext, name: str) -> _Installed | tuple[int, Check]:
-    """Return the agent's installed CLI. If it can't be asked for its version, return the agent's rank and its final
+def _find(context: RootContext, name: str) -> _InstalledCli | tuple[int, Check]:
+    """Return the agent's installed CLI. If it can't be asked for its version, return the agent's section and its final
     check."""
     what = f"agent {name}"
     declared = name in agent_names(context)
-    rank = _DECLARED if declared else _HERE
+    section = _DECLARED if declared else _HERE
     try:
         resolved = context.config.resolve(name)
         adapter = registry.adapter(resolved.settings.adapter)
         if adapter.card.unverified:
-            return rank, Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
+            return section, Check(what=what, result="note", detail=f"unverified: {adapter.card.unverified}")
         executable = find_executable(adapter, resolved.settings, context.environ, context.home.project)
     except BeamError as error:
         if name in context.home.agents() and not context.is_agent(name):
             note = f"it is not declared any more, and its files are kept; beam agent rm --purge {name} removes them"
-            return rank, Check(what=what, result="note", detail=note)
+            return section, Check(what=what, result="note", detail=note)
         if error.kind == "switched_off":
-            return rank, Check(what=what, result="note", detail=f"{error.message}; {error.hint}")
+            return section, Check(what=what, result="note", detail=f"{error.message}; {error.hint}")
         missing = error.kind == "not_installed" and not declared
         detail = "; ".join(filter(None, (error.message, error.hint)))
         result: Literal["note", "bad"] = "note" if missing or not declared else "bad"
-        return _MISSING if missing else rank, Check(what=what, result=result, detail=detail)
+        return _MISSING if missing else section, Check(what=what, result=result, detail=detail)
     why = standing.check_folder(context, resolved).refusal
     if why is not None:
-        return rank, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
+        return section, Check(what=what, result="note", detail=f"not trusted: {why}; beam trust")
     if not executable:
-        return rank, Check(what=what, result="ok", detail=adapter.card.summary)
-    return _Installed(what, rank, adapter, executable)
+        return section, Check(what=what, result="ok", detail=adapter.card.summary)
+    return _InstalledCli(what, section, adapter, executable)
 
 
-def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) -> tuple[int, Check]:
-    """Return the agent's rank and its check, which has the version that its CLI reports."""
-    if not isinstance(found, _Installed):
+def _ask_version(context: RootContext, found: _InstalledCli | tuple[int, Check]) -> tuple[int, Check]:
+    """Return the agent's section and its check, which has the version that its CLI reports."""
+    if not isinstance(found, _InstalledCli):
         return found
     adapter, executable = found.adapter, found.executable
     version = _version(executable, adapter.card.version_argv, context)
@@ -136,7 +136,7 @@ def _ask_version(context: RootContext, found: _Installed | tuple[int, Check]) ->
     confined = f"below full access: {held}" if held else ""
     details = (f"{executable} {version}".rstrip(), _face(adapter), confined, other)
     text = "; ".join(filter(None, details))
-    return found.rank, Check(what=found.what, result="note" if other else "ok", detail=text)
+    return found.section, Check(what=found.what, result="note" if other else "ok", detail=text)
 
 
 def _face(adapter: Adapter) -> str:

@@ -71,7 +71,7 @@ class OwnTurns:
             found = {state.session.session_id} if state.session is not None and state.session.turns else set()
             self._turns.setdefault(name, []).append(_Turn(turn.adapter, found, turn.started_at))
 
-    def take(self, name: str, events: Iterable[AnyEvent]) -> None:
+    def record_events(self, name: str, events: Iterable[AnyEvent]) -> None:
         """Record the turns and sessions in new events of the journal `name`."""
         turns = self._turns.setdefault(name, [])
         for event in events:
@@ -111,7 +111,7 @@ class ForeignSessions:
         self._own = OwnTurns()
         self._waiting: list[tuple[float, ForeignEvent]] = []
         self._foreign = Foreign(environ, wake=teams.wake, since_ns=since_ns, running=programs.folders)
-        self.begin, self.take = self._own.begin, self._own.take
+        self.begin, self.record_own_events = self._own.begin, self._own.record_events
 
     def close(self) -> None:
         """Stop watching."""
@@ -174,10 +174,10 @@ class ForeignStatus(Struct, frozen=True, kw_only=True):
 def foreign_status(environ: Mapping[str, str], own: Sequence[tuple[str, str]] = ()) -> list[ForeignStatus]:
     """Return the living foreign sessions, one for each process. Sessions in `own`, as (adapter, session id), belong to
     beam's agents and are left out."""
-    from beam.foreign.standing import standing
+    from beam.foreign.standing import running_sessions
 
     found = []
-    living = standing(environ)
+    living = running_sessions(environ)
     led = teams_led(environ) if living else {}
     for one in living:
         if (one.adapter, one.session_id) in own:

@@ -282,7 +282,7 @@ def lock_of(context: RootContext, paths: AgentPaths, *, by: str) -> Steps[Lock]:
     return lock
 
 
-def is_vouched_for(context: RootContext, paths: AgentPaths, data: bytes) -> str | None:
+def vouched_digest(context: RootContext, paths: AgentPaths, data: bytes) -> str | None:
     """Return the digest of an agent.json's bytes if a person is known to have written them; else None."""
     digest = hashlib.sha256(data).hexdigest()
     return digest if ledger.is_remembered(paths.dir / AGENT_JSON, digest, context.environ) else None

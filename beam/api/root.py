@@ -72,7 +72,7 @@ def is_replaced(home: RootPaths) -> bool:
 def notes(home: RootPaths, environ: Mapping[str, str], *, thorough: bool = False) -> Iterator[str]:
     """Yield notes for a person about this root, one sentence each. With `thorough`, yield also notes about conditions
     that may be intended."""
-    where = discovery.exposed(home, environ)
+    where = discovery.exposing_folder(home, environ)
     if where is not None:
         yield (
             f"the root {text(home.root)} lies in {text(where)}, where agents may write: "

@@ -106,7 +106,7 @@ def tried(
     requested = call_of(call)
     ruling = rules.decide(requested, place_of(folder, context.environ.get("HOME", "")))
     if ruling is None:
-        in_doubt = requested.command and rules.of("allow") and not _is_plain(requested.command)
+        in_doubt = requested.command and rules.with_behavior("allow") and not _is_plain(requested.command)
         doubt = "no rule allows a command with something in doubt in it (a redirection, a substitution, a variable …); "
         why = (doubt if in_doubt else "no rule is about it; ") + _BY_ACCESS[has]
         return RuleTried(agent=name, call=call, access=has, face=face, decision=None, why=why)

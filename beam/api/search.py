@@ -69,7 +69,7 @@ def search(
         if not journals or keys == []:
             continue
         # In a folder where agents may write, a file could be one that an agent made.
-        file = None if discovery.exposed(home, environ) is not None else home.search
+        file = None if discovery.exposing_folder(home, environ) is not None else home.search
         for attempt in range(2):
             try:
                 with contextlib.closing(SearchIndex(file)) as index:

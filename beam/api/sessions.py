@@ -63,7 +63,7 @@ def lines_of(paths: AgentPaths) -> list[SessionLine]:
         reader = Reader(paths.journal)
         while found := reader.poll():
             for event in found:
-                history.take(event)
+                history.update(event)
         state = read_state(paths.journal)
         current = state.session or state.fork
         if current is not None:
@@ -99,7 +99,7 @@ class _History:
                 agent="", session_id=session_id, adapter=adapter, state="earlier", started_at=started_at, first=first
             )
 
-    def take(self, event: AnyEvent) -> None:
+    def update(self, event: AnyEvent) -> None:
         """Update the sessions with this event."""
         match event:
             case events.MessageQueued() if event.message_id is not None:

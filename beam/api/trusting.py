@@ -28,7 +28,7 @@ class FolderReview(Struct, frozen=True, kw_only=True):
     standing: Standing
 
 
-def look(context: RootContext) -> FolderReview:
+def review_folder(context: RootContext) -> FolderReview:
     """Return a review of all files in the folder that any agent, declared or only known to beam, would obey with any
     access. `BEAM_TRUST` is ignored."""
     found = tuple(standing.everything(context))

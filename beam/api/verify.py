@@ -11,7 +11,7 @@ from beam.base import files
 from beam.base.errors import BeamError, CorruptError, DiskError
 from beam.model import events
 from beam.model.state import State, apply
-from beam.store.chain import Walk
+from beam.store.chain import ChainCheck
 from beam.store.segment import Lines, Segment, check_version, segments, whole_lines
 
 
@@ -37,15 +37,15 @@ def damage(journal: Path) -> list[str]:
             found.append(f"{path}:1: it follows another segment than {before.name}, or that one was cut short")
         if before is not None:
             found += before.differences(path, segment)
-        walk = Walk()
-        found += _changed(path, segment, walk)
+        check = ChainCheck()
+        found += _changed(path, segment, check)
         expected = segment.state.seq + 1
         for event in segment.events:
             if event.seq != expected:
                 found.append(f"{path}: event {event.seq} stands where {expected} should")
             apply(segment.state, event)
             expected = event.seq + 1
-        before = _End(name, walk.last, segment.state)
+        before = _End(name, check.last, segment.state)
     return found
 
 
@@ -71,13 +71,13 @@ def _counts(state: State) -> tuple[object, ...]:
     return (state.seq, state.turn, state.session.session_id if state.session is not None else None, state.paused)
 
 
-def _changed(path: Path, segment: Segment, walk: Walk) -> list[str]:
+def _changed(path: Path, segment: Segment, check: ChainCheck) -> list[str]:
     """Return a line for each place where the journal was changed after it was written. Lines that a notice covers were
     damaged in a crash, and are left out."""
     covered = [event.covers for event in segment.events if isinstance(event, events.Notice) and event.covers]
     covered += [segment.uncovered] if segment.uncovered is not None else []
     problems = []
-    for bad_line in walk.feed(files.pieces(path)):
+    for bad_line in check.feed(files.pieces(path)):
         if any(begin <= bad_line.begin <= end for begin, end in covered):
             continue
         lines = f"{bad_line.line}" if bad_line.since == bad_line.line else f"{bad_line.since}-{bad_line.line}"

@@ -25,7 +25,7 @@ _POLL_S = 0.1
 _TAKE_OVER_S = 2.0  # how often this makes sure that somebody runs the queue
 
 
-def several(
+def run_waits(
     waits: Sequence[Steps[R]], *, only_first: bool, ended: Callable[[int, R], None]
 ) -> Generator[float, None, None]:
     """Run all these waits concurrently: yield how long to sleep (seconds), and call `ended` with the index and the
@@ -48,7 +48,7 @@ def several(
             yield pause
 
 
-def state_of(
+def wait_for_state(
     context: RootContext, paths: AgentPaths, until: Until, *, timeout: float | None, looks_only: bool
 ) -> Steps[Outcome | None]:
     """Wait until the agent, including its `--once` messages, is in the state `until`.
@@ -60,7 +60,7 @@ def state_of(
     if until not in get_args(Until):
         raise UsageError(f"--until {until}: unknown state", f"use one of {', '.join(get_args(Until))}", subject=until)
     clock, had_files = context.clock, paths.dir.is_dir()
-    ended = _Ended(paths) if until == "finished" else None
+    ended = _TurnEnds(paths) if until == "finished" else None
     journal = Reader(paths.journal, _last_seq(paths) if until == "idle" else 0)
     began = clock.monotonic()
     served = began
@@ -68,7 +68,7 @@ def state_of(
         if had_files and not paths.dir.is_dir():
             raise _removed_error(paths)
         if ended is not None:
-            outcome = ended.look()
+            outcome = ended.first_outcome()
             if outcome is not None:
                 return outcome
         elif until == "idle" and is_idle(paths):
@@ -128,7 +128,7 @@ def _is_asking(paths: AgentPaths) -> bool:
     return any(read_state(each.journal).word == "waiting" for each in _own_and_lanes(paths))
 
 
-class _Ended:
+class _TurnEnds:
     """Finds the turns of an agent that end from now on, including those of its `--once` messages."""
 
     def __init__(self, paths: AgentPaths) -> None:
@@ -136,7 +136,7 @@ class _Ended:
         self._before = {each.dir: _last_turn(each) for each in _own_and_lanes(paths)}
         self._over = {lane.dir for lane in paths.lanes()} - set(self._before)
 
-    def look(self) -> Outcome | None:
+    def first_outcome(self) -> Outcome | None:
         """Return the outcome of a turn that has ended; None if no turn has ended yet."""
         for each in (self._paths, *self._paths.lanes()):
             if each.dir in self._over:

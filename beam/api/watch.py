@@ -98,7 +98,7 @@ def _watch(
                     new = readers[name].poll()
                     batch += [Placed(event, home, paths.lane, agent_dir=paths.agent_dir) for event in new]
                     if foreign is not None:
-                        foreign.take(name, new)
+                        foreign.record_own_events(name, new)
                 except CorruptError as error:
                     damaged[name] = error
         if foreign is not None and teams is not None:
@@ -140,7 +140,7 @@ def _changes(context: RootContext) -> Iterator[None]:
         while True:
             wake.wait(_RESCAN_S)
             wake.clear()
-            changes.take()
+            changes.take_reported()
             yield
     finally:
         changes.close()

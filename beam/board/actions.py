@@ -25,7 +25,7 @@ class Actions:
         self._claude_homes = tuple(claude_homes)
         self._other_beams: dict[Path, Beam] = {}
 
-    def beam_of(self, project: Path) -> Beam:
+    def beam_for_project(self, project: Path) -> Beam:
         """Return the `Beam` of that project folder."""
         if project == self._beam.home.project:
             return self._beam
@@ -67,7 +67,7 @@ class Actions:
 
     def decide(self, project: Path, ask: AskLine, answer: Answer) -> str:
         """Answer this ask: deny it, approve it once, or approve it always."""
-        beam = self.beam_of(project)
+        beam = self.beam_for_project(project)
         if answer == "deny":
             return beam.deny(ask.id)
         return beam.approve(ask.id, always=answer == "always")
@@ -107,7 +107,7 @@ class Actions:
     def _beam_of_row(self, row: Row, what: str) -> Beam:
         if row.project is None:
             raise UnsupportedError(f"{row.name} was not started by beam, and can't {what} from here")
-        return self.beam_of(row.project)
+        return self.beam_for_project(row.project)
 
 
 def _send_mail(team: TeamActions, member: str, text: str) -> str:

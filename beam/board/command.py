@@ -51,6 +51,6 @@ def board(
 
     keep_as_text()
     actions = Actions(call.beam, claude_homes=claude_home or ())
-    shown = Board(Feed(call.beam, actions.beam_of, claude_homes=claude_home or (), since=begin), actions)
+    shown = Board(Feed(call.beam, actions.beam_for_project, claude_homes=claude_home or (), since=begin), actions)
     shown.run()
     return shown.return_code or 0

@@ -41,18 +41,18 @@ class ReceivedEvent(NamedTuple):
 
 
 class Feed:
-    """The source of events and snapshots. `beam_of` returns the `Beam` of a project folder."""
+    """The source of events and snapshots. `beam_for_project` returns the `Beam` of a project folder."""
 
     def __init__(
         self,
         beam: Beam,
-        beam_of: Callable[[Path], Beam],
+        beam_for_project: Callable[[Path], Beam],
         *,
         claude_homes: Sequence[str] = (),
         since: str = "",
     ) -> None:
         self._beam = beam
-        self._beam_of = beam_of
+        self._beam_for_project = beam_for_project
         self._claude_homes = tuple(claude_homes)
         self._since = since
         self._events: deque[ReceivedEvent] = deque(maxlen=_MOST_EVENTS)
@@ -184,7 +184,7 @@ class Feed:
         for project, lines in agents:
             names = [line.agent for line in lines if line.running is not None and line.running.asks]
             if names:
-                asks += [(project, ask) for ask in self._beam_of(project).asks(names)]
+                asks += [(project, ask) for ask in self._beam_for_project(project).asks(names)]
         sessions = self._beam.foreign([line for _, lines in agents for line in lines])
         return Snapshot(
             ts=ts,

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 BY_FLAG = "this message"  # whose the rules are that a person sent along
 
 
-def request_of(log: AgentLog, message: Message, before: standing.Look | None = None) -> TurnRequest:
+def request_of(log: AgentLog, message: Message, before: standing.FolderCheck | None = None) -> TurnRequest:
     """Return the request for the turn of this message. If the message asks for a new session, or the agent's adapter
     has changed, archive the current session first. `before` is the last check of the folder; it is used again if it was
     made for this message a moment ago."""
-    look = standing.look(log.context, message, before=before)
-    context, resolved, stands, paths = look.context, look.resolved, look.standing, log.paths
+    check = standing.check_for_message(log.context, message, before=before)
+    context, resolved, stands, paths = check.context, check.resolved, check.standing, log.paths
     settings = resolved.settings
     turn_key = context.clock.random(16).hex()
     session_id = _continued_session(log, message, settings.adapter)

@@ -109,7 +109,7 @@ class ForwardedCalls:
         self._answers[call.id] = answer
         if isinstance(call, Set) and answer.ok:
             if request.always or call.name == "access":  # rights: a turn with others needs another process
-                self._keeper.was_set(call.name, call.value)
+                self._keeper.record_setting(call.name, call.value)
             if call.name in _OF_RIGHTS:
                 text = f"{call.name} is {call.value} in the running process: set by {request.sender}"
                 self._log.record(events.Notice(code="live_set", text=text), turn=self._turn_number())

@@ -51,7 +51,7 @@ class RootContext(Struct, frozen=True, kw_only=True):
         cls, home: RootPaths, *, environ: Mapping[str, str], clock: Clock, carry_out: CarryOut, exposed: Path | None
     ) -> RootContext:
         """Return the context of this root: read its configuration and check its file system. `exposed` must be the
-        current result of `discovery.exposed`.
+        current result of `discovery.exposing_folder`.
 
         Raises ConfigError, DiskError.
         """
@@ -68,14 +68,14 @@ class RootContext(Struct, frozen=True, kw_only=True):
 
     def reloaded(self) -> RootContext:
         """Return this context with the configuration read from its files again. Raises ConfigError, DiskError."""
-        exposed = discovery.exposed(self.home, self.environ)
+        exposed = discovery.exposing_folder(self.home, self.environ)
         config = _loaded(self.home, self.environ, exposed)
         return structs.replace(self, config=config, exposed=exposed)
 
     def rechecked(self) -> RootContext:
         """Return this context with the current value of `exposed`. Call it before a decision that may come long after
         the context was made."""
-        exposed = discovery.exposed(self.home, self.environ)
+        exposed = discovery.exposing_folder(self.home, self.environ)
         return self if exposed == self.exposed else structs.replace(self, exposed=exposed)
 
     def is_agent(self, name: str) -> bool:

@@ -35,7 +35,7 @@ async def serve(context: RootContext, paths: AgentPaths) -> None:
         lane = next((one for one in stranded.found(context.home.agent(paths.agent)) if one.lane not in tried), None)
         if lane is None:
             return
-        own_s = stranded.own_s(lane, context.clock.now_ns())
+        own_s = stranded.own_worker_seconds(lane, context.clock.now_ns())
         if own_s > 0:
             await asyncio.sleep(own_s)
             continue

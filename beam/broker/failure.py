@@ -14,7 +14,7 @@ from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import Message, Spent
 from beam.model.outcome import Status
-from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
+from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, larger_of_each, over_budget, retry_in
 from beam.model.state import State
 from beam.store.segment import read_state
 from beam.store.thread import Thread
@@ -109,7 +109,7 @@ def pause_s(
 def budget_used_up(context: RootContext, message: Message) -> str | None:
     """Return which budget is used up, that of the message's thread or that of the root; None if the message may run."""
     policy = context.config.policy
-    spent = more(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
+    spent = larger_of_each(message.spent, _thread(context, message).spent()) if message.hops > 0 else message.spent
     return over_budget(policy, spent, root_spent(context) if bounds_root(policy) else None)
 
 
@@ -142,7 +142,7 @@ def count_cost(context: RootContext, message: Message, finished: TurnFinished) -
     if context.config.policy.thread_cost_usd is None or not finished.cost_usd:
         return
     with contextlib.suppress(DiskError):  # the outcome must get through; the usage in the message still counts
-        _thread(context, message).paid(message.id, finished.attempt, finished.cost_usd)
+        _thread(context, message).record_cost(message.id, finished.attempt, finished.cost_usd)
 
 
 def _thread(context: RootContext, message: Message) -> Thread:
@@ -178,9 +178,9 @@ def refusal(message: Message, state: State, context: RootContext) -> Refusal | N
     if message.for_session is not None and message.for_session in state.archived:
         return "no_such_session", f"it answers session {message.for_session}, which was archived", Status.FAILED
     used_up = budget_used_up(context, message)
-    return over(used_up) if used_up is not None else None
+    return budget_refusal(used_up) if used_up is not None else None
 
 
-def over(used_up: str) -> Refusal:
+def budget_refusal(used_up: str) -> Refusal:
     """Return the refusal of a message because of a used-up budget; `used_up` says which budget."""
     return "budget", f"the budget is used up: {used_up}", Status.LIMIT

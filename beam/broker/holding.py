@@ -112,7 +112,7 @@ class Holder:
         lease = self._lease
         if not lease.is_still():
             return "the root is gone"
-        if registry.serves_here(lease.log.context.home):
+        if registry.broker_serves_root(lease.log.context.home):
             return "a broker serves the agent from now on"
         return ""
 

@@ -48,7 +48,7 @@ def until_let_go(context: RootContext, paths: AgentPaths, message: Message) -> S
             if not tree.is_alive(state.kept.owner):
                 return False
             limit_s = _CLOSING_S
-        if registry.serves_here(context.home):
+        if registry.broker_serves_root(context.home):
             return False
         entry = queue.find(message.id)
         if entry is None or entry.box != "new":

@@ -105,7 +105,7 @@ class AgentLease:
         self.outboxes.close()
         self.kept_session.close()
         if paths.lane is not None and self.blocked is None and self.log.state.is_over():
-            lanes.leave(paths)
+            lanes.remove_from_index(paths)
         self.log.journal.close()
         self._lock.release()
 
@@ -141,7 +141,7 @@ class AgentLease:
             return "its queue was paused"
         if not self.log.context.is_agent(self.log.paths.agent):
             return "the agent is not declared any more"
-        return self.keeper.over(state.session.session_id if state.session is not None else None)
+        return self.keeper.reason_to_end(state.session.session_id if state.session is not None else None)
 
     async def end_kept(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         """Ask the kept process, if there is one, to quit, and wait until it is gone; kill it once `hard` returns

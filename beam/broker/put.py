@@ -16,7 +16,7 @@ from beam.model.message import Access, Message, digest
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import lanes
-from beam.store.queue import Queue, is_archived
+from beam.store.queue import Queue, archived_error
 from beam.turns.choice import granted_access
 from beam.turns.installed import find_executable
 
@@ -46,7 +46,7 @@ def find_receiver(
     """
     resolved = context.config.resolve(agent)
     if os.path.lexists(context.home.agent(agent).archived):
-        raise is_archived(agent)
+        raise archived_error(agent)
     settings = resolved.settings
     at_most = "read" if context.exposed else at_most
     access = granted_access(settings.access, asked, from_agent=from_agent, at_most=at_most)
@@ -76,7 +76,7 @@ def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool
     discovery.remember(context.home, context.environ)
     queue = Queue(paths.queue, paths.put_lock)
     if paths.lane is not None:
-        lanes.enter(paths)
+        lanes.add_to_index(paths)
     try:
         is_new = _put(context, paths, queue, message, once=once)
     except DiskError as error:
@@ -88,7 +88,7 @@ def put(context: RootContext, paths: AgentPaths, message: Message, *, once: bool
             subject=message.id,
         ) from error
     if paths.lane is not None:
-        lanes.enter(paths)  # a process that found the lane empty in between removed it from the index
+        lanes.add_to_index(paths)  # a process that found the lane empty in between removed it from the index
     return is_new
 
 

@@ -132,14 +132,14 @@ def yield_to_broker(context: RootContext, paths: AgentPaths) -> Generator[float,
     soon as it is notified of the agent's files. The sender is often a little faster and, without this wait, would hold
     the agent for a whole turn.
     """
-    if not serves_here(context.home) or context.is_mailbox(paths.agent):
+    if not broker_serves_root(context.home) or context.is_mailbox(paths.agent):
         return
     until = context.clock.monotonic() + _MOMENT_S
-    while serves_here(context.home) and is_free(paths.lock) and context.clock.monotonic() < until:
+    while broker_serves_root(context.home) and is_free(paths.lock) and context.clock.monotonic() < until:
         yield _LOOK_S
 
 
-def serves_here(home: RootPaths) -> bool:
+def broker_serves_root(home: RootPaths) -> bool:
     """Return whether a broker of this host serves the root."""
     try:
         entry = read(home)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 class Renewal:
     """The renewal of trust after one turn. It is made before the turn, to remember the content of the settings files.
-    `settle` is called after the turn."""
+    `renew_trust` is called after the turn."""
 
     def __init__(self, log: AgentLog, order: TurnRequest) -> None:
         self._log = log
@@ -39,7 +39,7 @@ class Renewal:
         )
         self._before = {one: _content(self._cwd, one) for one in remembers}
 
-    def settle(self, decisions: Sequence[str]) -> None:
+    def renew_trust(self, decisions: Sequence[str]) -> None:
         """Renew the trust in each settings file that changed only by permissions from these decisions, and record that.
         `decisions` are the ids of the asks that a person allowed with `--always`."""
         if not decisions or not self._before:

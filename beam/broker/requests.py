@@ -77,10 +77,10 @@ def answer(
     )
     reader = Reader(paths.journal, read_state(paths.journal).seq)
     if paths.lane is not None:
-        lanes.enter(paths)
+        lanes.add_to_index(paths)
     control.publish(paths.control, wish)
     if paths.lane is not None:
-        lanes.enter(paths)
+        lanes.add_to_index(paths)
     began = context.clock.monotonic()
     checked_at = began - _TAKE_OVER_S
     while True:

@@ -69,7 +69,7 @@ class Roster:
         for paths in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[paths] = lane = Served(paths)
             lane.started = began.get(paths.agent, 0.0)
-            lane.not_before = context.clock.monotonic() + stranded.own_s(paths, context.clock.now_ns())
+            lane.not_before = context.clock.monotonic() + stranded.own_worker_seconds(paths, context.clock.now_ns())
         for paths in set(self.lanes).difference(found):
             if not self.lanes[paths].is_busy:
                 self.let_go(self.lanes.pop(paths))

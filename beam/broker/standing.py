@@ -26,7 +26,7 @@ from beam.root.paths import AgentPaths
 from beam.root.user_dirs import user_home
 from beam.store.queue import Entry, Queue
 from beam.trust import git_config, ledger, scan
-from beam.trust.declarations import AdapterFacts, wants
+from beam.trust.declarations import AdapterFacts, findings_of_agent
 from beam.trust.ledger import Change, Standing
 
 _MOMENT_S = 0.05  # from the check of a message to its turn, in one process
@@ -69,7 +69,7 @@ def check_folder(context: RootContext, resolved: Resolved, access: Access | None
     return FolderStanding(left_out=left_out, env=env)
 
 
-class Look(Struct, frozen=True, kw_only=True):
+class FolderCheck(Struct, frozen=True, kw_only=True):
     """The result of a check of the folder for one message. `at` is the time of the check (monotonic seconds)."""
 
     message: Message
@@ -79,7 +79,7 @@ class Look(Struct, frozen=True, kw_only=True):
     at: float
 
 
-def look(context: RootContext, message: Message, *, before: Look | None = None) -> Look:
+def check_for_message(context: RootContext, message: Message, *, before: FolderCheck | None = None) -> FolderCheck:
     """Check the folder now, and whether agents may write in the root, for the turn of this message.
 
     Return `before` instead if it is a check for the same message and configuration, made a moment ago: a message is
@@ -96,7 +96,7 @@ def look(context: RootContext, message: Message, *, before: Look | None = None) 
     context = context.rechecked()
     resolved = context.config.resolve(message.to)
     found = check_folder(context, resolved, context.access_for(resolved, message))
-    return Look(message=message, context=context, resolved=resolved, standing=found, at=now)
+    return FolderCheck(message=message, context=context, resolved=resolved, standing=found, at=now)
 
 
 def check_trusted(context: RootContext, resolved: Resolved, access: Access | None = None) -> FolderStanding:
@@ -114,7 +114,7 @@ def _planted(context: RootContext, resolved: Resolved) -> list[Finding]:
     """
     if not context.exposed or AGENT_JSON in _vouched(resolved, context.environ):
         return []
-    return wants(context.config, resolved, AdapterFacts(), vouched=(BEAM_YAML,))
+    return findings_of_agent(context.config, resolved, AdapterFacts(), vouched=(BEAM_YAML,))
 
 
 def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -125,10 +125,10 @@ def _vouched(resolved: Resolved, environ: Mapping[str, str]) -> tuple[str, ...]:
 def waits_for_trust(context: RootContext, queue: Queue, entry: Entry) -> str | None:
     """Return why this message waits until a person trusts the folder, or enables the agent's adapter. Return None if
     the message does not wait for that, or if this is unknown."""
-    return look_before_claim(context, queue, entry)[0]
+    return check_before_claim(context, queue, entry)[0]
 
 
-def look_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple[str | None, Look | None]:
+def check_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple[str | None, FolderCheck | None]:
     """Return the result of `waits_for_trust`, and the check of the folder; None in place of the check if there was
     none."""
     try:
@@ -138,7 +138,7 @@ def look_before_claim(context: RootContext, queue: Queue, entry: Entry) -> tuple
         is_off = isinstance(error, BeamError) and error.kind == "switched_off"
         return (str(error) if is_off else None), None  # any other error is reported when the message is claimed
     try:
-        found = look(context, message)
+        found = check_for_message(context, message)
     except BeamError as error:
         return error.message, None
     return found.standing.refusal, found
@@ -176,14 +176,14 @@ def found_for(context: RootContext, resolved: Resolved, access: Access) -> tuple
     findings in git's configuration, and the settings that make git ignore them."""
     card = registry.adapter(resolved.settings.adapter).card
     facts = AdapterFacts(adapters=tuple(registry.ADAPTERS), runs_text=card.runs_text)
-    found = wants(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
+    found = findings_of_agent(context.config, resolved, facts, vouched=_vouched(resolved, context.environ))
     if card.runs_code or not card.executable:
         return found, git_config.Git()
     base, home = _real(context.home.project), _real(user_home(context.environ))
     cwd = _real(base / (resolved.settings.cwd or ""))
     ignoring = not _is_occupied(card, context.environ)
-    found += scan.look(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
-    git = git_config.look(base, cwd, access=access, home=home)
+    found += scan.find_obeyed(base, cwd, card.obeys, access=access, by=card.name, home=home, ignoring=ignoring)
+    git = git_config.findings_of_git(base, cwd, access=access, home=home)
     return [*found, *git.found], git
 
 

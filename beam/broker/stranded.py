@@ -36,10 +36,10 @@ def found(agent: AgentPaths) -> Iterator[AgentPaths]:
         if lanes.has_left(lane):
             yield lane
         else:
-            lanes.leave(lane)
+            lanes.remove_from_index(lane)
 
 
-def own_s(lane: AgentPaths, now_ns: int) -> float:
+def own_worker_seconds(lane: AgentPaths, now_ns: int) -> float:
     """Return for how many more seconds the lane is reserved for its own worker, because its message is new; 0 if it is
     not."""
     waiting = Queue(lane.queue, lane.put_lock).entries("new")

@@ -93,7 +93,7 @@ class _Turn:
         context, outboxes = log.context, lease.outboxes
         with contextlib.ExitStack() as held:
             try:
-                order = request_of(log, message, lease.waiting.last_look)
+                order = request_of(log, message, lease.waiting.last_check)
                 keep = order.limits.keep if order.settings.keep is None else order.settings.keep
                 order = structs.replace(order, is_kept=order.recorded is None and lease.keeper.idle_s(keep) > 0)
                 if message.options.new:
@@ -161,7 +161,7 @@ class _Turn:
 
     def _renew(self, renewal: Renewal, decisions: Sequence[str]) -> None:
         try:
-            renewal.settle(decisions)
+            renewal.renew_trust(decisions)
         except BeamError as error:  # the outcome is on disk; the only effect is that a person is asked again
             text = f"trust could not be renewed: {error.message}"
             self.log.record(events.Notice(code="trust_renewed", text=text))

@@ -19,7 +19,7 @@ from beam.store.reserve import Reserve
 
 if TYPE_CHECKING:
     from beam.broker.log import AgentLog
-    from beam.broker.standing import Look
+    from beam.broker.standing import FolderCheck
     from beam.model.settings import AgentSettings
 
 
@@ -31,7 +31,7 @@ class Waiting:
         self._reserve = Reserve(log.paths.reserve)
         self._deadlines: dict[tuple[str, int], str | None] = {}
         self._first: tuple[Entry, Message] | None = None  # the first that `scan` found, with its message
-        self.last_look: Look | None = None
+        self.last_check: FolderCheck | None = None
 
     def read(self, entry: Entry) -> Message | None:
         """Return the message of the entry; None if its file is gone, or if the file is damaged and was made a dead
@@ -215,7 +215,7 @@ class Waiting:
             return None
         self._reserve.make()
         used_up = failure.count_turn(self.log.context, message)
-        if used_up is not None and self._give_up(entry, message, failure.over(used_up)):
+        if used_up is not None and self._give_up(entry, message, failure.budget_refusal(used_up)):
             return None
         crash_point("claim.before")
         try:
@@ -254,5 +254,5 @@ class Waiting:
         """Return why this message waits until a person trusts the folder; None if it does not."""
         from beam.broker import standing
 
-        reason, self.last_look = standing.look_before_claim(self.log.context, self.log.queue, entry)
+        reason, self.last_check = standing.check_before_claim(self.log.context, self.log.queue, entry)
         return reason

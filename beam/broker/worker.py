@@ -39,7 +39,7 @@ def _drain(argv: list[str]) -> None:
     environ = dict(os.environ)
     home = discovery.at(Path(argv[0]), environ)
     discovery.check_folder(home, environ)
-    exposed = discovery.exposed(home, environ)
+    exposed = discovery.exposing_folder(home, environ)
     context = RootContext.of(home, environ=environ, clock=SystemClock(), carry_out=carry_out, exposed=exposed)
     files.check_descriptors(files.TURN_FILES)
     startup.stay()  # it may keep an agent's process for hours

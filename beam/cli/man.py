@@ -39,7 +39,7 @@ def page(command: Any, name: str = "beam") -> str:
         *_options(root),
         ".SH COMMANDS",
     ]
-    for context in _all(root):
+    for context in _command_contexts(root):
         lines += [
             f".SS {escaped(context.command_path)} {escaped(' '.join(context.command.collect_usage_pieces(context)))}"
         ]
@@ -63,7 +63,7 @@ def escaped(text: str) -> str:
     return f"\\&{safe}" if safe[:1] in (".", "'") else safe
 
 
-def _all(context: Any) -> Iterator[Any]:
+def _command_contexts(context: Any) -> Iterator[Any]:
     """Yield the click context of every command below this group, in the order of the help. Groups themselves are left
     out."""
     import click
@@ -74,7 +74,7 @@ def _all(context: Any) -> Iterator[Any]:
             continue
         inner = click.Context(command, parent=context, info_name=name)
         if hasattr(command, "list_commands"):
-            yield from _all(inner)
+            yield from _command_contexts(inner)
         else:
             yield inner
 

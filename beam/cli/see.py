@@ -107,7 +107,7 @@ def watch(
             if cursor is not None:
                 cursor.after()
             if until_idle:
-                codes.take(one.event for one in batch)
+                codes.record_outcomes(one.event for one in batch)
                 is_idle = call.beam.are_idle(names)
                 if is_idle and was_idle:  # what happened before the first look is printed by now
                     break
@@ -128,7 +128,7 @@ class ExitCodes:
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
 
-    def take(self, batch: Iterable[AnyEvent]) -> None:
+    def record_outcomes(self, batch: Iterable[AnyEvent]) -> None:
         """Record the outcomes among these events."""
         for event in batch:
             if isinstance(event, events.TurnFinished | events.MessageDead) and event.message_id is not None:
@@ -150,7 +150,7 @@ def _print_stuck_teams(stream: Stream, live: Teams, wanted: Wanted) -> None:
     now_ns = time.time_ns()
     for shown in team_views.standing(live, now_ns=now_ns, longer_than_s=_STUCK_S)[:_TEAMS]:
         if not wanted.agents and (not wanted.teams or any(part in shown.team.team for part in wanted.teams)):
-            stream.standing(shown, clock.rfc3339(now_ns))
+            stream.print_team_state(shown, clock.rfc3339(now_ns))
     stream.flush()
 
 

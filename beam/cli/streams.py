@@ -22,7 +22,7 @@ def prepare() -> None:
         try:
             os.fstat(number)
         except OSError:
-            _point(number, mode)
+            _open_dev_null(number, mode)
     if sys.stdin is None:
         sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 - it lives as long as the process
     if sys.stdout is None:
@@ -70,10 +70,10 @@ def is_terminal(stream: object) -> bool:
 
 def drop_stdout() -> None:
     """Discard what is buffered for stdout, by opening /dev/null in its place. Thus the flush at the exit can't fail."""
-    _point(1, os.O_WRONLY)
+    _open_dev_null(1, os.O_WRONLY)
 
 
-def _point(number: int, mode: int) -> None:
+def _open_dev_null(number: int, mode: int) -> None:
     """Open /dev/null with the descriptor `number`. `mode` contains the flags of `os.open`."""
     opened = os.open(os.devnull, mode)
     if opened != number:

@@ -10,7 +10,7 @@ from beam.conversations.scenario import Spending
 _WARN_AT = 0.8
 
 
-class Meter:
+class BudgetMeter:
     """Adds up the cost and the tokens of a run's turns, and compares them with the limits. `warn` is called with each
     warning that a figure is unknown. `near` (None: `warn`) is called with a warning, once for each limit of which 80 %
     are used. `over` is called once, when a limit is reached, with the reason."""
@@ -34,7 +34,7 @@ class Meter:
         """Count a turn that begins now."""
         self._turns.append(turn)
 
-    def look(self) -> None:
+    def compare_with_limits(self) -> None:
         """Compare what the turns have used so far with the limits, and call `warn`, `near` or `over` if that is due."""
         if self._limits.cost_usd is None and self._limits.tokens is None:
             return

@@ -54,7 +54,7 @@ class FolderChanges:
     def is_there(self) -> bool:
         """Return whether the folder is in a git repository with a commit."""
         try:
-            return self.repository.does("rev-parse", "--verify", "-q", "HEAD^{commit}")
+            return self.repository.succeeds("rev-parse", "--verify", "-q", "HEAD^{commit}")
         except UsageError:
             return False
 
@@ -94,7 +94,7 @@ class FolderChanges:
         if not patch:
             return ""
         try:
-            self.repository.says("apply", "--whitespace=nowarn", "-", stdin=patch)
+            self.repository.output("apply", "--whitespace=nowarn", "-", stdin=patch)
         except UsageError as error:
             return error.message
         return ""
@@ -111,7 +111,7 @@ class FolderChanges:
         self._remove_dead()
         with files.disk("make a folder in", self._store):
             self._directory = Path(tempfile.mkdtemp(prefix=_APART, suffix=".tmp", dir=self._store))
-        owned.take(self._directory)
+        owned.claim_folder(self._directory)
         made = Snapshots(
             self._directory, place, self._environ, bounds=_BOUNDS, folder=self.folder, has_repositories=True
         )
@@ -130,7 +130,7 @@ class FolderChanges:
         """Return the content of the two files that name ignored files for git besides `.gitignore`: the user's
         (`core.excludesFile`) and the repository's (`info/exclude`)."""
         try:
-            own = Path(self.repository.says("config", "--type=path", "--get", "core.excludesFile"))
+            own = Path(self.repository.output("config", "--type=path", "--get", "core.excludesFile"))
         except UsageError:
             own = Path(self._environ.get("XDG_CONFIG_HOME") or user_home(self._environ) / ".config") / "git/ignore"
         found = b""

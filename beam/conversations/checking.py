@@ -68,7 +68,7 @@ class Checking:
         subject = Subject(
             turns=facts,
             reply=facts[-1].reply,
-            look=self._files.look,
+            text_inside=self._files.text_inside,
             changed=lambda: changes,
             is_replayed=is_replayed,
         )

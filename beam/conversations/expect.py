@@ -40,7 +40,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 class Subject(Struct, frozen=True, kw_only=True):
     """The subject of a check: the turns of a step, its answer, the exit code of its command, and the files.
 
-    `look` returns the text of a file, None if there is no such file. `changed` returns how the files changed.
+    `text_inside` returns the text of a file, None if there is no such file. `changed` returns how the files changed.
     `is_replayed`: no tool ran, so the files lack the tools' changes.
     """
 
@@ -48,7 +48,7 @@ class Subject(Struct, frozen=True, kw_only=True):
     reply: str = ""
     exit_code: int = 0
     duration_s: float = 0.0
-    look: Callable[[str], str | None] = lambda path: None
+    text_inside: Callable[[str], str | None] = lambda path: None
     changed: Callable[[], Changes] = Changes
     is_replayed: bool = False
 
@@ -251,18 +251,18 @@ def _max_steps(value: Any, subject: Subject) -> Found:
 
 
 def _file_exists(value: Any, subject: Subject) -> Found:
-    missing = [path for path in value if subject.look(path) is None]
+    missing = [path for path in value if subject.text_inside(path) is None]
     return not missing, "" if not missing else f"there is no {_cut(missing[0])}"
 
 
 def _file_absent(value: Any, subject: Subject) -> Found:
-    there = [path for path in value if subject.look(path) is not None]
+    there = [path for path in value if subject.text_inside(path) is not None]
     return not there, "" if not there else f"there is {_cut(there[0])}"
 
 
 def _file_contains(value: Any, subject: Subject) -> Found:
     for path, texts in value.items():
-        content = subject.look(path)
+        content = subject.text_inside(path)
         if content is None:
             return False, f"there is no {_cut(path)}"
         for text in texts:

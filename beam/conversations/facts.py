@@ -56,7 +56,7 @@ class TurnFacts:
         self.outcome: Outcome | None = None
         self.cut = ""  # which limit of its step ended it in the middle; "" for none
 
-    def take(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Add one event of the turn to the facts."""
         match event:
             case events.TurnStarted():

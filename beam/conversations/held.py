@@ -170,7 +170,7 @@ class HeldAgents:
         discovery.remember(context.home, context.environ)
         until = context.clock.monotonic() + _MOMENT_S
         while (lease := AgentLease.acquire(context, paths)) is None:
-            if brokers.serves_here(context.home):
+            if brokers.broker_serves_root(context.home):
                 with contextlib.suppress(UnfinishedError):
                     await sleeping(request(context, paths, "release", by="human"))
             if context.clock.monotonic() > until:

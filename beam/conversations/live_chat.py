@@ -74,7 +74,7 @@ class LiveChat:
     def event(self, event: Event) -> None:
         """Add an event of the running turn."""
         if self._now is not None:
-            self._now[1].take(event)
+            self._now[1].add_event(event)
             self._spent = self._spent or budget_reached(self.until, self._all())
             if event.turn is not None:
                 self._began.add(self._now[0].agent)

@@ -11,7 +11,7 @@ import msgspec
 from beam.base.errors import ExitCode, SignalledError
 from beam.broker import notifying
 from beam.broker.context import RootContext
-from beam.conversations.budget import Meter
+from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.held import HeldAgents, StopAll
 from beam.conversations.model_calls import ModelFolders, counted
@@ -64,7 +64,7 @@ class _Run:
             for name in Spending.__struct_fields__
         })  # fmt: skip
         self.limits = limits
-        self.meter = Meter(limits, lambda text: watch(Warned(text)), self._used_up, self._nearly_used_up)
+        self.meter = BudgetMeter(limits, lambda text: watch(Warned(text)), self._used_up, self._nearly_used_up)
         self._mark, self._notified = context.clock.random(4).hex(), 0  # of this run's notifications
         self.agents: HeldAgents | None = None
         self.stopped = ""  # why nothing more is begun

@@ -32,7 +32,7 @@ class RunWorktrees:
         """Return whether there is a commit with this name."""
         if commit.startswith("-"):
             return False
-        return self._repository.does("rev-parse", "--verify", "-q", f"{commit}^{{commit}}")
+        return self._repository.succeeds("rev-parse", "--verify", "-q", f"{commit}^{{commit}}")
 
     def add(self, path: Path, branch: str, start: str) -> FolderChanges:
         """Make a work tree with a new branch that begins at the commit `start`, and return its `FolderChanges`. Raises
@@ -41,7 +41,7 @@ class RunWorktrees:
         if start.startswith("-"):
             raise UsageError(f"`from: {start}` names no commit", "write a branch, a tag or a commit")
         self._repository.run(self._added(path, branch, start))
-        inside = self._repository.says("rev-parse", "--show-prefix").rstrip("/")
+        inside = self._repository.output("rev-parse", "--show-prefix").rstrip("/")
         folder = path / inside if inside else path
         own = Repository(folder, self._environ, project=self._repository.project)
         return FolderChanges(folder, self._environ, store=self._store, repository=own)
@@ -69,24 +69,24 @@ class RunWorktrees:
         self._check_link(path)
         commit_all(made.repository)
         own = self._repository
-        is_same = not found.paths and own.says("rev-parse", branch) == own.says("rev-parse", wanted.start)
+        is_same = not found.paths and own.output("rev-parse", branch) == own.output("rev-parse", wanted.start)
         made.close()
         self.unlock(path)
         if wanted.keep:
             return WorktreeResult(branch=branch, path=str(path), diff=diff, files=found.paths)
-        own.says("worktree", "remove", "--force", str(path))
+        own.output("worktree", "remove", "--force", str(path))
         if is_same:
-            own.says("branch", "-q", "-D", branch)
+            own.output("branch", "-q", "-D", branch)
         return WorktreeResult(branch="" if is_same else branch, diff=diff, files=found.paths)
 
     def abandon(self, path: Path) -> None:
         """Remove the work tree of a failed run; its branch stays."""
         self.unlock(path)
-        self._repository.does("worktree", "remove", "--force", str(path))
+        self._repository.succeeds("worktree", "remove", "--force", str(path))
 
     def unlock(self, path: Path) -> None:
         """Release the lock of the work tree, so that no later run removes it."""
-        self._repository.does("worktree", "unlock", str(path))
+        self._repository.succeeds("worktree", "unlock", str(path))
 
     def remove_leftovers(self, folder: Path) -> list[str]:
         """Remove the work trees below that folder whose runs were killed; return the branches that keep their changes.
@@ -94,7 +94,7 @@ class RunWorktrees:
         The reason that git stores for the lock of a work tree names the process of its run.
         """
         try:
-            listed = self._repository.says("worktree", "list", "--porcelain")
+            listed = self._repository.output("worktree", "list", "--porcelain")
         except UsageError:
             return []
         found = []
@@ -114,7 +114,7 @@ class RunWorktrees:
     def _check_link(self, path: Path) -> None:
         """Raise UsageError unless the work tree's `.git` leads to this repository: an agent could have changed it."""
         own = self._repository
-        common = Path(os.path.realpath(own.folder / own.says("rev-parse", "--git-common-dir")))
+        common = Path(os.path.realpath(own.folder / own.output("rev-parse", "--git-common-dir")))
         place = Path(_text(path / ".git").removeprefix("gitdir: "))
         if place.parent != common / "worktrees" or _text(place / "gitdir") != str(path / ".git"):
             raise UsageError(

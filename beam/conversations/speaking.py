@@ -9,7 +9,7 @@ import msgspec
 from beam.agents import registry
 from beam.agents.base import Capabilities
 from beam.base.errors import BeamError
-from beam.conversations.budget import Meter
+from beam.conversations.budget import BudgetMeter
 from beam.conversations.facts import TurnFacts
 from beam.conversations.hand_over import ContextMode, quote
 from beam.conversations.held import HeldAgents
@@ -29,7 +29,13 @@ class Speaking:
     turns a later step quotes."""
 
     def __init__(
-        self, scenario: Scenario, agents: HeldAgents, meter: Meter, *, recorder: Recorder | None, models: ModelFolders
+        self,
+        scenario: Scenario,
+        agents: HeldAgents,
+        meter: BudgetMeter,
+        *,
+        recorder: Recorder | None,
+        models: ModelFolders,
     ) -> None:
         self._agents = agents
         self._meter = meter
@@ -51,11 +57,11 @@ class Speaking:
         told, stop = self._told.get(turn.agent), Stop()
 
         def seen(event: Event) -> None:
-            turn.take(event)
+            turn.add_event(event)
             if told is not None:
                 told.append(event)
             with_recorder(self._recorder, event)
-            self._meter.look()
+            self._meter.compare_with_limits()
             if stop.reason is None and (why := limit()):
                 stop.ask("cancelled", by=why)
 
@@ -64,7 +70,7 @@ class Speaking:
         turn.outcome = await self._agents.say(turn.agent, turn.prompt, options, seen, stop)
         if turn.outcome.status is Status.CANCELLED and stop.reason is not None and not self._agents.stopped_by:
             turn.cut = limit()
-        self._meter.look()
+        self._meter.compare_with_limits()
         if self._recorder is not None:
             self._recorder.check()
         return turn.outcome

@@ -94,7 +94,7 @@ class StepFiles:
                 files.make_directory(path.parent)
                 files.replace(path, patch)
 
-    def look(self, path: str) -> str | None:
+    def text_inside(self, path: str) -> str | None:
         """Return the text of a file in the folder ("" for a directory). Return None if it does not exist, or if its
         path or a link leads out of the folder."""
         target = self._folder / path

@@ -11,7 +11,7 @@ import msgspec
 from beam.base.errors import BeamError, ExitCode, NotFoundError
 from beam.broker.compose import replace_surrogates
 from beam.conversations import chat as chats
-from beam.conversations.budget import Meter
+from beam.conversations.budget import BudgetMeter
 from beam.conversations.changes import FolderChanges
 from beam.conversations.checking import OF_GIT, Checking, judged_check
 from beam.conversations.expect import Changes, Subject, ci_failures, value_text
@@ -50,7 +50,7 @@ class StepRunner:
         self,
         scenario: Scenario,
         agents: HeldAgents,
-        meter: Meter,
+        meter: BudgetMeter,
         *,
         folder: Path,
         changes: FolderChanges,
@@ -254,7 +254,7 @@ class StepRunner:
             reply=about.reply,
             exit_code=first_code(facts, about),
             duration_s=about.duration_s,
-            look=self.files.look,
+            text_inside=self.files.text_inside,
             changed=lambda: changes,
             is_replayed=self._is_replayed(),
         )

@@ -36,7 +36,7 @@ from beam.trust.declarations import AdapterFacts, files_named, of_scenario
 _NAMED = 3
 
 
-def wants(scenario: Scenario, context: RootContext) -> list[Finding]:
+def findings_of_scenario(scenario: Scenario, context: RootContext) -> list[Finding]:
     """Return everything in the scenario that needs trust; an empty list if nothing does."""
     found = [*_of_agents(scenario, context), *_of_steps(scenario, context), *_of_schemas(scenario, context)]
     return list({each.name: each for each in found}.values())
@@ -44,7 +44,7 @@ def wants(scenario: Scenario, context: RootContext) -> list[Finding]:
 
 def check_trusted(scenario: Scenario, context: RootContext) -> None:
     """Raise UntrustedError if the scenario needs trust and nobody trusts the file as it is."""
-    found = wants(scenario, context)
+    found = findings_of_scenario(scenario, context)
     if not found or context.environ.get(ledger.VARIABLE) == "1":
         return
     if ledger.is_remembered(_real(scenario), digest_of(scenario, found), context.environ):
@@ -60,7 +60,7 @@ def check_trusted(scenario: Scenario, context: RootContext) -> None:
 
 def trust(scenario: Scenario, context: RootContext) -> None:
     """Trust the file, and the programs that it names, as they are now."""
-    found = wants(scenario, context)
+    found = findings_of_scenario(scenario, context)
     ledger.remember(_real(scenario), digest_of(scenario, found), context.environ)
 
 

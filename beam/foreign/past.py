@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from beam.agents import registry
 from beam.agents.base import raw_json
-from beam.agents.images import named
+from beam.agents.images import without_image_data
 from beam.agents.session_files import Session
 from beam.foreign import database
 from beam.foreign.places import Place, places
@@ -84,7 +84,7 @@ def past(adapter: str, session_id: str, *, folder: str, environ: Mapping[str, st
         for event in found:
             is_found = True
             if isinstance(event, _KINDS):
-                event, _ = redact_event(named(structs.replace(event, imported=event.ts, ts="")))
+                event, _ = redact_event(without_image_data(structs.replace(event, imported=event.ts, ts="")))
                 kept.add(event)
     return kept.past if is_found else None
 
@@ -96,7 +96,7 @@ def _files(place: Place, session_id: str, folder: str) -> Iterator[Event]:
     for path, _ in place.paths():
         if session_id[:_NAMED] not in place.below(path):
             continue
-        known = Tail(place, path).who()
+        known = Tail(place, path).session_of_file()
         if known.id == session_id and not known.root_id:
             found.setdefault(path.rpartition("/")[0], []).append((path, known))
     if not found:

@@ -29,7 +29,7 @@ _SMALL = 64 * 1024
 _WORDS = 200  # characters
 
 
-class Standing(Struct, kw_only=True):
+class ForeignProcess(Struct, kw_only=True):
     """One running process and its session. `state`: working, idle, asking or unknown. `is_asking` says whether the
     session waits for a permission; it is None if the CLI's files do not tell."""
 
@@ -49,7 +49,7 @@ class Standing(Struct, kw_only=True):
     is_estimate: bool = False
     team: str = ""
 
-    def take(self, event: Event) -> None:
+    def apply_event(self, event: Event) -> None:
         """Apply one event of the session."""
         match event:
             case events.SessionPrompted():
@@ -87,14 +87,16 @@ class Standing(Struct, kw_only=True):
             self.is_estimate = self.cost_usd is not None
 
 
-def standing(environ: Mapping[str, str]) -> list[Standing]:
+def running_sessions(environ: Mapping[str, str]) -> list[ForeignProcess]:
     """Return the living sessions that beam did not start, the oldest process first."""
     running = sorted(programs(), key=lambda one: one.since_ns)
     here = {one.adapter: one for one in places(environ, sorted({program.adapter for program in running}))}
     taken: set[str] = set()
     found = []
     for program in running:
-        line = Standing(adapter=program.adapter, pid=program.pid, folder=program.folder, since_ns=program.since_ns)
+        line = ForeignProcess(
+            adapter=program.adapter, pid=program.pid, folder=program.folder, since_ns=program.since_ns
+        )
         where = here.get(program.adapter) or _running_place(program)
         if where is not None:
             _find(line, program, where, taken)
@@ -113,7 +115,7 @@ def _running_place(program: Program) -> Place | None:
     return place(program.adapter, sessions, program.folder)
 
 
-def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> None:
+def _find(line: ForeignProcess, program: Program, where: Place, taken: set[str]) -> None:
     """Find the session of the process in the CLI's own register or, without an entry, by folder and time. Set the
     fields of `line` from the session."""
     registered = _from_register(where, program)
@@ -129,7 +131,7 @@ def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> No
         if where.shape == "database":
             _take_rows(line, program, tail)
             break
-        known = tail.who()
+        known = tail.session_of_file()
         if known.root_id or (known.cwd and program.folder and known.cwd != program.folder):
             continue
         taken.add(tail.path)
@@ -140,9 +142,9 @@ def _find(line: Standing, program: Program, where: Place, taken: set[str]) -> No
         line.state_since = registered.since or line.state_since
 
 
-def _take(line: Standing, tail: Tail) -> None:
+def _take(line: ForeignProcess, tail: Tail) -> None:
     for session, event in tail.read():
-        line.take(event)
+        line.apply_event(event)
         line.model = session.model or line.model
     line.session_id = tail.session.id
     line.team = tail.session.member_of
@@ -150,10 +152,10 @@ def _take(line: Standing, tail: Tail) -> None:
         line.state, line.state_since = "idle", tail.written
 
 
-def _take_rows(line: Standing, program: Program, tail: Tail) -> None:
+def _take_rows(line: ForeignProcess, program: Program, tail: Tail) -> None:
     for session, event in tail.read():
         if session.cwd == program.folder and not session.root_id:
-            line.take(event)
+            line.apply_event(event)
             line.session_id, line.model = session.id, session.model or line.model
 
 

@@ -58,7 +58,7 @@ class Tail:
             self._read_beside(self._reader)
         return self._reader
 
-    def who(self) -> Session:
+    def session_of_file(self) -> Session:
         """Return the session that the file belongs to, without changing the reading position. Of a file of lines, only
         the head is read."""
         reader = self.place.reader(self.path)
@@ -90,7 +90,7 @@ class Tail:
         except OSError:
             return rfc3339(0)
 
-    def know(self) -> None:
+    def mark_as_read(self) -> None:
         """Mark the present content of the file as read."""
         if self.place.shape == "document":
             for _ in self._document():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from beam.agents.images import named
+from beam.agents.images import without_image_data
 from beam.agents.session_files import Session
 from beam.base.clock import rfc3339
 from beam.foreign.places import RUNNING, Place, place, places, session_path
@@ -87,7 +87,7 @@ class Foreign:
 
     def poll(self) -> list[ForeignEvent]:
         """Return the events since the last call, grouped by file."""
-        _, paths = self._changes.take()
+        _, paths = self._changes.take_reported()
         self._look_for_folders(is_first=False)
         changed = dict.fromkeys(session_path(path) for path in paths if path != "*")
         if "*" in paths or time.monotonic() - self._full_s >= _FULL_S:
@@ -106,7 +106,7 @@ class Foreign:
             event = structs.replace(event, ts=event.ts or tail.written)
             if event.ts < self._since:
                 continue
-            event, _ = redact_event(named(event))
+            event, _ = redact_event(without_image_data(event))
             found.append(ForeignEvent(event, tail.place.adapter, session, tail.path))
         return found
 
@@ -135,7 +135,7 @@ class Foreign:
             if is_wanted:
                 self._changes.mark(path)
             elif one.shape == "document" and status.st_mtime_ns >= self._since_ns - 3_600_000_000_000:
-                tail.know()
+                tail.mark_as_read()
 
     def _grown(self) -> list[str]:
         """Return the files that may have new events: unknown files, files whose size differs from the number of bytes
@@ -165,5 +165,5 @@ class Foreign:
                 if (adapter, folder) not in known:
                     one = place(adapter, sessions, folder)
                     self.places.append(one)
-                    self._changes.also(folder, is_flat=True)
+                    self._changes.watch_directory(folder, is_flat=True)
                     self._begin(one)

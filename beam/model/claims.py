@@ -22,7 +22,7 @@ _COUNTS = (*FIGURES, "lines_added", "lines_removed", "api_s", "used", "size")
 CLAIMS = (events.UsageSeen, events.ContextUsed, events.TurnFinished, events.SessionIdle)
 
 
-def taken(body: Event) -> tuple[Event, tuple[str, ...]]:
+def without_impossible_figures(body: Event) -> tuple[Event, tuple[str, ...]]:
     """Return the event with None in place of each figure that is out of range, and the names of these figures. The type
     of the event is one of CLAIMS."""
     refused: dict[str, None] = {}

@@ -117,7 +117,7 @@ def over_budget(policy: Policy, thread: Spent, root: Spent | None) -> str | None
     return None
 
 
-def more(one: Spent, other: Spent) -> Spent:
+def larger_of_each(one: Spent, other: Spent) -> Spent:
     """Return the larger number of turns and the larger cost. `one` and `other` count the same usage, and either count
     may be incomplete."""
     return Spent(turns=max(one.turns, other.turns), cost_usd=max(one.cost_usd, other.cost_usd))

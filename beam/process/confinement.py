@@ -25,9 +25,9 @@ class Confinement(Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...] = ()
 
     @property
-    def carried(self) -> bytes:
-        """Return the confinement encoded as bytes for the guard (see `landlock.carried`)."""
-        return landlock.carried(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
+    def encoded(self) -> bytes:
+        """Return the confinement encoded as bytes for the guard (see `landlock.encode_paths`)."""
+        return landlock.encode_paths(map(os.fsencode, self.protected), map(os.fsencode, self.allowed))
 
     def closed(self) -> set[str]:
         """Return the real paths of the folders on the way to a protected path.

@@ -67,9 +67,9 @@ PATH = b"/usr/local/bin:/usr/bin:/bin"  # for an agent whose environment has non
 def command(instructions: int) -> list[str]:
     """Return the command line of a guard, to be run by `sys.executable`.
 
-    `instructions` is the descriptor of a file that contains the result of `telling`. The holder makes the guard a
-    session leader, and passes on this descriptor and the descriptors that the instructions name. The guard's own
-    environment is the agent's, with the marker set to `table.GUARD_VALUE`.
+    `instructions` is the descriptor of a file that contains the result of `encode_instructions`. The holder makes the
+    guard a session leader, and passes on this descriptor and the descriptors that the instructions name. The guard's
+    own environment is the agent's, with the marker set to `table.GUARD_VALUE`.
 
     The guard is imported, not run as a script, because an import uses cached bytecode: that saves 5 ms of CPU. On Linux
     the interpreter is not named by its path, because the path may contain any text (`.../venvs/beam/bin/python`), which
@@ -79,7 +79,7 @@ def command(instructions: int) -> list[str]:
     return [name, "-I", "-S", "-c", _BOOT, str(instructions)]
 
 
-def telling(
+def encode_instructions(
     argv: Sequence[bytes],
     *,
     lifeline: int,
@@ -95,7 +95,7 @@ def telling(
     The instructions contain the agent's command line `argv`, the descriptors `lifeline` and `status`, the pid of the
     holder, the name of the marker variable, and the grace period in seconds. `unstarted` is the path of the file to
     create if the agent was never started (empty: no file). `confined` says what the agent may not change, as encoded by
-    `landlock.carried` (empty: no confinement). Raises ValueError if a part contains a NUL.
+    `landlock.encode_paths` (empty: no confinement). Raises ValueError if a part contains a NUL.
     """
     here = __file__.rpartition("/")[0].encode(sys.getfilesystemencoding(), "surrogateescape")
     numbers = (str(lifeline).encode(), str(status).encode(), str(holder).encode())
@@ -219,7 +219,7 @@ class Guard:
         self.swept |= {pid for pid, _ in found if pid != self.agent}
         return found
 
-    def look(self) -> None:
+    def check_holder(self) -> None:
         """Record the current descendants, and end everything if the holder is gone. Needed on macOS only. (Never
         tested.)"""
         self.known |= table.descendants(self.me, *(pid for pid, _ in self.known))
@@ -408,7 +408,7 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
         if childless or (rest is not None and rest <= 0):
             return
         if not table.LINUX:
-            guard.look()
+            guard.check_holder()
             rest = min(0.5, rest or 0.5)
         for fd, _ in poll.poll(None if rest is None else rest * 1000 + 1):
             if fd == wakeup:
@@ -427,7 +427,7 @@ def _wait(guard: Guard, *, lifeline: int, wakeup: int, holder: int) -> None:
 
 def main(instructions: list[bytes]) -> None:
     """Run the agent to its end, and exit with the agent's exit code. `instructions` are the parts of the result of
-    `telling`."""
+    `encode_instructions`."""
     lifeline, status, holder_pid = (int(keyword) for keyword in instructions[:3])
     marker, unstarted, confined, argv = instructions[3], instructions[5], instructions[6], instructions[7:]
     if posix.fstat(lifeline).st_mode & 0o170000 != 0o010000:

@@ -55,24 +55,25 @@ def rights(version: int) -> int:
     return _WRITE_FILE | _REMOVE_AND_MAKE | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
 
 
-def carried(protected: Iterable[bytes], allowed: Iterable[bytes]) -> bytes:
-    """Return the two lists of paths encoded as one value for the guard; `read` decodes it."""
+def encode_paths(protected: Iterable[bytes], allowed: Iterable[bytes]) -> bytes:
+    """Return the two lists of paths encoded as one value for the guard; `decode_paths` decodes it."""
     return " ".join([*(f"-{path.hex()}" for path in protected), *(f"+{path.hex()}" for path in allowed)]).encode()
 
 
-def read(value: bytes) -> tuple[list[bytes], list[bytes]]:
-    """Return the two lists that `carried` encoded: the protected and the allowed paths."""
+def decode_paths(value: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the two lists that `encode_paths` encoded: the protected and the allowed paths."""
     words = value.decode().split()
     protected, allowed = ([bytes.fromhex(word[1:]) for word in words if word[0] == sign] for sign in "-+")
     return protected, allowed
 
 
 def confine_as(value: bytes, version: int = 0) -> None:
-    """Confine this process as the encoded `value` says (see `carried`). `version` is Landlock's (0: ask the kernel).
+    """Confine this process as the encoded `value` says (see `encode_paths`). `version` is Landlock's (0: ask the
+    kernel).
 
     Raises OSError with an errno that is increased by `FAILED`.
     """
-    protected, allowed = read(value)
+    protected, allowed = decode_paths(value)
     try:
         confine(protected, allowed, version or abi())
     except OSError as error:

@@ -36,7 +36,7 @@ def owner_in(text: str) -> Owner | None:
     )
 
 
-def take(folder: Path) -> None:
+def claim_folder(folder: Path) -> None:
     """Record in the folder that this process owns it. Raises DiskError."""
     files.replace(folder / _FILE, text_of(tree.this_process()).encode())
 

@@ -22,7 +22,7 @@ PIPE_BYTES = 1024 * 1024  # the most that the kernel gives a user without rights
 F_SETPIPE_SZ = 1031
 
 
-class Held(Struct, frozen=True):
+class HeldProcess(Struct, frozen=True):
     """The agent's process while it waits before its exec.
 
     Both fields are 0 if the system refused to create the process, or if the guard failed.
@@ -32,7 +32,7 @@ class Held(Struct, frozen=True):
     start_ticks: int = 0
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing: the default for a callback that a caller does not need."""
 
 
@@ -55,7 +55,7 @@ class Pipe(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_end()
-        settle(self.closed)
+        set_done(self.closed)
 
     def close(self) -> None:
         """Deliver the bytes that are in the pipe now, and stop reading, even if another process keeps the pipe open."""
@@ -93,7 +93,7 @@ class Output:
         on_data: Callable[[bytes], None] | None = None,
     ) -> None:
         self.error: Exception | None = None
-        self.fail = nothing
+        self.fail = do_nothing
         self._on_line = on_line
         self._on_output = on_output
         self._on_long_line = on_long_line
@@ -155,7 +155,7 @@ class Status:
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.held: asyncio.Future[Held] = loop.create_future()
+        self.held: asyncio.Future[HeldProcess] = loop.create_future()
         self.executed: asyncio.Future[bool] = loop.create_future()
         self.errno = 0
         self.code: int | None = None
@@ -167,7 +167,7 @@ class Status:
         for line in self._lines.feed(data):
             word, *values = line.decode("ascii").split()
             if word == "held":
-                _set_once(self.held, Held(pid=int(values[0]), start_ticks=int(values[1])))
+                _set_once(self.held, HeldProcess(pid=int(values[0]), start_ticks=int(values[1])))
             elif word == "running":
                 _set_once(self.executed, True)
             elif word == "failed":
@@ -180,7 +180,7 @@ class Status:
                 self.clean = int(values[0]), int(values[1])
 
     def end(self) -> None:
-        _set_once(self.held, Held())
+        _set_once(self.held, HeldProcess())
         _set_once(self.executed, False)
 
 
@@ -189,7 +189,7 @@ def _set_once(future: asyncio.Future[T], value: T) -> None:
         future.set_result(value)
 
 
-def settle(future: asyncio.Future[None]) -> None:
+def set_done(future: asyncio.Future[None]) -> None:
     """Set the future's result to None, unless the future is already done."""
     if not future.done():
         future.set_result(None)

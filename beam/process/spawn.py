@@ -28,7 +28,7 @@ from beam.model.limits import DEFAULT
 from beam.process import guard, table, tree
 from beam.process.confinement import Confinement
 from beam.process.lines import Tail
-from beam.process.pipes import Held, Output, Pipe, Status, enlarge, nothing, settle
+from beam.process.pipes import HeldProcess, Output, Pipe, Status, do_nothing, enlarge, set_done
 from beam.process.program import check, refusal
 from beam.process.stdout_file import StdoutFile
 
@@ -70,8 +70,8 @@ async def start(
     cwd: str,
     turn_key: str,
     on_line: Callable[[bytes], None],
-    on_output: Callable[[], None] = nothing,
-    on_long_line: Callable[[], None] = nothing,
+    on_output: Callable[[], None] = do_nothing,
+    on_long_line: Callable[[], None] = do_nothing,
     on_error_line: Callable[[bytes], None] | None = None,
     stdin: bool = False,
     stdout_in: Path | None = None,
@@ -134,7 +134,7 @@ async def start_in_terminal(
     the bytes that the agent writes, as they come. `Child.write` types into the terminal. All else is as described at
     `start`, including the errors.
     """
-    output = Output(_no_line, nothing, nothing, 1, on_data=on_data)
+    output = Output(_no_line, do_nothing, do_nothing, 1, on_data=on_data)
     child = Child(turn_key, output, Tail(0))
     try:
         child._spawn(
@@ -153,7 +153,7 @@ async def start_in_terminal(
 
 
 async def _held(child: Child, program: str) -> Child:
-    held: Held | None = None
+    held: HeldProcess | None = None
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
@@ -282,7 +282,7 @@ class Child:
 
     async def _writable(self, fd: int) -> None:
         writable = self._waiting_to_write = self._loop.create_future()
-        self._loop.add_writer(fd, settle, writable)
+        self._loop.add_writer(fd, set_done, writable)
         try:
             await writable
         finally:
@@ -315,7 +315,7 @@ class Child:
         self._cleaned = self._clean(patience=0.0)
         if tree.start_ticks(self.guard_pid) is not None:  # not even SIGKILL ended it
             self._process.returncode = -signals.SIGKILL
-            settle(self._given_up)
+            set_done(self._given_up)
 
     def _spawn(
         self,
@@ -342,7 +342,7 @@ class Child:
             status, self._status_fd = reversed(_pipe(ours, of_the_guard))
             os.set_blocking(self._lifeline, False)
             instructions = _unnamed_file(
-                guard.telling(
+                guard.encode_instructions(
                     [os.fsencode(word) for word in argv],
                     lifeline=lifeline,
                     status=status,
@@ -350,7 +350,7 @@ class Child:
                     marker=self._marker.encode(),
                     grace=grace,
                     unstarted=os.fsencode(unstarted) if unstarted else b"",
-                    confined=confinement.carried if confinement else b"",
+                    confined=confinement.encoded if confinement else b"",
                 )
             )
             of_the_guard.callback(os.close, instructions)
@@ -392,7 +392,7 @@ class Child:
         self._stdin = ours.enter_context(os.fdopen(os.dup(master), "wb", buffering=0))
         return slave
 
-    def _attach(self) -> asyncio.Future[Held]:
+    def _attach(self) -> asyncio.Future[HeldProcess]:
         self._output.fail = lambda: self.end(0)
         self._pipes = [Pipe(self._loop, self._status.feed, self._status.end)]
         if not self._terminal:
@@ -436,7 +436,7 @@ class Child:
         await asyncio.gather(*(pipe.closed for pipe in self._pipes))
         self._pipes, self._output.fail = (
             [],
-            nothing,
+            do_nothing,
         )  # they refer to this child: without a cycle it is freed immediately
         if self._output.error:
             raise self._output.error
@@ -453,7 +453,7 @@ class Child:
         except (AttributeError, OSError):  # macOS, old kernels, no descriptor left
             fd = -1
         if fd >= 0:
-            self._loop.add_reader(fd, settle, gone)
+            self._loop.add_reader(fd, set_done, gone)
         else:
             gone = self._pipes[0].closed  # the guard alone holds this pipe
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from beam.base import files
 from beam.process.inotify import MODIFY, Inotify
-from beam.process.pipes import settle
+from beam.process.pipes import set_done
 
 READ_BYTES = 256 * 1024  # at a time; other tasks run in between
 POLL_SECONDS = 0.02  # where the kernel notifies nobody: macOS, or a user's inotify instances are used up
@@ -77,7 +77,7 @@ class StdoutFile:
         if not self.closed.done():
             self._release()
             self._on_end()
-            settle(self.closed)
+            set_done(self.closed)
 
     def _release(self) -> None:
         if self._next:

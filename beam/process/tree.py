@@ -100,13 +100,13 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
     hunt.let_guards_finish(until=began + (timeout * GUARD_SHARE if patience is None else patience))
     for _ in range(table.FREEZE_ROUNDS):  # so that nothing forks away, and what is below the marked ones is seen
         known = len(hunt.seen)
-        hunt.strike(table.SIGSTOP)
+        hunt.signal_all(table.SIGSTOP)
         if len(hunt.seen) == known:
             break
     empty = 0
     while True:
         known = len(hunt.seen)
-        struck = hunt.strike(table.SIGKILL)
+        struck = hunt.signal_all(table.SIGKILL)
         empty = 0 if struck else empty + 1
         if empty == EMPTY_SCANS or time.monotonic() - began > timeout:
             left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
@@ -125,7 +125,7 @@ class _Cleanup:
         self._own = _lineage()
         self.seen: set[Process] = set()
 
-    def strike(self, number: int) -> set[Process]:
+    def signal_all(self, number: int) -> set[Process]:
         """Send the signal `number` to all processes that have to be ended, and return these processes.
 
         Each process is signalled as soon as it is found, because a process in a chain of forks is gone a moment later.

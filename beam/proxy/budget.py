@@ -63,7 +63,7 @@ def total(usage: Usage) -> int:
     return (usage.input_tokens or 0) + (usage.cached_tokens or 0) + (usage.output_tokens or 0)
 
 
-class Meter:
+class AnswerMeter:
     """Collects the token counts of one answer while it is passed on. Counts that the API does not report are estimated
     at four bytes per token. `sent` is the size of the request in bytes."""
 
@@ -72,7 +72,7 @@ class Meter:
         self._received_bytes = 0
         self._reported = Usage()
 
-    def see(self, used: Usage | None, size: int) -> None:
+    def add(self, used: Usage | None, size: int) -> None:
         """Add one event of a stream, or a whole answer, of `size` bytes. `used` are the token counts in it (None: it
         has none)."""
         self._received_bytes += size

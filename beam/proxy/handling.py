@@ -11,7 +11,7 @@ from typing import Any
 from beam.base.errors import BeamError
 from beam.model.outcome import Usage
 from beam.proxy import doors, private, real_key
-from beam.proxy.budget import Meter
+from beam.proxy.budget import AnswerMeter
 from beam.proxy.call import Call, call_of, with_model
 from beam.proxy.departures import Departures
 from beam.proxy.http import Handler, RequestError, Server
@@ -93,7 +93,7 @@ class _Handler(Handler):
             self._decide(proxy, call)
         except BeamError as error:  # the recording can't be written
             self.close_connection = True
-            proxy.note(ServedRequest(number=call.number, kind=call.kind, step="refused", why=error.message))
+            proxy.count_request(ServedRequest(number=call.number, kind=call.kind, step="refused", why=error.message))
             raise ConnectionAbortedError(error.message) from error
 
     def _decide(self, proxy: ProxyState, call: Call) -> None:
@@ -160,7 +160,7 @@ class _Handler(Handler):
 
     def _refuse(self, proxy: ProxyState, call: Call, status: int, why: str, *, over: str = "") -> None:
         step = "over" if over else "refused"
-        proxy.note(
+        proxy.count_request(
             ServedRequest(number=call.number, kind=call.kind, model=call.asked.model, step=step, why=over or why)
         )
         self._fail(call.dialect, status, f"beam: {why}")
@@ -177,7 +177,7 @@ class _Handler(Handler):
             nearest=match.nearest,
             differences=match.differences,
         )
-        proxy.note(served)
+        proxy.count_request(served)
         if call.kind == "count":
             self.send(200, call.dialect.count(call.asked), _JSON)
         elif call.kind == "other":
@@ -199,7 +199,7 @@ class _Handler(Handler):
         answer = exchange.answer
         if call.kind == "ask":
             proxy.spending.add(call.asked.model, answer.usage)
-        proxy.note(
+        proxy.count_request(
             ServedRequest(
                 number=call.number,
                 kind=call.kind,
@@ -237,7 +237,7 @@ class _Handler(Handler):
             call.private = {**call.private, "model": rename}
         model = rename or call.asked.model
         tape = Tape(proxy.recorder, self._line(call), call.blanker)
-        meter = Meter(call.asked.size)
+        meter = AnswerMeter(call.asked.size)
         end: End = "complete"
         try:
             if self._upstream is None:
@@ -251,7 +251,7 @@ class _Handler(Handler):
             self.server.departures.unwatch(call.number)
             text = f"the model can't be reached: {error}"
             tape.end(AnswerLine(n=0, end="failed", error=text))
-            proxy.note(ServedRequest(number=call.number, kind=call.kind, model=model, step=step, why=text))
+            proxy.count_request(ServedRequest(number=call.number, kind=call.kind, model=model, step=step, why=text))
             self._fail(call.dialect, 502, f"beam: {text}")
             return
         try:
@@ -264,7 +264,7 @@ class _Handler(Handler):
                 proxy.spending.add(model, usage)
             headers = private.answer_headers(answer.headers, call.blanker)
             tape.end(AnswerLine(n=0, status=answer.status, headers=headers, end=end, usage=usage or Usage()))
-            proxy.note(
+            proxy.count_request(
                 ServedRequest(
                     number=call.number,
                     kind=call.kind,
@@ -282,7 +282,7 @@ class _Handler(Handler):
         if self.command != "HEAD" and answer.status not in _BARE:
             self.last_chunk()  # all is stored and counted by now
 
-    def _relay(self, answer: Answer, tape: Tape, call: Call, meter: Meter, key: str | None) -> End:
+    def _relay(self, answer: Answer, tape: Tape, call: Call, meter: AnswerMeter, key: str | None) -> End:
         """Send the model's answer to the agent as it arrives, and return how the answer ended."""
         if self.command == "HEAD" or answer.status in _BARE:
             self.head(answer.status, {**real_key.headers_without(key, answer.headers), "Content-Length": "0"})

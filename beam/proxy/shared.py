@@ -63,7 +63,7 @@ class ProxyState:
             self.family = self.family or family
             return family == self.family
 
-    def note(self, served: ServedRequest) -> None:
+    def count_request(self, served: ServedRequest) -> None:
         """Count the result of a request, and call `served` with it."""
         with self._mutex:
             counts = self._counts

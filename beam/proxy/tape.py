@@ -7,7 +7,7 @@ Does not depend on sockets.
 from __future__ import annotations
 
 from beam.proxy import private
-from beam.proxy.budget import Meter
+from beam.proxy.budget import AnswerMeter
 from beam.proxy.private import Blanker
 from beam.proxy.recording import AnswerFile, AnswerLine, Recorder, RequestLine
 from beam.proxy.wire.dialects import Dialect
@@ -25,11 +25,11 @@ class Tape:
         self._rest = bytearray()
         self._events: list[bytes] = []
         self._dialect: Dialect | None = None
-        self._meter: Meter | None = None
+        self._meter: AnswerMeter | None = None
         self._is_stream = False
         self.number = None if recorder is None else recorder.begin(request)
 
-    def begin(self, suffix: str, dialect: Dialect, meter: Meter) -> None:
+    def begin(self, suffix: str, dialect: Dialect, meter: AnswerMeter) -> None:
         """Begin the answer, and create its file with that suffix. `dialect` and `meter` count the answer's tokens."""
         self._dialect, self._meter, self._is_stream = dialect, meter, suffix == "sse"
         if self._recorder is not None and self.number is not None:
@@ -52,7 +52,7 @@ class Tape:
     def _event(self, event: bytes) -> None:
         if self._meter is not None and self._dialect is not None:
             value = private.split_event(event)[1] if b"usage" in event else None
-            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
+            self._meter.add(self._dialect.used(value) if isinstance(value, dict) else None, len(event))
         if self._file is not None:
             self._events.append(self._blanker.event(event))
             self._file.add(self._events[-1])
@@ -63,7 +63,7 @@ class Tape:
             self._event(bytes(self._rest))
         elif self._meter is not None and self._dialect is not None and not self._is_stream:
             value = private.json_of(bytes(self._rest))
-            self._meter.see(self._dialect.used(value) if isinstance(value, dict) else None, len(self._rest))
+            self._meter.add(self._dialect.used(value) if isinstance(value, dict) else None, len(self._rest))
 
     def end(self, line: AnswerLine) -> None:
         """Store how the answer ended."""

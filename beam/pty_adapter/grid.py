@@ -163,7 +163,7 @@ class Grid:
 
     def draw(self, data: str) -> None:
         """Write text at the cursor."""
-        if not self._is_simple(data):
+        if not self._is_one_cell_per_character(data):
             self._draw_slowly(data)
             return
         while len(data) > (room := self.columns - self.cursor.x):
@@ -172,7 +172,7 @@ class Grid:
             data = data[room:]
         self._put(data)
 
-    def _is_simple(self, data: str) -> bool:
+    def _is_one_cell_per_character(self, data: str) -> bool:
         """Return whether each character of the text goes into one cell, the next one, without any further effect."""
         return (
             (data.isascii() or self._narrow.issuperset(data))

@@ -101,7 +101,7 @@ def check_folder(home: RootPaths, environ: Mapping[str, str]) -> None:
     )
 
 
-def exposed(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
+def exposing_folder(home: RootPaths, environ: Mapping[str, str]) -> Path | None:
     """Return the project folder that contains the root, so that agents may write to the root; None if there is no such
     folder.
 

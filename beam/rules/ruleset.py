@@ -39,7 +39,7 @@ class Ruleset(Struct, frozen=True):
 
     rules: tuple[Rule, ...] = ()
 
-    def of(self, behavior: Behavior) -> tuple[Rule, ...]:
+    def with_behavior(self, behavior: Behavior) -> tuple[Rule, ...]:
         """Return the rules with this behavior: `deny`, `ask` or `allow`."""
         return tuple(rule for rule in self.rules if rule.behavior == behavior)
 
@@ -48,10 +48,10 @@ class Ruleset(Struct, frozen=True):
         from beam.rules.match import allows, catches
 
         for behavior in ("deny", "ask"):
-            for rule in self.of(behavior):
+            for rule in self.with_behavior(behavior):
                 if catches(rule, call, place):
                     return Ruling(behavior=behavior, rules=(rule,))
-        found = allows(self.of("allow"), call, place)
+        found = allows(self.with_behavior("allow"), call, place)
         return Ruling(behavior="allow", rules=found) if found else None
 
     def plus(self, more: Iterable[Rule]) -> Ruleset:
@@ -63,7 +63,7 @@ class Ruleset(Struct, frozen=True):
         """Return the texts of the rules, in one list per behavior."""
         from beam.model.rule_lists import RuleLists
 
-        return RuleLists(**{word: tuple(rule.text for rule in self.of(word)) for word in ORDER})
+        return RuleLists(**{word: tuple(rule.text for rule in self.with_behavior(word)) for word in ORDER})
 
     def bounded(self, most: RuleLists, whose: str, *, keep_allow: bool = False) -> Ruleset:
         """Return the rules for a message whose sender is an agent that itself ran with the rules `most`. A rule that

@@ -42,7 +42,7 @@ class Row(Struct, frozen=True, kw_only=True):
     any_case: bool = False
     at_word_start: bool = False
 
-    def opens(self, text: str, start: int) -> bool:
+    def may_continue(self, text: str, start: int) -> bool:
         """Return whether more text could make the secret that begins at `start`, where a prefix was found, longer or
         no match at all."""
         return len(text) - start < self.span and _compiled(self.open, self.any_case).match(text, start) is not None

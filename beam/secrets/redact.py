@@ -223,7 +223,7 @@ class _Scan:
     def hit_at(self, row: Row, start: int) -> _Hit | None:
         if row.at_word_start and not self.begins_word(start):
             return None
-        if not self.is_all and row.opens(self.text, start):
+        if not self.is_all and row.may_continue(self.text, start):
             return start, None
         match = row.match(self.text, start)
         return (start, match) if match else None

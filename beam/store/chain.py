@@ -67,7 +67,7 @@ class Chain:
         return b'%b,"hash":"%b"}\n' % (body, self.last.encode())
 
 
-class Wrong(Struct, frozen=True):
+class HashMismatch(Struct, frozen=True):
     """A line whose hash does not fit. Either this line is damaged, or one of the lines without a hash before it, from
     line `since` on.
 
@@ -79,7 +79,7 @@ class Wrong(Struct, frozen=True):
     begin: int
 
 
-class Walk:
+class ChainCheck:
     """Checks the hash chain of a segment while the segment is read. `last` is the last hash read, "" if there was none
     yet."""
 
@@ -89,9 +89,9 @@ class Walk:
         self._hash = self._new(digest_size=_DIGITS // 2)
         self._held = b""  # the end of the line so far, which may be its hash
         self._line = self._since = 1
-        self._begin = self._position = 0
+        self._line_begin = self._position = 0
 
-    def feed(self, pieces: Iterable[bytes]) -> Iterator[Wrong]:
+    def feed(self, pieces: Iterable[bytes]) -> Iterator[HashMismatch]:
         """Yield each line whose hash does not fit, in order. `pieces` are the next bytes of the segment, split
         anywhere."""
         for piece in pieces:
@@ -109,7 +109,7 @@ class Walk:
         self._hash.update(held[:-_SEAL_BYTES])
         self._held = held[-_SEAL_BYTES:]
 
-    def _end(self) -> Wrong | None:
+    def _end(self) -> HashMismatch | None:
         found = _SEAL.match(self._held)
         wrong = None
         if found is None:
@@ -117,12 +117,12 @@ class Walk:
         else:
             said = found[1].decode()
             if self._hash.hexdigest() != said:
-                wrong = Wrong(self._line, self._since, self._begin)
+                wrong = HashMismatch(self._line, self._since, self._line_begin)
             self.last = said
             self._hash = self._new(said.encode(), digest_size=_DIGITS // 2)
             self._since = self._line + 1
         self._held = b""
         self._line += 1
         self._position += 1
-        self._begin = self._position
+        self._line_begin = self._position
         return wrong

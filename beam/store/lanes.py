@@ -33,7 +33,7 @@ def has_left(paths: AgentPaths) -> bool:
     return bool(files.names(paths.queue / "new") or files.names(paths.queue / "cur") or control.waiting(paths.control))
 
 
-def enter(lane: AgentPaths) -> None:
+def add_to_index(lane: AgentPaths) -> None:
     """Add the lane to the index, durably. The directories of the lane must exist."""
     assert lane.lane is not None
     make(AgentPaths(lane.agent, lane.dir.parent.parent))
@@ -56,7 +56,7 @@ def _make_file(path: Path) -> None:
         os.close(handle)
 
 
-def leave(lane: AgentPaths) -> None:
+def remove_from_index(lane: AgentPaths) -> None:
     """Remove the lane from the index unless something was just published into it.
 
     Only the lane's holder may call this; if the lane has no holder, any process may. A process that publishes at the
@@ -67,7 +67,7 @@ def leave(lane: AgentPaths) -> None:
         if not has_left(lane):
             (folder(lane) / lane.lane).unlink(missing_ok=True)
             if has_left(lane):
-                enter(lane)
+                add_to_index(lane)
 
 
 def entered(agent: AgentPaths) -> list[AgentPaths]:

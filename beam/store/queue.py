@@ -32,7 +32,7 @@ _FILE = re.compile(r"([0-9]{20})-(.+)\.json\Z")
 _LATEST = LAST_POSITION - 2**40  # clocks that are past this (the year 2262) leave room to count on
 
 
-def is_archived(agent: str) -> UsageError:
+def archived_error(agent: str) -> UsageError:
     """Return the error for a message to an agent that is archived."""
     return UsageError(f"{agent} is archived", f"bring it back: beam agent archive --restore {agent}", subject=agent)
 
@@ -161,7 +161,7 @@ class Queue:
         tmp, new = self.directory / "tmp", self.directory / "new"
         with short_lock(self.put_lock) as handle:
             if os.path.lexists(self._archived):
-                raise is_archived(messages[0].to)
+                raise archived_error(messages[0].to)
             if known is not None and (self.find(messages[0].id) is not None or known()):
                 return 0
             waiting, last = self._waiting(new)

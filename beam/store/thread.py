@@ -51,7 +51,7 @@ class Thread:
         turns = _turns(files.read(self.path, _MOST_BYTES).splitlines())
         return 2 + (turns.index(line) if line in turns else len(turns))
 
-    def paid(self, message_id: str, attempt: int, cost_usd: float) -> None:
+    def record_cost(self, message_id: str, attempt: int, cost_usd: float) -> None:
         """Record the cost of a turn. Raises DiskError."""
         self._append(b"cost %s %d %.9f" % (message_id.encode(), attempt, cost_usd))
 

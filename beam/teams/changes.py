@@ -40,8 +40,8 @@ class Changes:
     """Watches directories until it is closed: `homes` (Claude Code's configuration directories), `others` and `flat`.
 
     In `others` and `flat`, only the files that `accept` returns True for are reported; without `accept`, only .jsonl
-    and .meta.json files. Subdirectories of a directory in `flat` are not watched. `wake` is set when `take` has
-    something to return.
+    and .meta.json files. Subdirectories of a directory in `flat` are not watched. `wake` is set when `take_reported`
+    has something to return.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Changes:
         self._small = frozenset(f"{home}/{folder}" for home in homes for folder in disk.SMALL)
         self._folders = tuple(f"{home}/{folder}" for home in homes for folder in disk.FOLDERS)
         self._wanted = (*self._folders, *others, *flat)
-        self._flat = frozenset(flat)
+        self._flat_directories = frozenset(flat)
         self._accept = accept
         self._poll_only = poll_only
         self._wake = wake
@@ -90,11 +90,11 @@ class Changes:
         if self._thread is not None:
             self._thread.join(5)
 
-    def also(self, folder: str, *, is_flat: bool = False) -> None:
+    def watch_directory(self, folder: str, *, is_flat: bool = False) -> None:
         """Watch one more directory. With `is_flat`, its subdirectories are not watched. The watch begins shortly after
         the call."""
         if folder not in self._wanted:
-            self._flat = self._flat | {folder} if is_flat else self._flat
+            self._flat_directories = self._flat_directories | {folder} if is_flat else self._flat_directories
             self._wanted = (*self._wanted, folder)
 
     def mark(self, path: str) -> None:
@@ -102,7 +102,7 @@ class Changes:
         self._mark(path)
         self._wake.set()
 
-    def take(self) -> tuple[list[FileSnapshot], list[str]]:
+    def take_reported(self) -> tuple[list[FileSnapshot], list[str]]:
         """Return what was reported since the last call: the copies of small files, in the order in which they were
         read, and the paths of other changed files. The path "*" means that any file may have changed."""
         with self._lock:
@@ -191,7 +191,7 @@ class Changes:
 
             small = [path for path in self._watching if path in self._small]
             grown = [path for path in self._watching if path not in self._small]
-            return Notify(small, grown=grown, flat=self._flat)
+            return Notify(small, grown=grown, flat=self._flat_directories)
         from beam.teams.notify_elsewhere import NotifyElsewhere
 
         return NotifyElsewhere(self._watching)

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 _KEPT_KEYS = 200_000
 
 
-class Owners:
+class KeyOwners:
     """The owner of each key. The first one that claims a key owns it."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Owners:
         """Return the owner of the key; None if it has none."""
         return self._owners.get(key)
 
-    def take(self, key: Hashable, owner: str) -> bool:
+    def claim(self, key: Hashable, owner: str) -> bool:
         """Claim the key for this owner unless it has an owner. Return whether the key now belongs to this owner."""
         if self._owners.setdefault(key, owner) != owner:
             return False

@@ -17,7 +17,7 @@ from beam.model import events as all_events
 from beam.model.events import Event
 from beam.model.outcome import Usage
 from beam.model.prices import Tokens, cost_usd
-from beam.teams.deduplicate import Deduplicator, Owners
+from beam.teams.deduplicate import Deduplicator, KeyOwners
 from beam.teams.event_factory import EventFactory
 from beam.teams.mail import Letter, Post
 from beam.teams.members import Ask, Members
@@ -43,7 +43,7 @@ class Team:
     found in the transcripts of recipients that were not yet known as members.
     """
 
-    def __init__(self, home: str, name: str, once: Deduplicator, mail_ids: Owners) -> None:
+    def __init__(self, home: str, name: str, once: Deduplicator, mail_ids: KeyOwners) -> None:
         self.home = home
         self.name = name
         self.tell = EventFactory(name, home)
@@ -78,7 +78,7 @@ class Diff:
         self.teams: dict[Key, Team] = {}
         self.sessions: dict[tuple[str, int], Session] = {}
         self._onces: dict[Key, Deduplicator] = {}
-        self._mail_ids: dict[str, Owners] = {}
+        self._mail_ids: dict[str, KeyOwners] = {}
         self._speakers: dict[tuple[str, str], tuple[str, str]] = {}
         self._calls_done = Deduplicator()
         self._began_ns = 0
@@ -88,7 +88,7 @@ class Diff:
         """Return the team of that name in that home; add the team if it is unknown."""
         key = (home, name)
         if key not in self.teams:
-            mail_ids = self._mail_ids.setdefault(home, Owners())
+            mail_ids = self._mail_ids.setdefault(home, KeyOwners())
             self.teams[key] = Team(home, name, self._onces.setdefault(key, Deduplicator()), mail_ids)
             self.teams[key].tasks.baseline_ns = self._began_ns
             self.teams[key].tasks.from_ns = self._from_ns
@@ -400,7 +400,7 @@ class Diff:
         if mail_id := string(call.response, "msg_id"):
             routing = obj(call.response, "routing")
             sender, to = string(routing, "sender"), string(routing, "target").removeprefix("@")
-            owner = self._mail_ids.setdefault(home, Owners()).owner((to, mail_id))
+            owner = self._mail_ids.setdefault(home, KeyOwners()).owner((to, mail_id))
             here = [team for team in self.teams.values() if team.home == home and team.is_live]
             both = [team.name for team in here if {sender, to} <= team.members.present.keys()]
             return self.team(home, owner or (both[0] if len(both) == 1 else own))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from beam.model.events import Event, MailDelivered, MailLost, MailSent
-from beam.teams.deduplicate import Deduplicator, Owners
+from beam.teams.deduplicate import Deduplicator, KeyOwners
 from beam.teams.event_factory import EventFactory
 from beam.teams.model import Mail
 
@@ -34,7 +34,7 @@ class Letter(Struct):
 class Post:
     """The mail of one team. `ids` records which team of the home each message id belongs to."""
 
-    def __init__(self, tell: EventFactory, once: Deduplicator, ids: Owners) -> None:
+    def __init__(self, tell: EventFactory, once: Deduplicator, ids: KeyOwners) -> None:
         self._tell = tell
         self._once = once
         self._ids = ids
@@ -166,7 +166,7 @@ class Post:
     def _is_new(self, letter: Letter) -> bool:
         """Return whether the message was never reported before, neither for this team nor for another one."""
         mail_id = letter.mail.id
-        is_own = mail_id.startswith("~") or self._ids.take((letter.to, mail_id), self._tell.team)
+        is_own = mail_id.startswith("~") or self._ids.claim((letter.to, mail_id), self._tell.team)
         return is_own and self._once.first(("mail", letter.to, mail_id))
 
     def _delivered(self, letter: Letter, at_ns: int, source: str) -> list[Event]:

@@ -114,7 +114,7 @@ class Teams:
 
     def also(self, folder: Path) -> None:
         """Watch one more directory: from now on, changes of .jsonl files below it set `wake`, too."""
-        self._changes.also(str(folder))
+        self._changes.watch_directory(str(folder))
 
     @property
     def trouble(self) -> str:
@@ -125,7 +125,7 @@ class Teams:
         """Return the events since the last call, in order."""
         self.wake.clear()
         now_ns = self._now()
-        snapshot, files = self._changes.take()
+        snapshot, files = self._changes.take_reported()
         for one in snapshot:
             retry = self._retries.get(one.file.path)
             self._push(self._file(one), ticket=retry.ticket if retry is not None else None)
@@ -166,7 +166,7 @@ class Teams:
     def _start(self) -> None:
         self._spool.begin(self._since_ns)
         self._changes.start()
-        snapshot, _ = self._changes.take()
+        snapshot, _ = self._changes.take_reported()
         rank = {"session": 0, "config": 1, "task": 2, "inbox": 3}
         first = sorted(snapshot, key=lambda one: (rank[one.file.kind], one.at_ns))
         known = [one for one in first if rank[one.file.kind] < 2]

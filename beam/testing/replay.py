@@ -8,7 +8,7 @@ import msgspec
 
 from beam.agents import registry
 from beam.agents.base import Exit, Turn
-from beam.agents.images import named
+from beam.agents.images import without_image_data
 from beam.base.errors import UnsupportedError
 from beam.model.events import Event, turn_finished
 
@@ -28,7 +28,7 @@ def replay(name: str, lines: Iterable[bytes], *, session_id: str | None = None, 
     decoder = face.decoder(turn)
     seq = 0
     for line in lines:
-        for event in map(named, decoder.line(line.removesuffix(b"\n"))):
+        for event in map(without_image_data, decoder.line(line.removesuffix(b"\n"))):
             yield msgspec.structs.replace(event, seq=(seq := seq + 1), agent=name, turn=1)
     events, verdict = decoder.end(exit)
     finished = turn_finished(verdict, attempt=1, via="exec")

@@ -68,7 +68,9 @@ class AdapterFacts(Struct, frozen=True, kw_only=True):
     runs_text: bool = False
 
 
-def wants(config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: Collection[str] = ()) -> list[Finding]:
+def findings_of_agent(
+    config: Config, resolved: Resolved, facts: AdapterFacts, *, vouched: Collection[str] = ()
+) -> list[Finding]:
     """Return a finding for each setting of this agent that takes effect only in a trusted folder.
 
     `vouched` has the names of those configuration files (`agent.json`) that the person is known to have written; their

@@ -61,7 +61,7 @@ class Git(Struct, frozen=True, kw_only=True):
     off: Mapping[str, str] = {}
 
 
-def look(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
+def findings_of_git(base: Path, cwd: Path, *, access: Access, home: Path) -> Git:
     """Return the findings in each repository that git may find from `cwd` upwards.
 
     With any access except `full`, `off` turns all found settings off. With `full`, it turns off only the file system

@@ -51,7 +51,7 @@ class ScannedFile(Struct, frozen=True):
             return None
 
 
-def look(
+def find_obeyed(
     base: Path,
     cwd: Path,
     obeyed: Iterable[AutoloadedFile],

@@ -56,7 +56,7 @@ class Bookkeeping:
         now = self._clock.monotonic()
         due = self._deltas.due_in(now)
         if due is not None and (all or due <= 0):
-            self._write(self._deltas.take(now))
+            self._write(self._deltas.take_text(now))
 
     def end(self, *, close_tools: bool) -> None:
         """Write the remaining deltas; with `close_tools` also record that the open tool calls did not finish."""

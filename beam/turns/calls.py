@@ -67,14 +67,14 @@ class AgentCalls:
         self._waiting[call.id] = _Waiting(call=call, until=self._clock.monotonic() + seconds, answer=answer)
         return True
 
-    def take(self) -> list[Call]:
+    def take_unforwarded(self) -> list[Call]:
         """Return the calls that were not forwarded yet, oldest first, and mark them as forwarded."""
         found = [waiting for waiting in self._waiting.values() if not waiting.is_passed_on]
         for waiting in found:
             waiting.is_passed_on = True
         return [waiting.call for waiting in found]
 
-    def settle(self, call_id: str, answer: CallAnswer) -> bool:
+    def answer_call(self, call_id: str, answer: CallAnswer) -> bool:
         """Answer the call; return False if it no longer waits."""
         waiting = self._waiting.pop(call_id, None)
         if waiting is not None:
@@ -87,10 +87,10 @@ class AgentCalls:
         for call_id, waiting in list(self._waiting.items()):
             if now >= waiting.until:
                 text = "the agent did not answer in time"
-                self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=text))
+                self.answer_call(call_id, CallAnswer(ok=False, code="unfinished", message=text))
 
     def close(self, why: str) -> None:
         """Refuse new calls from now on, and answer the waiting calls: they failed, for the reason `why`."""
         self.takes, self.is_closed = False, True
         for call_id in list(self._waiting):
-            self.settle(call_id, CallAnswer(ok=False, code="unfinished", message=why))
+            self.answer_call(call_id, CallAnswer(ok=False, code="unfinished", message=why))

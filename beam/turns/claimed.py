@@ -6,7 +6,7 @@ Does not depend on faces, or on what an agent is.
 from __future__ import annotations
 
 from beam.model import events
-from beam.model.claims import CLAIMS, taken
+from beam.model.claims import CLAIMS, without_impossible_figures
 from beam.model.events import Event
 from beam.turns.request import Record
 
@@ -25,7 +25,7 @@ class Claims:
 
         Record a notice when a figure of this name is out of range for the first time.
         """
-        body, refused = taken(body)
+        body, refused = without_impossible_figures(body)
         new = [name for name in refused if name not in self._reported]
         if new:
             self._reported.update(new)

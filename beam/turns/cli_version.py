@@ -75,7 +75,7 @@ class CliVersion:
         is_lately = self._note and 0 <= since < _AGAIN_NS
         return f"its protocol did not work in version {self._seen.version}: {self._seen.failed}" if is_lately else ""
 
-    def works(self) -> events.Notice | None:
+    def record_success(self) -> events.Notice | None:
         """Record that the handshake worked. Return the notice for a person about an untested version; None if none is
         needed."""
         if not self._note or self._seen.told:
@@ -84,7 +84,7 @@ class CliVersion:
         text = f"{self._name} {self._seen.version} is {self._note}: its protocol works so far, and is used"
         return events.Notice(code="untested_version", text=text)
 
-    def fails(self, why: str) -> None:
+    def record_failure(self, why: str) -> None:
         """Record that the handshake failed, and why."""
         if self._note:
             self._keep(failed=redact(why)[0], failed_at=rfc3339(self._clock.now_ns()))
@@ -100,7 +100,7 @@ def last_seen(file: Path, card: Card, clock: Clock) -> CliVersion | None:
     return None if seen is None else CliVersion(card.name, card, file, seen, clock)
 
 
-async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
+async def version_for_turn(order: TurnRequest, clock: Clock) -> CliVersion | None:
     """Return the version of the turn's CLI, if `auto` would choose the CLI's protocol; None if not, or if there is no
     CLI."""
     card = order.adapter.card
@@ -119,7 +119,9 @@ async def looked_at(order: TurnRequest, clock: Clock) -> CliVersion | None:
     if seen is None or seen.stamp != stamp:
         version = packaged(executable)
         if not version:
-            said = await asked((executable, *card.version_argv), environment(order.environ, {}), order.turn_key)
+            said = await version_output(
+                (executable, *card.version_argv), environment(order.environ, {}), order.turn_key
+            )
             version = number_of(said)
         seen = CliRecord(stamp=stamp, version=version)
         if version:  # else it is asked again: a busy machine may have been too slow
@@ -163,7 +165,7 @@ def _write(file: Path, seen: CliRecord) -> None:
         files.replace(file, msgspec.json.encode(seen) + b"\n")
 
 
-async def asked(argv: tuple[str, ...], env: Mapping[str, str], turn_key: str) -> str:
+async def version_output(argv: tuple[str, ...], env: Mapping[str, str], turn_key: str) -> str:
     """Return the first lines that the command prints; "" if it does not end within 10 s.
 
     The command does not run in the project folder, because some CLIs always obey files there.

@@ -27,10 +27,10 @@ class Deltas:
         self._pending.setdefault(delta.parent, []).append(delta.text)
 
     def due_in(self, now: float) -> float | None:
-        """Return the seconds until `take` should be called; None if no piece waits."""
+        """Return the seconds until `take_text` should be called; None if no piece waits."""
         return max(0.0, self._last + self._interval - now) if self._pending else None
 
-    def take(self, now: float) -> list[TextDelta]:
+    def take_text(self, now: float) -> list[TextDelta]:
         """Return the joined text so far, without text that is held back."""
         return self._take(now, ended=())
 

@@ -96,7 +96,7 @@ class ProcessKeeper:
         self._seconds = 0.0
         self._since = 0.0
         self._calls = AgentCalls(clock)
-        self._was_set: dict[str, str] = {}  # of the process that runs or is kept
+        self._changed_settings: dict[str, str] = {}  # of the process that runs or is kept
         self._granted: float | None = None
         self._until: float | None = None
 
@@ -109,7 +109,7 @@ class ProcessKeeper:
         """Return the path of a turn's recording."""
         return self.directory / "casts" / f"{turn}.cast"
 
-    def needs(self, scratch: Path) -> bool:
+    def uses_scratch(self, scratch: Path) -> bool:
         """Return whether the kept process uses files in this directory. If it does, it removes the directory at its
         end."""
         return self.process is not None and self.process.scratch == scratch
@@ -161,18 +161,18 @@ class ProcessKeeper:
         if process is None or not self._calls.takes:
             raise UnsupportedError("a process with a terminal takes no such request", "beam attach", subject=call.id)
         if self._calls.add(call, answer, seconds=seconds):
-            for each in self._calls.take():
-                process.call(each, self._calls.settle)
+            for each in self._calls.take_unforwarded():
+                process.call(each, self._calls.answer_call)
 
-    def was_set(self, name: str, value: str) -> None:
+    def record_setting(self, name: str, value: str) -> None:
         """Record that a setting of the process was changed, so that turns with the new value can run in the process."""
-        self._was_set[name] = value
+        self._changed_settings[name] = value
         self._adjust_key()
 
     def _adjust_key(self) -> None:
         if self.key is None:
             return
-        model, access = self._was_set.get("model"), self._was_set.get("access")
+        model, access = self._changed_settings.get("model"), self._changed_settings.get("access")
         if model is not None:
             settings = structs.replace(self.key.settings, model=model)
             self.key = structs.replace(self.key, model=model, settings=settings)
@@ -180,13 +180,14 @@ class ProcessKeeper:
             self.key = structs.replace(self.key, access=access)
 
     def record_notice(self, text: str) -> None:
-        """Record a notice outside any turn. If that fails, `over` returns the error, so that the process is ended."""
+        """Record a notice outside any turn. If that fails, `reason_to_end` returns the error, so that the process is
+        ended."""
         try:
             self._note(events.Notice(code="terminal", text=text))
         except BeamError as error:
             self.unwanted = error.message
 
-    async def take(self, key: ReuseKey) -> AgentProcess | None:
+    async def take_process(self, key: ReuseKey) -> AgentProcess | None:
         """Return the kept process for a turn with this key; None if there is none.
 
         A kept process that can't take this turn is ended.
@@ -200,7 +201,7 @@ class ProcessKeeper:
         await self._end(why or ("" if is_same else "the next turn wants another session or other settings"))
         return None
 
-    def over(self, session_id: str | None) -> str:
+    def reason_to_end(self, session_id: str | None) -> str:
         """Return why the process has to end now; "" if it may stay. `session_id` is the agent's current session."""
         process = self.process
         if process is None:
@@ -243,7 +244,7 @@ class ProcessKeeper:
 
     async def _end(self, why: str, *, hard: Callable[[], bool] = lambda: False) -> None:
         process, self.process, self.key = self.process, None, None
-        self._was_set.clear()
+        self._changed_settings.clear()
         if process is None:
             return
         self._no_calls("the process ends")

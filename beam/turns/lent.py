@@ -13,6 +13,6 @@ def lend(message_id: str, descriptor: int) -> None:
     _lent[message_id] = descriptor
 
 
-def take(message_id: str) -> int | None:
+def take_descriptor(message_id: str) -> int | None:
     """Return the descriptor that was lent for this message, and forget it; None if there is none."""
     return _lent.pop(message_id, None)

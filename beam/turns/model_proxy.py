@@ -72,7 +72,7 @@ async def running(order: TurnRequest, handle: TurnHandle) -> AsyncIterator[Proxi
     token = shield.new_token() if calls.shield else ""
     if calls.shield:
         shield.check(order, route)
-    key_fd = lent.take(order.message.id)
+    key_fd = lent.take_descriptor(order.message.id)
     if calls.shield and not calls.secret and key_fd is None:
         raise UsageError(
             "the key is on a descriptor of the sender's, and another process runs this turn",

@@ -68,7 +68,7 @@ class Pieces:
         self._before = half_of(body.text)
         return body
 
-    def look(self) -> None:
+    def record_overdue(self) -> None:
         """Record the pieces that have waited for too long. Must be called regularly."""
         if self._waiting and self._clock.monotonic() - self._since > _PATIENCE_S:
             whole = self._before + "".join(piece.text for piece in self._waiting)

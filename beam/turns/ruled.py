@@ -25,7 +25,7 @@ def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
 
 def is_denied_by_rule(order: TurnRequest, denial: Denial) -> bool:
     """Return whether a rule of the turn denies the call of this denial."""
-    if not order.rules.of("deny") or not isinstance(order.adapter, HasRules):
+    if not order.rules.with_behavior("deny") or not isinstance(order.adapter, HasRules):
         return False
     try:
         call = order.adapter.tool_rules.call(denial.tool, msgspec.json.decode(denial.input))

@@ -22,7 +22,7 @@ from beam.model.events import Event, TurnFinished
 from beam.model.outcome import Class, Status
 from beam.turns.choice import KEPT, chosen
 from beam.turns.claimed import Claims
-from beam.turns.cli_version import looked_at
+from beam.turns.cli_version import version_for_turn
 from beam.turns.handle import TurnHandle, TurnServices
 from beam.turns.login import CliTexts
 from beam.turns.outcome import outcome_of, refusal, started_of
@@ -46,10 +46,10 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     record = pieces = Pieces(services.record, clock, _changes(order, services.record))
 
     def poll() -> None:
-        pieces.look()
+        pieces.record_overdue()
         services.poll()
 
-    cli = await looked_at(order, clock)
+    cli = await version_for_turn(order, clock)
     if cli is not None:
         order = msgspec.structs.replace(order, unfit=cli.unfit, is_broken=cli.is_broken)
     try:
@@ -66,7 +66,7 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
     if order.recorded is None:
         files.make_directory(order.scratch)
     keeper = services.keeper
-    sent = _SendRecorder(record, None if cli is None or face != "dialogue" else cli.works)
+    sent = _SendRecorder(record, None if cli is None or face != "dialogue" else cli.record_success)
     try:
         within = msgspec.structs.replace(services, record=sent, poll=poll)
         verdict = await verdict_on(order, face, within, handle)
@@ -74,15 +74,15 @@ async def run(order: TurnRequest, services: TurnServices, handle: TurnHandle) ->
             why = f"without its own protocol, which failed: {verdict.reason}"
             record(events.Notice(code="headless", text=why))
             if cli is not None:
-                cli.fails(verdict.reason or "")
-                sent.works = None
+                cli.record_failure(verdict.reason or "")
+                sent.on_sent = None
             order, face = msgspec.structs.replace(order, is_kept=False), "exec"
             verdict = await verdict_on(order, face, within, handle)
         handle.asks.close("the turn is over")
         handle.calls.close("the turn is over")
         await services.poll_last()
     finally:
-        if order.recorded is None and (keeper is None or not keeper.needs(order.scratch)):
+        if order.recorded is None and (keeper is None or not keeper.uses_scratch(order.scratch)):
             remove_tree(order.scratch, ignore_errors=True)
             with contextlib.suppress(OSError):  # each --once message would leave one
                 order.scratch.parent.rmdir()
@@ -105,15 +105,15 @@ class _SendRecorder:
     """Records events. `is_sent`: an event reported that the message was sent to the agent. `heard` are the texts of its
     CLI.
 
-    `works` is called just before the first such event is recorded, because the protocol has worked then. The notice
+    `on_sent` is called just before the first such event is recorded, because the protocol has worked then. The notice
     that it returns is recorded, too.
     """
 
-    def __init__(self, record: Record, works: Callable[[], Event | None] | None) -> None:
+    def __init__(self, record: Record, on_sent: Callable[[], Event | None] | None) -> None:
         self.is_sent = False
         self.heard = CliTexts()
         self._record = record
-        self.works = works
+        self.on_sent = on_sent
 
     def __call__(self, body: Event, *, sync: bool = False) -> Event:
         """Return the event as it was recorded."""
@@ -121,7 +121,7 @@ class _SendRecorder:
             self.heard.event(body)
         if isinstance(body, events.PromptSent) and not self.is_sent:
             self.is_sent = True
-            notice = self.works() if self.works is not None else None
+            notice = self.on_sent() if self.on_sent is not None else None
             if notice is not None:
                 self._record(notice)
         return self._record(body, sync=sync)

@@ -12,8 +12,8 @@ from beam.turns.stop import Stop
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-Wish = Callable[[signal.Signals], None]
-_callbacks: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Wish]] = WeakKeyDictionary()
+Callback = Callable[[signal.Signals], None]
+_callbacks: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Callback]] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -26,30 +26,30 @@ def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
     loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []
 
-    def wish(number: signal.Signals) -> None:
+    def on_signal(number: signal.Signals) -> None:
         came.append(number)
         stop.ask("interrupted", by=by)
 
     callbacks = _callbacks.setdefault(loop, [])
-    callbacks.append(wish)
+    callbacks.append(on_signal)
     if len(callbacks) == 1:
         _listen(loop, callbacks)
     try:
         yield came
     finally:
-        callbacks.remove(wish)
+        callbacks.remove(on_signal)
         if not callbacks:
             del _callbacks[loop]
             for number in STOPPING:
                 loop.remove_signal_handler(number)
 
 
-def _listen(loop: asyncio.AbstractEventLoop, callbacks: list[Wish]) -> None:
+def _listen(loop: asyncio.AbstractEventLoop, callbacks: list[Callback]) -> None:
     """Call all callbacks in the list at each signal that asks for a stop."""
 
     def pass_on(number: signal.Signals) -> None:
-        for wish in tuple(callbacks):
-            wish(number)
+        for on_signal in tuple(callbacks):
+            on_signal(number)
 
     for number in STOPPING:
         if signal.getsignal(number) is signal.SIG_IGN:

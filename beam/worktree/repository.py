@@ -48,11 +48,11 @@ class Repository:
             hint = error.hint or "look at it with git status"
             raise UsageError(error.message, hint, subject=str(self.folder)) from error
 
-    def says(self, *words: str, stdin: bytes | None = None) -> str:
+    def output(self, *words: str, stdin: bytes | None = None) -> str:
         """Return the standard output of git as text, without newlines at its end. Raises UsageError if git fails."""
         return self.run(self._printed(*words, stdin=stdin)).decode("utf-8", "replace").rstrip("\n")
 
-    def does(self, *words: str) -> bool:
+    def succeeds(self, *words: str) -> bool:
         """Return whether git ends with exit code 0. Raises UsageError if git is not installed or did not run to its
         end."""
         return self.run(succeeds(self.call, *words))
@@ -61,7 +61,7 @@ class Repository:
         return (yield self.call(*words, stdin=stdin))
 
     def _find_programs(self) -> git_config.Git:
-        return git_config.look(self.project, self.folder, access="read", home=user_home(self.environ))
+        return git_config.findings_of_git(self.project, self.folder, access="read", home=user_home(self.environ))
 
     def _without_programs(self) -> dict[str, str]:
         """Return the environment variables that keep git from running programs named in the repository's configuration.

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from beam.agents.images import content_of, cut, image, image_of, images_in, named, size_of, without_content
+from beam.agents.images import (
+    content_of,
+    image,
+    image_of,
+    images_in,
+    replace_image_data,
+    size_of,
+    without_content,
+    without_image_data,
+)
 from beam.model import events
 
 
@@ -58,18 +67,18 @@ def test_long_content_is_left_out_of_a_text_and_what_is_short_stays() -> None:
 def test_the_content_is_with_the_event_until_somebody_keeps_it() -> None:
     found = image(data="iVBORw0KGgo=", media_type="image/png", at="/p/a.png")
     assert (content_of(found), found.at) == ("iVBORw0KGgo=", "/p/a.png")
-    assert content_of(named(found)) == "" and named(found).at == "/p/a.png"
+    assert content_of(without_image_data(found)) == "" and without_image_data(found).at == "/p/a.png"
 
 
 def test_the_content_of_the_images_is_cut_out_of_the_line_which_stays_json() -> None:
     found = image(data="iVBORw0KGgo=", media_type="image/png")
     line = '{"a":"iVBORw0KGgo=","b":"data:image/png;base64,iVBORw0KGgo=","c":"iVBORw"}'
-    assert cut(line, (events.Text(text=""), found)) == (
+    assert replace_image_data(line, (events.Text(text=""), found)) == (
         '{"a":"[8 bytes]","b":"data:image/png;base64,[8 bytes]","c":"iVBORw"}'
     )
 
 
 def test_a_picture_that_no_event_tells_of_is_cut_too_unless_nothing_else_has_the_line() -> None:
     line = f'{{"a":"/9j/{"A" * 600}","b":"{"B" * 700}"}}'
-    assert cut(line, (events.Text(text=""),)) == f'{{"a":"[453 bytes]","b":"{"B" * 700}"}}'
-    assert cut(line, (events.Unknown(),)) == line
+    assert replace_image_data(line, (events.Text(text=""),)) == f'{{"a":"[453 bytes]","b":"{"B" * 700}"}}'
+    assert replace_image_data(line, (events.Unknown(),)) == line

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam.agents.images import content_of, named
+from beam.agents.images import content_of, without_image_data
 from beam.agents.link import Say, Step
 from beam.model import events
 from tests.agents.acp.test_acp_frames import PATHS as ACP
@@ -152,7 +152,7 @@ def test_an_image_that_a_tool_returned_is_named_by_its_type_its_size_and_its_cal
     (call,) = of(steps, events.ToolReturned)
     assert (image.media_type, image.bytes, image.at) == ("image/png", 2004, "")
     assert image.call_id == call.call_id
-    assert content_of(image) == PNG and PNG not in repr([named(event) for event in said(steps)])
+    assert content_of(image) == PNG and PNG not in repr([without_image_data(event) for event in said(steps)])
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -116,7 +116,7 @@ def has_a_lane(root: Root) -> str:
     from beam.root import discovery
 
     discovery.create(root.context.home, lane)
-    lanes.enter(lane)
+    lanes.add_to_index(lane)
     assert Queue(lane.queue, lane.put_lock).put(root.message("mine"), root.clock, root.context.config.limits)
     return "has --once messages that are not over"
 
@@ -145,7 +145,7 @@ def test_a_lane_that_somebody_holds_is_not_over(root: Root) -> None:
     from beam.root import discovery
 
     discovery.create(root.context.home, lane)
-    lanes.enter(lane)
+    lanes.add_to_index(lane)
     assert archived(root).startswith("mine is archived")
     restored(root)
     lock = try_lock(lane.lock)

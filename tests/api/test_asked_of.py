@@ -407,7 +407,7 @@ ROWS = [
         "beam.api.root.remove",
         lambda b, m: ((Path("/r"), b.environ), {"sure": True}),
     ),
-    Row(lambda b, m: b.look_at_folder(), "beam.api.trusting.look", lambda b, m: ((b.context,), {})),
+    Row(lambda b, m: b.look_at_folder(), "beam.api.trusting.review_folder", lambda b, m: ((b.context,), {})),
 ]
 
 
@@ -484,7 +484,7 @@ def test_states_are_those_of_the_named_agents_or_of_all_that_are_declared(
 def test_waiting_for_a_state_is_of_each_agent_once(
     beam: Beam, message_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked("beam.api.waits.state_of", monkeypatch)
+    asked = Asked("beam.api.waits.wait_for_state", monkeypatch)
     assert beam.wait_until(["box", "other", "box"], "asking", timeout=2) == {
         "box": asked.answer,
         "other": asked.answer,
@@ -613,7 +613,7 @@ def test_keys_are_kept_and_removed_by_name(beam: Beam, monkeypatch: pytest.Monke
 
 def test_what_was_looked_at_is_trusted_or_the_folder_as_it_is(beam: Beam, monkeypatch: pytest.MonkeyPatch) -> None:
     trusted = Asked("beam.api.trusting.trust", monkeypatch)
-    looked = Asked("beam.api.trusting.look", monkeypatch)
+    looked = Asked("beam.api.trusting.review_folder", monkeypatch)
     review: Any = object()
     assert beam.trust(review) == beam.trust() == beam.home.project
     assert trusted.given == [((beam.context, review), {}), ((beam.context, looked.answer), {})]

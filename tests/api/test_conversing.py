@@ -497,7 +497,7 @@ def test_a_scenario_that_nobody_trusts_is_said_to_be_so(talk: Talk, monkeypatch:
     monkeypatch.setattr("beam.conversations.trusted.check_trusted", check)
     monkeypatch.setattr("beam.conversations.trusted.trust", lambda *given: trusted.append(given))
     wanted = [SimpleNamespace(name="full access", says="x"), SimpleNamespace(name="make", says="")]
-    monkeypatch.setattr("beam.conversations.trusted.wants", lambda *given: wanted)
+    monkeypatch.setattr("beam.conversations.trusted.findings_of_scenario", lambda *given: wanted)
     assert talk.beam.untrusted_scenario(scenario) == "it runs make (beam trust)"
     assert talk.beam.scenario_wants(scenario) == ["full access", "it runs make"]
     talk.beam.trust_scenario(scenario)

@@ -40,8 +40,8 @@ def started(adapter: str = "claude") -> TurnStarted:
 
 def test_a_session_is_beams_while_a_turn_runs_in_it_and_foreign_before_and_after() -> None:
     own = OwnTurns()
-    own.take("a", [started(), SessionStarted(ts=DURING, session_id="s-1")])
-    own.take("a", [TurnFinished(ts=ENDED, status=Status.COMPLETED)])
+    own.record_events("a", [started(), SessionStarted(ts=DURING, session_id="s-1")])
+    own.record_events("a", [TurnFinished(ts=ENDED, status=Status.COMPLETED)])
     assert own.is_own("claude", SESSION, DURING) is True
     assert own.is_own("claude", SESSION, "2026-11-24T09:00:00.000000Z") is False
     assert own.is_own("claude", SESSION, LATER) is False
@@ -51,16 +51,16 @@ def test_a_session_is_beams_while_a_turn_runs_in_it_and_foreign_before_and_after
 
 def test_a_subagent_of_beams_session_is_beams() -> None:
     own = OwnTurns()
-    own.take("a", [started(), SessionStarted(ts=DURING, session_id="s-1")])
+    own.record_events("a", [started(), SessionStarted(ts=DURING, session_id="s-1")])
     assert own.is_own("claude", Session(id="agent-1", root_id="s-1"), DURING) is True
 
 
 def test_while_a_turn_has_not_said_its_session_nobody_knows() -> None:
     own = OwnTurns()
-    own.take("a", [started()])
+    own.record_events("a", [started()])
     assert own.is_own("claude", SESSION, DURING) is None
     assert own.is_own("codex", SESSION, DURING) is False
-    own.take("a", [SessionStarted(ts=DURING, session_id="s-2")])
+    own.record_events("a", [SessionStarted(ts=DURING, session_id="s-2")])
     assert own.is_own("claude", SESSION, DURING) is False
 
 
@@ -138,7 +138,7 @@ def test_events_of_foreign_sessions_are_reported_with_their_session(watched: Wat
 
 def test_members_of_teams_and_beams_own_turns_are_left_out(watched: Watched) -> None:
     stream = ForeignSessions({}, watched)  # type: ignore[arg-type]
-    stream.take("a", [started(), SessionStarted(ts=DURING, session_id="own")])
+    stream.record_own_events("a", [started(), SessionStarted(ts=DURING, session_id="own")])
     watched.of_teams = [("s-2", "/f"), ("s-3", "/g")]
     sessions = [
         Session(id="s-1", member_of="crew"),
@@ -158,14 +158,14 @@ def test_what_may_be_beams_own_waits_until_that_is_known_or_half_a_minute_passed
     now = [100.0]
     monkeypatch.setattr(foreign.time, "monotonic", lambda: now[0])
     stream = ForeignSessions({}, watched)  # type: ignore[arg-type]
-    stream.take("a", [started()])
+    stream.record_own_events("a", [started()])
     watched.batches = [[happened()], [happened(session=Session(id="s-2"))]]
     assert stream.poll(watched) == []  # type: ignore[arg-type]
     now[0] = 129.9
     assert stream.poll(watched) == []  # type: ignore[arg-type]
     now[0] = 130.0
     assert [one.session.id for one in stream.poll(watched)] == ["s-1"]  # type: ignore[arg-type]
-    stream.take("a", [SessionStarted(ts=DURING, session_id="s-2")])
+    stream.record_own_events("a", [SessionStarted(ts=DURING, session_id="s-2")])
     assert stream.poll(watched) == []  # type: ignore[arg-type]
 
 
@@ -180,24 +180,26 @@ def test_what_may_be_beams_own_waits_until_that_is_known_or_half_a_minute_passed
 )
 def test_a_turn_has_a_moment_before_and_after_it(at: str, is_own: bool) -> None:
     own = OwnTurns()
-    own.take("a", [started(), SessionResumed(ts=DURING, session_id="s-1")])
-    own.take("a", [TurnFinished(ts=ENDED, status=Status.COMPLETED), TurnClosed(ts=LATER)])
+    own.record_events("a", [started(), SessionResumed(ts=DURING, session_id="s-1")])
+    own.record_events("a", [TurnFinished(ts=ENDED, status=Status.COMPLETED), TurnClosed(ts=LATER)])
     assert own.is_own("claude", SESSION, at) is is_own
 
 
 def test_a_turn_that_ended_without_a_session_opened_none() -> None:
     own = OwnTurns()
-    own.take("a", [started(), TurnFinished(ts=ENDED, status=Status.FAILED)])
+    own.record_events("a", [started(), TurnFinished(ts=ENDED, status=Status.FAILED)])
     assert own.is_own("claude", SESSION, DURING) is False
 
 
 def test_a_turn_is_known_once_however_often_it_is_read_and_the_last_two_hundred_are_kept() -> None:
     own = OwnTurns()
-    own.take("a", [started(), SessionStarted(ts=DURING, session_id="s-1"), started()])
+    own.record_events("a", [started(), SessionStarted(ts=DURING, session_id="s-1"), started()])
     assert own.is_own("claude", SESSION, DURING) is True
     for number in range(200):
         ts = f"2026-11-25T10:{number // 60:02}:{number % 60:02}.000000Z"
-        own.take("a", [TurnStarted(ts=ts, owner=Owner(pid=1, start_ticks=1), turn_key="k", adapter="x", via="exec")])
+        own.record_events(
+            "a", [TurnStarted(ts=ts, owner=Owner(pid=1, start_ticks=1), turn_key="k", adapter="x", via="exec")]
+        )
     assert own.is_own("claude", SESSION, DURING) is False
 
 
@@ -235,7 +237,7 @@ def test_living_sessions_are_reported_but_those_of_beams_own_agents(monkeypatch:
         SimpleNamespace(adapter="claude", session_id="s-2", since_ns=0, team="crew", **whole),
         SimpleNamespace(adapter="codex", session_id="s-3", since_ns=0, team=None, **whole),
     ]
-    monkeypatch.setattr("beam.foreign.standing.standing", lambda environ: living)
+    monkeypatch.setattr("beam.foreign.standing.running_sessions", lambda environ: living)
     monkeypatch.setattr(foreign, "teams_led", lambda environ: {"s-1": "led", "s-2": "led"})
     assert foreign.foreign_status({}, [("codex", "s-3"), ("claude", "s-9")]) == [
         ForeignStatus(cli="claude", session_id="s-1", since="1970-01-01T00:00:01.000000Z", team="led", **whole),

@@ -241,7 +241,7 @@ def test_a_dry_run_says_the_same_and_removes_nothing(root: Root) -> None:
 def test_an_empty_lane_is_removed_and_so_is_the_index_entry_of_a_removed_lane(root: Root) -> None:
     empty = root.context.agent_paths("box", "empty")
     directories.create(root.context.home, empty)
-    lanes.enter(empty)
+    lanes.add_to_index(empty)
     gone = lanes.folder(empty) / "gone"
     gone.touch()
     assert collect(root.context).removed == ()

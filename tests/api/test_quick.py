@@ -32,11 +32,11 @@ def finished(seq: int, turn: int, session_id: str, message_id: str = "a-1") -> e
 
 def test_the_turns_of_a_session_are_counted_one_by_one() -> None:
     history = _History()
-    history.take(events.SessionStarted(**named(1), session_id="s1"))
+    history.update(events.SessionStarted(**named(1), session_id="s1"))
     assert history.lines["s1"].turns == 0
     for turn in (1, 2, 3):
-        history.take(finished(turn + 1, turn, "s1"))
-    history.take(finished(5, 4, "s2"))
+        history.update(finished(turn + 1, turn, "s1"))
+    history.update(finished(5, 4, "s2"))
     assert (history.lines["s1"].turns, history.lines["s1"].last_at) == (3, named(4)["ts"])
 
 

@@ -112,7 +112,7 @@ def test_what_can_not_be_read_is_a_note(home: RootPaths, monkeypatch: pytest.Mon
     def fails(*_: object, **__: object) -> None:
         raise DiskError("can't look there")
 
-    monkeypatch.setattr(discovery, "exposed", fails)
+    monkeypatch.setattr(discovery, "exposing_folder", fails)
     assert roots.check(home, {}) == ["can't look there"]
 
 

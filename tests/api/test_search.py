@@ -83,7 +83,7 @@ def test_an_agent_that_was_removed_is_found_no_more(root: Root) -> None:
 
 
 def test_in_a_root_where_agents_may_write_no_file_is_made(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "exposed", lambda home, environ: Path("/somewhere"))
+    monkeypatch.setattr(discovery, "exposing_folder", lambda home, environ: Path("/somewhere"))
     say(root, "worker", "a full disk")
     assert found(root, "disk") == [("worker", "a full disk")]
     assert not root.context.home.search.exists()

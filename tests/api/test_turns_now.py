@@ -56,7 +56,7 @@ def lane(root: Root, name: str, agent: str = "worker", *, put: bool = True) -> A
     """A lane of the agent with a message that waits."""
     paths = root.context.agent_paths(agent, name)
     discovery.create(root.context.home, paths)
-    lanes.enter(paths)
+    lanes.add_to_index(paths)
     if put:
         made = root.message(agent, id=f"{agent}-{name}")
         Queue(paths.queue, paths.put_lock).put(made, root.clock, root.context.config.limits)

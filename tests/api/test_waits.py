@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam.api import manage, waits
-from beam.api.waits import Until, several, state_of
+from beam.api.waits import Until, run_waits, wait_for_state
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker import mailbox
@@ -28,7 +28,7 @@ def steps(result: str, *pauses: float) -> Steps[str]:
 
 def run(*waits: Steps[str], only_first: bool = False) -> tuple[list[float], list[tuple[int, str]]]:
     ended: list[tuple[int, str]] = []
-    pauses = list(several(waits, only_first=only_first, ended=lambda place, result: ended.append((place, result))))
+    pauses = list(run_waits(waits, only_first=only_first, ended=lambda place, result: ended.append((place, result))))
     return pauses, ended
 
 
@@ -47,7 +47,7 @@ def test_who_waits_for_an_agent_that_is_removed_meanwhile_is_told(root: Root, un
     paths = root.place("box")
     if until == "idle":
         root.put("box")
-    waiting = state_of(root.context, paths, until, timeout=None, looks_only=True)
+    waiting = wait_for_state(root.context, paths, until, timeout=None, looks_only=True)
     next(waiting)
     shutil.rmtree(paths.dir)
     with pytest.raises(NotFoundError, match="box was removed"):
@@ -61,7 +61,7 @@ def test_an_agent_whose_messages_were_given_up_by_its_removal_is_not_idle(root: 
     if is_lent:
         taken = mailbox.recv(root.context, root.place("box"), None)
         assert taken is not None and taken.id == message.id
-    waiting = state_of(root.context, root.place("box"), "idle", timeout=None, looks_only=True)
+    waiting = wait_for_state(root.context, root.place("box"), "idle", timeout=None, looks_only=True)
     next(waiting)
     lease = root.hold("box")
     assert manage._give_up_all(lease) == 1
@@ -72,7 +72,7 @@ def test_an_agent_whose_messages_were_given_up_by_its_removal_is_not_idle(root: 
 
 def test_a_state_that_does_not_come_in_time_stops_nothing(root: Root) -> None:
     root.put("box")
-    waiting = state_of(root.context, root.place("box"), "idle", timeout=5.0, looks_only=True)
+    waiting = wait_for_state(root.context, root.place("box"), "idle", timeout=5.0, looks_only=True)
     next(waiting)
     root.clock.sleep(5.0)
     with pytest.raises(UnfinishedError, match="box is not idle after 5 s; nothing was stopped"):
@@ -95,13 +95,13 @@ def test_what_one_of_them_raises_ends_the_waiting() -> None:
 def waiting_for(
     root: Root, until: str, *, timeout: float | None = None, looks_only: bool = True, agent: str = "worker"
 ) -> Steps[Any]:
-    return state_of(root.context, root.context.agent_paths(agent), until, timeout=timeout, looks_only=looks_only)  # type: ignore[arg-type]
+    return wait_for_state(root.context, root.context.agent_paths(agent), until, timeout=timeout, looks_only=looks_only)  # type: ignore[arg-type]
 
 
 def lane(root: Root, name: str) -> AgentPaths:
     paths = root.context.agent_paths("worker", name)
     discovery.create(root.context.home, paths)
-    lanes.enter(paths)
+    lanes.add_to_index(paths)
     return paths
 
 
@@ -136,7 +136,7 @@ def test_a_turn_that_ends_from_now_on_is_waited_for(root: Root) -> None:
     record(root, "worker", started(1), finished(1), closed(1))
     over = lane(root, "aaaa")
     record(root, "worker", started(1, "worker-aaaa"), finished(1, "worker-aaaa"), closed(1, "worker-aaaa"), lane="aaaa")
-    lanes.leave(over)
+    lanes.remove_from_index(over)
     steps = waiting_for(root, "finished")
     next(steps)
     record(root, "worker", started(2, "m-2"))

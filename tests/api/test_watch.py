@@ -118,7 +118,7 @@ class Foreign:
     def begin(self, name: str, journal: Path) -> None:
         self.did.append(("begin", Path(name).name, journal.name))
 
-    def take(self, name: str, events: list[AnyEvent]) -> None:
+    def record_own_events(self, name: str, events: list[AnyEvent]) -> None:
         self.did.append(("take", Path(name).name, len(events)))
 
     def poll(self, teams: Teams) -> list[object]:

@@ -121,8 +121,8 @@ def test_tasks_and_mail_of_a_team_are_changed_in_its_own_home_as_beam_team_does(
 
 def test_another_folder_has_a_root_of_its_own_whatever_beam_root_says(tmp_path: Path) -> None:
     _, does = fake()
-    other = does.beam_of(tmp_path)
-    assert "BEAM_ROOT" not in other.environ and other is does.beam_of(tmp_path)
+    other = does.beam_for_project(tmp_path)
+    assert "BEAM_ROOT" not in other.environ and other is does.beam_for_project(tmp_path)
 
 
 def test_what_went_wrong_is_reported_with_what_to_do() -> None:

@@ -21,7 +21,7 @@ def opened(root: Path, project: Path) -> RootContext:
     home = RootPaths(root, project)
     discovery.create(home)
     environ = {"HOME": str(project.parent), "PATH": "/usr/bin:/bin"}
-    exposed = discovery.exposed(home, environ)
+    exposed = discovery.exposing_folder(home, environ)
     return RootContext.of(home, environ=environ, clock=FakeClock(), carry_out=carry_out, exposed=exposed)
 
 

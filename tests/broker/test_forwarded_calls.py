@@ -69,13 +69,13 @@ def test_it_is_passed_on_once_and_its_file_stays_until_the_process_has_answered(
     wish = ask(root, "worker", verb, target, text=text)
     for _ in range(3):
         answer_requests(lease)
-    (passed,) = calls.take()
+    (passed,) = calls.take_unforwarded()
     assert type(passed) is type(call)
     assert {field: getattr(passed, field) for field in passed.__struct_fields__ if field != "id"} == {
         field: getattr(call, field) for field in call.__struct_fields__ if field != "id"
     }
     assert control.waiting(root.place("worker").control) == [f"{wish.id}.json"] and answers(root) == []
-    calls.settle(passed.id, CallAnswer(message="done"))
+    calls.answer_call(passed.id, CallAnswer(message="done"))
     answer_requests(lease)
     assert answers(root) == [(True, "", "done")] and control.waiting(root.place("worker").control) == []
     ended(lease)
@@ -85,10 +85,10 @@ def test_one_that_comes_while_the_process_begins_waits_for_it(root: Root) -> Non
     lease, calls = in_turn(root, takes=False)
     ask(root, "worker", "query", text="context")
     answer_requests(lease)
-    assert calls.take() == [] and answers(root) == []
+    assert calls.take_unforwarded() == [] and answers(root) == []
     calls.takes = True
     answer_requests(lease)
-    assert len(calls.take()) == 1
+    assert len(calls.take_unforwarded()) == 1
     calls.close("the turn is over")
     answer_requests(lease)
     assert answers(root) == [(False, "unfinished", "the turn is over")]
@@ -113,7 +113,7 @@ def test_a_text_for_another_turn_or_one_that_takes_none_is_refused(
     lease, calls = in_turn(root, via=via)
     ask(root, "worker", "steer", target, text="go left")
     answer_requests(lease)
-    assert [(ok, said) for ok, said, _ in answers(root)] == [(False, code)] and calls.take() == []
+    assert [(ok, said) for ok, said, _ in answers(root)] == [(False, code)] and calls.take_unforwarded() == []
     ended(lease)
 
 
@@ -131,7 +131,7 @@ def test_one_that_is_too_old_is_not_passed_on(root: Root) -> None:
     ask(root, "worker", "query", text="context")
     root.clock.sleep(61)
     answer_requests(lease)
-    assert [(ok, code) for ok, code, _ in answers(root)] == [(False, "usage")] and calls.take() == []
+    assert [(ok, code) for ok, code, _ in answers(root)] == [(False, "usage")] and calls.take_unforwarded() == []
     ended(lease)
 
 
@@ -161,7 +161,7 @@ def test_the_next_holder_answers_what_one_that_died_had_passed_on(root: Root) ->
     lease, calls = in_turn(root)
     ask(root, "worker", "steer", "worker-1", text="go left")
     answer_requests(lease)
-    assert len(calls.take()) == 1
+    assert len(calls.take_unforwarded()) == 1
     ended(lease)  # as a process that died leaves it: the request's file is there
     again = root.hold("worker")
     answer_requests(again)
@@ -198,8 +198,8 @@ def test_the_journal_has_what_was_told(root: Root) -> None:
     lease, calls = in_turn(root)
     ask(root, "worker", "query", text="models")
     answer_requests(lease)
-    (call,) = calls.take()
-    calls.settle(call.id, CallAnswer(result=Raw(b'["a","b"]')))
+    (call,) = calls.take_unforwarded()
+    calls.answer_call(call.id, CallAnswer(result=Raw(b'["a","b"]')))
     answer_requests(lease)
     (done,) = [event for event in root.events("worker") if isinstance(event, events.ControlDone)]
     assert bytes(done.result) == b'["a","b"]'

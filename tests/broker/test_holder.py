@@ -29,7 +29,7 @@ from tests.support.context import Root
 @pytest.fixture(autouse=True)
 def recorded(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.context = msgspec.structs.replace(root.context, recordings=Recordings())
-    monkeypatch.setattr(registry, "serves_here", lambda home: False)
+    monkeypatch.setattr(registry, "broker_serves_root", lambda home: False)
 
 
 class Process:
@@ -147,7 +147,7 @@ def test_the_process_of_a_turn_is_kept_for_as_long_as_was_asked(
 @pytest.mark.slow
 def test_nothing_is_kept_where_a_broker_serves(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     root.put("worker", options=Options(keep=60.0))
-    monkeypatch.setattr(registry, "serves_here", lambda home: True)
+    monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
     lease = root.hold("worker")
     grants: list[float] = []
     lease.keeper.grant = grants.append  # type: ignore[method-assign]
@@ -167,7 +167,7 @@ def test_a_kept_process_is_ended_where_it_may_not_stay(
     if why == "the root is gone":
         monkeypatch.setattr(lease, "is_still", lambda: False)
     elif why == "served":
-        monkeypatch.setattr(registry, "serves_here", lambda home: True)
+        monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
     else:
         monkeypatch.setattr(lease, "why_kept_ends", lambda: "" if lease.keeper.process is None else why)
     message = root.put("worker") if why == "late" else None
@@ -182,7 +182,7 @@ def test_a_message_that_comes_while_a_holder_gives_way_to_a_broker_is_the_broker
     """The holder would not keep its process, and the next turn would have to start one."""
     lease = root.hold("worker")
     process = Process(lease)
-    monkeypatch.setattr(registry, "serves_here", lambda home: True)
+    monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
     message = root.put("worker")
     assert serve(lease) is False
     assert (process.ended, ran(root)) == ([("a broker serves the agent from now on", False)], [])

@@ -44,7 +44,7 @@ def test_a_kept_process_is_let_go_when_the_root_is_gone_or_a_broker_serves(
 
     from beam.broker import holding
 
-    monkeypatch.setattr(holding.registry, "serves_here", lambda _: is_served)
+    monkeypatch.setattr(holding.registry, "broker_serves_root", lambda _: is_served)
     lease = SimpleNamespace(is_still=lambda: is_root_there, log=SimpleNamespace(context=SimpleNamespace(home=None)))
     assert Holder._why_let_go(cast(Any, SimpleNamespace(_lease=lease))) == why
 

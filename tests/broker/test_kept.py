@@ -123,6 +123,6 @@ def test_a_holder_is_waited_for_six_seconds_and_no_longer(root: Root) -> None:
 def test_a_holder_that_will_not_let_go_is_not_waited_for(root: Root, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     owner = msgspec.structs.replace(tree.this_process(), pid=2**22 + 1)
     message, lock = kept_by(root, owner=owner if "gone" in why else None, is_in_turn="turn" in why)
-    monkeypatch.setattr(registry, "serves_here", lambda home: "broker" in why and home == root.context.home)
+    monkeypatch.setattr(registry, "broker_serves_root", lambda home: "broker" in why and home == root.context.home)
     assert ended(until_let_go(root.context, root.place("worker"), message)) is False
     lock.release()

@@ -184,7 +184,7 @@ def test_an_agents_lanes_are_listed_again_only_when_their_directory_changed_or_m
     root = Root(tmp_path)
     lane = root.place("worker").lane_of("one")
     create(root.context.home, lane)
-    lanes.enter(lane)
+    lanes.add_to_index(lane)
     served = Served(root.place("worker"))
     listed: list[AgentPaths] = []
     entered = lanes.entered
@@ -217,7 +217,7 @@ def test_an_agent_without_lanes_costs_one_look_until_it_has_one(tmp_path: Path) 
     assert operations(look) == {"stat": 1}
     lane = place.lane_of("one")
     create(root.context.home, lane)
-    lanes.enter(lane)
+    lanes.add_to_index(lane)
     look()
     assert found == [[], [], [lane]]
 
@@ -360,7 +360,7 @@ def test_whether_a_message_may_run_is_looked_at_before_the_claim_and_again_if_it
     moment_s: float, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    is_exposed, stands = discovery.exposed, standing.check_folder
+    is_exposed, stands = discovery.exposing_folder, standing.check_folder
 
     def where(*args: Any) -> Path | None:
         looked.append("the root's place")
@@ -370,7 +370,7 @@ def test_whether_a_message_may_run_is_looked_at_before_the_claim_and_again_if_it
         looked.append("the folder")
         return stands(*args)
 
-    monkeypatch.setattr(discovery, "exposed", where)
+    monkeypatch.setattr(discovery, "exposing_folder", where)
     monkeypatch.setattr(standing, "check_folder", how)
     monkeypatch.setattr(standing, "_MOMENT_S", moment_s)
     root = Root(tmp_path)

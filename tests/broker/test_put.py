@@ -128,7 +128,7 @@ def test_a_lane_that_was_taken_out_of_the_list_meanwhile_is_entered_again(
     real = Queue.put
 
     def then_left(queue: Queue, *args: Any, **fields: Any) -> bool:
-        lanes.leave(lane)
+        lanes.remove_from_index(lane)
         return real(queue, *args, **fields)
 
     monkeypatch.setattr(Queue, "put", then_left)

@@ -83,7 +83,7 @@ def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLe
     before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
     assert not is_trusted(root)
-    before.settle(["ask-1"])
+    before.renew_trust(["ask-1"])
     assert is_trusted(root)
     assert [event.text for event in root.events("claude") if getattr(event, "code", "") == "trust_renewed"] == [
         ".claude/settings.local.json was changed by decision ask-1, and is still trusted"
@@ -94,7 +94,7 @@ def test_what_a_decision_wrote_is_trusted_with_its_id(root: Root, lease: AgentLe
 def test_nothing_is_renewed_without_a_decision(root: Root, lease: AgentLease) -> None:
     before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings("Bash(npm *)"))
-    before.settle([])
+    before.renew_trust([])
     assert not is_trusted(root)
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_renewed_where_something_else_changed_in_that_turn(
     path.parent.mkdir(exist_ok=True)
     path.write_text("agents: {claude: {access: full}}\n" if other == "beam.yaml" else "{}")
     lease.log.context = root.reload()
-    before.settle(["ask-1"])
+    before.renew_trust(["ask-1"])
     assert not is_trusted(root)
 
 
@@ -117,5 +117,5 @@ def test_nothing_is_renewed_where_something_else_changed_in_that_turn(
 def test_nothing_is_renewed_where_more_was_added_than_was_decided(root: Root, lease: AgentLease) -> None:
     before = renewal(root, lease)
     (root.base / ".claude/settings.local.json").write_bytes(settings(*(f"Bash({n})" for n in range(6))))
-    before.settle(["ask-1"])
+    before.renew_trust(["ask-1"])
     assert not is_trusted(root)

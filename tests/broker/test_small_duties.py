@@ -118,7 +118,7 @@ class Kept:
         self.why, self.asked, self.ended = why, list[Any](), list[Any]()
         self.process: Any = self
 
-    def over(self, session_id: str | None) -> str:
+    def reason_to_end(self, session_id: str | None) -> str:
         self.asked.append(session_id)
         return self.why
 

@@ -155,11 +155,11 @@ def test_one_look_counts_for_a_message_and_the_turn_that_begins_at_once(
     monkeypatch.setattr(standing, "_MOMENT_S", 3600.0)
     context = root.reload()
     message = root.message("a")
-    before = standing.look(context, message)
-    assert standing.look(context, message, before=before) is before
-    assert standing.look(context, root.message("a"), before=before) is not before, "another message"
-    assert standing.look(root.reload(), message, before=before) is not before, "another configuration"
+    before = standing.check_for_message(context, message)
+    assert standing.check_for_message(context, message, before=before) is before
+    assert standing.check_for_message(context, root.message("a"), before=before) is not before, "another message"
+    assert standing.check_for_message(root.reload(), message, before=before) is not before, "another configuration"
     (root.base / "beam.yaml").write_text("agents: {a: {command: [other]}}\n")
-    assert standing.look(root.reload(), message, before=before).standing.refusal is not None
+    assert standing.check_for_message(root.reload(), message, before=before).standing.refusal is not None
     monkeypatch.setattr(standing, "_MOMENT_S", 0.0)
-    assert standing.look(context, message, before=before) is not before, "it is not of this moment"
+    assert standing.check_for_message(context, message, before=before) is not before, "it is not of this moment"

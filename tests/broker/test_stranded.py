@@ -27,7 +27,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 def sent(root: Root, name: str) -> tuple[AgentPaths, Message]:
     place = root.context.agent_paths("worker", name)
     directories.create(root.context.home, place)
-    lanes.enter(place)
+    lanes.add_to_index(place)
     message = root.message("worker", id=f"worker-{name}")
     Queue(place.queue, place.put_lock).put(message, root.clock, root.context.config.limits)
     return place, message
@@ -47,12 +47,12 @@ def test_a_lane_that_somebody_holds_and_one_that_is_over_are_not_stranded(root: 
 
 def test_a_new_lane_is_left_to_its_own_worker_for_a_moment_and_a_claimed_one_is_not(root: Root) -> None:
     place, _ = sent(root, "mine")
-    assert stranded.own_s(place, root.clock.now) == stranded.OWN_S
-    assert stranded.own_s(place, root.clock.now + 2 * SECOND_NS) == 0
-    assert stranded.own_s(place, root.clock.now - 60 * SECOND_NS) == 0, "the clock was set back"
+    assert stranded.own_worker_seconds(place, root.clock.now) == stranded.OWN_S
+    assert stranded.own_worker_seconds(place, root.clock.now + 2 * SECOND_NS) == 0
+    assert stranded.own_worker_seconds(place, root.clock.now - 60 * SECOND_NS) == 0, "the clock was set back"
     (entry,) = (place.queue / "new").iterdir()
     entry.rename(place.queue / "cur" / entry.name)
-    assert stranded.own_s(place, root.clock.now) == 0
+    assert stranded.own_worker_seconds(place, root.clock.now) == 0
 
 
 @pytest.mark.slow

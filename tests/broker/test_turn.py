@@ -322,11 +322,11 @@ def test_trust_that_can_not_be_renewed_is_reported_after_the_turn(root: Root) ->
     turn, _, _ = keeping(root, session=None, process=None)
     asked: list[Any] = []
 
-    def settle(decisions: Any) -> None:
+    def renew_trust(decisions: Any) -> None:
         asked.append(decisions)
         raise UntrustedError("the ledger is gone")
 
-    turn._renew(cast(Any, SimpleNamespace(settle=settle)), ["always"])
+    turn._renew(cast(Any, SimpleNamespace(renew_trust=renew_trust)), ["always"])
     assert asked == [["always"]]
     assert notices(root) == [("trust_renewed", "trust could not be renewed: the ledger is gone")]
 

@@ -78,7 +78,9 @@ class Lanes:
         self.slept: list[float] = []
         self.lanes = [root.context.agent_paths("worker", name) for name in names]
         monkeypatch.setattr(stranded, "found", lambda paths: iter(self.lanes))
-        monkeypatch.setattr(stranded, "own_s", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0))
+        monkeypatch.setattr(
+            stranded, "own_worker_seconds", lambda lane, now_ns: (self.own_s.get(lane.lane) or [0.0]).pop(0)
+        )
         monkeypatch.setattr(drain, "drain", self.drain)
         monkeypatch.setattr(asyncio, "sleep", self.sleep)
 

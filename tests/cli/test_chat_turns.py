@@ -264,7 +264,7 @@ def test_a_text_that_the_turn_read_is_printed() -> None:
 
 def test_what_runs_beside_the_turns_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(chat: Chat) -> None:
-        await chat.turns.settle()
+        await chat.turns.wait_for_tasks()
         done: list[str] = []
 
         async def work() -> None:
@@ -272,7 +272,7 @@ def test_what_runs_beside_the_turns_is_waited_for(monkeypatch: pytest.MonkeyPatc
             done.append("work")
 
         chat.turns.later(work())
-        await chat.turns.settle()
+        await chat.turns.wait_for_tasks()
         assert done == ["work"]
         wait, limits = asyncio.wait, list[float]()
 
@@ -283,7 +283,7 @@ def test_what_runs_beside_the_turns_is_waited_for(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(asyncio, "wait", soon)
         chat.turns.later(asyncio.Event().wait())
         (task,) = chat.turns._tasks
-        await chat.turns.settle()
+        await chat.turns.wait_for_tasks()
         await settled()
         assert task.cancelled() and limits == [5] and not chat.turns._tasks
 

@@ -556,7 +556,7 @@ def test_streams_that_the_parent_closed_are_opened(monkeypatch: pytest.MonkeyPat
             raise OSError(errno.EBADF, "Bad file descriptor")
 
     monkeypatch.setattr(streams, "os", SimpleNamespace(**{**vars(os), "fstat": fstat}))
-    monkeypatch.setattr(streams, "_point", lambda number, mode: pointed.append((number, mode)))
+    monkeypatch.setattr(streams, "_open_dev_null", lambda number, mode: pointed.append((number, mode)))
     opened: list[Any] = []
     monkeypatch.setattr(
         streams, "open", lambda number, *mode, **named: opened.append((number, mode, named)) or Stream(terminal=False),
@@ -579,12 +579,12 @@ def test_streams_that_the_parent_closed_are_opened(monkeypatch: pytest.MonkeyPat
 def test_a_descriptor_is_pointed_at_nothing() -> None:
     read, write = os.pipe()
     try:
-        streams._point(write, os.O_WRONLY)
+        streams._open_dev_null(write, os.O_WRONLY)
         assert os.write(write, b"lost") == 4 and os.get_blocking(read)
         assert Path(f"/proc/self/fd/{write}").readlink() == Path(os.devnull)
         os.close(write)
         count = len(list(Path("/proc/self/fd").iterdir()))
-        streams._point(write, os.O_WRONLY)
+        streams._open_dev_null(write, os.O_WRONLY)
         assert Path(f"/proc/self/fd/{write}").readlink() == Path(os.devnull)
         assert len(list(Path("/proc/self/fd").iterdir())) == count + 1 and os.get_inheritable(write)
     finally:

@@ -11,4 +11,4 @@ def test_a_hidden_command_has_no_page() -> None:
     group = click.Group(
         "beam", commands=[click.Command("send"), click.Command("guts", hidden=True), click.Group("queue", [])]
     )
-    assert [context.info_name for context in man._all(click.Context(group))] == ["send"]
+    assert [context.info_name for context in man._command_contexts(click.Context(group))] == ["send"]

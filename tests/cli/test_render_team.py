@@ -19,7 +19,7 @@ from beam.cli.render.team import (
     mail,
     print_team,
     render,
-    standing,
+    state_lines,
     tasks,
     teams,
     used,
@@ -396,7 +396,7 @@ def test_a_team_is_its_head_its_members_their_last_words_and_who_waits(capsys: p
 
 @pytest.mark.usefixtures("still")
 def test_where_a_team_stands_is_a_line_a_member_and_a_wait() -> None:
-    assert list(standing(SHOWN)) == [
+    assert list(state_lines(SHOWN)) == [
         ("", "●", "3 members, 1 at work; tasks: 1 in progress, 2 pending; in /p"),
         ("ann", "▶", "works for 2h: Bash make"),
         ("bob", "■", "idle for 2h: all\ndone"),
@@ -405,11 +405,11 @@ def test_where_a_team_stands_is_a_line_a_member_and_a_wait() -> None:
         ("", "?", "#3 waits 2h already: an owner"),
     ]
     unseen = replace(NAKED, members=None)
-    assert list(standing(TeamShown(team=unseen, members=(), waits=(), usage=()))) == [
+    assert list(state_lines(TeamShown(team=unseen, members=(), waits=(), usage=()))) == [
         ("", "●", "0 members, an unknown number at work; tasks: none; in /r")
     ]
     quiet = TeamShown(team=LIVE, members=(member("eve", state="idle", since=None),), waits=(), usage=())
-    assert list(standing(quiet))[1] == ("eve", "■", "idle")
+    assert list(state_lines(quiet))[1] == ("eve", "■", "idle")
 
 
 @pytest.mark.usefixtures("still")

@@ -290,9 +290,9 @@ def test_the_exit_code_is_that_of_the_first_message_without_success() -> None:
         events.TurnFinished(status=Status.FAILED, exit_code=5, message_id="m3", agent="a", turn=3),
         events.TurnFinished(status=Status.FAILED, exit_code=6, agent="a", turn=4),
     ]
-    codes.take(ended)
+    codes.record_outcomes(ended)
     assert codes.first == 3
-    codes.take([events.TurnFinished(status=Status.COMPLETED, message_id="m2", agent="a", turn=5)])
+    codes.record_outcomes([events.TurnFinished(status=Status.COMPLETED, message_id="m2", agent="a", turn=5)])
     assert codes.first == 5
 
 

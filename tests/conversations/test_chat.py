@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beam.conversations.budget import Meter
+from beam.conversations.budget import BudgetMeter
 from beam.conversations.chat import AGAIN, DONE, Floor, chosen
 from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import prompt_of, score_in
@@ -146,10 +146,10 @@ def used(limits: Spending, *turns: TurnFacts) -> tuple[list[str], list[str]]:
     """The warnings, and what was told at the limit."""
     warned: list[str] = []
     over: list[str] = []
-    meter = Meter(limits, warned.append, over.append)
+    meter = BudgetMeter(limits, warned.append, over.append)
     for turn in turns:
         meter.add(turn)
-        meter.look()
+        meter.compare_with_limits()
     return warned, over
 
 
@@ -175,17 +175,17 @@ def test_a_budget_warns_at_80_percent_and_ends_at_all_of_it(
 def test_the_cost_of_a_turn_that_runs_is_estimated_from_its_tokens_or_from_its_calls_by_the_proxy() -> None:
     turn = TurnFacts("a", "?")
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
-    turn.take(events.SessionStarted(session_id="s", model="claude-haiku-4-5"))
-    turn.take(events.UsageSeen(usage=usage))
+    turn.add_event(events.SessionStarted(session_id="s", model="claude-haiku-4-5"))
+    turn.add_event(events.UsageSeen(usage=usage))
     assert (turn.cost_usd, turn.tokens) == (1.0, 1_000_000)
     for n in (1, 2):
-        turn.take(events.ModelCalled(n=n, step="live", model="claude-haiku-4-5", usage=usage))
-    turn.take(events.ModelCalled(n=3, step="exact", model="claude-haiku-4-5", usage=usage))  # which costs nothing
+        turn.add_event(events.ModelCalled(n=n, step="live", model="claude-haiku-4-5", usage=usage))
+    turn.add_event(events.ModelCalled(n=3, step="exact", model="claude-haiku-4-5", usage=usage))  # which costs nothing
     assert (turn.cost_usd, turn.tokens) == (2.0, 2_000_000)
-    turn.take(events.UsageSeen(usage=usage, cost_usd=3.0))  # the CLI's own figure, if it is more
+    turn.add_event(events.UsageSeen(usage=usage, cost_usd=3.0))  # the CLI's own figure, if it is more
     assert turn.cost_usd == 3.0
     unknown = TurnFacts("a", "?")
-    unknown.take(events.ModelCalled(n=1, step="live", model="nobody's", usage=usage))
+    unknown.add_event(events.ModelCalled(n=1, step="live", model="nobody's", usage=usage))
     assert (unknown.cost_usd, unknown.tokens) == (None, 1_000_000)
 
 

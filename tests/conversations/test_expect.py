@@ -40,7 +40,7 @@ SUBJECT = Subject(
     reply="The answer is 42.",
     exit_code=0,
     duration_s=2.0,
-    look=FILES.get,
+    text_inside=FILES.get,
     changed=lambda: Changes(paths=("made.txt",), added=2, removed=1, known=True),
 )
 JSON = Subject(turns=[turn()], reply='So:\n```json\n{"n": 1}\n```\n')
@@ -139,11 +139,11 @@ def test_facts_are_folded_from_events_and_an_earlier_attempt_does_not_count() ->
     facts = TurnFacts("codex", "?")
     owner = events.Owner(pid=1, start_ticks=1)
     for number in (1, 2):
-        facts.take(events.TurnStarted(owner=owner, turn_key="k", adapter="claude", via="exec", turn=number))
-        facts.take(events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"ls"}')))
-        facts.take(events.ToolReturned(call_id="1", output="a", is_error=True))
-        facts.take(events.FileChanged(path="x"))
-    facts.take(events.Notice(code="replayed", text="minor: answered from turn 1"))
+        facts.add_event(events.TurnStarted(owner=owner, turn_key="k", adapter="claude", via="exec", turn=number))
+        facts.add_event(events.ToolCalled(call_id="1", name="Bash", input=msgspec.Raw(b'{"command":"ls"}')))
+        facts.add_event(events.ToolReturned(call_id="1", output="a", is_error=True))
+        facts.add_event(events.FileChanged(path="x"))
+    facts.add_event(events.Notice(code="replayed", text="minor: answered from turn 1"))
     assert [(tool.name, tool.word, tool.output, tool.is_error) for tool in facts.tools] == [("Bash", "Bash", "a", True)]
     assert (facts.turn, len(facts.files), facts.replayed) == (2, 1, "minor")
 

@@ -41,10 +41,10 @@ class Repository:
             raise found
         return found
 
-    def does(self, *words: str) -> bool:
+    def succeeds(self, *words: str) -> bool:
         return bool(self._answer(words))
 
-    def says(self, *words: str, stdin: bytes = b"") -> str:
+    def output(self, *words: str, stdin: bytes = b"") -> str:
         self.stdin.append(stdin)
         return str(self._answer(words))
 

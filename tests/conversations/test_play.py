@@ -374,7 +374,7 @@ def test_a_broker_that_holds_the_agent_is_asked_for_it(
         yield 0.0
         raise UnfinishedError("it was busy")
 
-    monkeypatch.setattr(registry, "serves_here", lambda home: True)
+    monkeypatch.setattr(registry, "broker_serves_root", lambda home: True)
     monkeypatch.setattr(held, "request", request)
     (outcome,) = say(agents(root, tmp_path), "x")
     assert (outcome.reply, asked) == ("yes", [("worker@s", "release", "human")])

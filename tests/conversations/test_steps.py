@@ -12,7 +12,7 @@ import pytest
 
 from beam.base.errors import DiskError, UsageError
 from beam.conversations import checking
-from beam.conversations.budget import Meter
+from beam.conversations.budget import BudgetMeter
 from beam.conversations.commands import CommandEnd
 from beam.conversations.expect import Changes
 from beam.conversations.model_calls import ModelFolders, RunModelCalls
@@ -126,7 +126,7 @@ class Run:
         self.runner = StepRunner(
             self.scenario,
             cast(Any, self.agents),
-            Meter(limits or Spending(), self.warned.append, self.over.append),
+            BudgetMeter(limits or Spending(), self.warned.append, self.over.append),
             folder=root.base,
             changes=cast(Any, tree or Tree(is_there=False)),
             models=ModelFolders(RunModelCalls(), 1, 1),
@@ -848,7 +848,7 @@ def test_a_look_at_a_file_stays_in_the_folder(place: Root, tmp_path: Path) -> No
     (place.base / "link").symlink_to(tmp_path / "secret")
     (place.base / "sub").mkdir()
     (place.base / "bytes").write_bytes(b"a\xffb")
-    look = run.runner.files.look
+    look = run.runner.files.text_inside
     assert [look(path) for path in ("bytes", "sub", "link", "../secret", "none", "a\0b")] == [
         "a\ufffdb", "", None, None, None, None,
     ]  # fmt: skip

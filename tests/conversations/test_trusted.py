@@ -7,7 +7,7 @@ import pytest
 from beam.base.errors import UntrustedError
 from beam.conversations.read import parse
 from beam.conversations.scenario import Scenario
-from beam.conversations.trusted import check_trusted, trust, wants
+from beam.conversations.trusted import check_trusted, findings_of_scenario, trust
 from tests.support.context import Root
 
 COMMAND = "  expect: {command: [make, check]}\n"
@@ -37,7 +37,7 @@ def scenario(root: Root, steps: str) -> Scenario:
     ],
 )
 def test_what_runs_code_or_gives_more_than_reading_has_to_be_trusted(root: Root, steps: str, wanted: list[str]) -> None:
-    assert [found.name for found in wants(scenario(root, steps), root.context)] == wanted
+    assert [found.name for found in findings_of_scenario(scenario(root, steps), root.context)] == wanted
 
 
 def test_a_scenario_is_refused_until_it_is_trusted_and_again_once_it_changed(root: Root) -> None:

@@ -135,32 +135,32 @@ def test_what_is_not_ones_own_file_says_nothing(path: Path, tmp_path: Path, monk
     link.symlink_to(path)
     for other in (link, tmp_path, tmp_path / "none"):
         tail = Tail(where(tmp_path), str(other))
-        assert (told(tail) == [] and tail.who().id == other.relative_to(tmp_path).name) or other == tmp_path
+        assert (told(tail) == [] and tail.session_of_file().id == other.relative_to(tmp_path).name) or other == tmp_path
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     for shape in ("lines", "document"):
         assert told(Tail(where(tmp_path, shape=shape), str(path))) == []
-        assert Tail(where(tmp_path, shape=shape), str(path)).who().id == path.name
+        assert Tail(where(tmp_path, shape=shape), str(path)).session_of_file().id == path.name
 
 
 def test_who_a_session_is_stands_in_the_head_of_its_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"id one\nid two")
     tail = Tail(where(path.parent), str(path))
-    assert tail.who().id == "one" and tail.offset == 0
+    assert tail.session_of_file().id == "one" and tail.offset == 0
     monkeypatch.setattr(module, "HEAD", 5)
-    assert tail.who().id == "s.jsonl"
-    assert Tail(where(path.parent, shape="document"), str(path)).who().id == "one\nid two"
+    assert tail.session_of_file().id == "s.jsonl"
+    assert Tail(where(path.parent, shape="document"), str(path)).session_of_file().id == "one\nid two"
 
 
 def test_a_document_is_read_whole_each_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(b"all of it")
     tail = Tail(where(path.parent, shape="document"), str(path))
-    tail.know()
+    tail.mark_as_read()
     assert tail.reader.got == [b"all of it"]  # type: ignore[attr-defined]
     assert told(tail) == [("s.jsonl", "all of it")]
     monkeypatch.setattr(module, "LARGEST", 8)
     assert told(Tail(where(path.parent, shape="document"), str(path))) == []
     lines = Tail(where(path.parent), str(path))
-    lines.know()
+    lines.mark_as_read()
     assert lines.offset == 0
 
 
@@ -185,7 +185,7 @@ def test_a_file_beside_a_session_is_read_until_it_names_a_folder(path: Path) -> 
     beside.write_bytes(b"")
     assert tail.session.cwd == ""
     beside.write_bytes(b"/p")
-    assert tail.session.cwd == "/p" and tail.who().cwd == "/p"
+    assert tail.session.cwd == "/p" and tail.session_of_file().cwd == "/p"
     beside.write_bytes(b"/q")
     assert Tail(where(path.parent, beside="../beside"), str(path)).session.cwd == ""
     beside.unlink()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beam.model.message import Spent
 from beam.model.outcome import Class, Status
-from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, more, over_budget, retry_in
+from beam.model.policy import Circuit, Policy, bounds_root, circuit_after, larger_of_each, over_budget, retry_in
 
 FAILED = Status.FAILED
 
@@ -95,7 +95,7 @@ def test_a_root_is_looked_at_only_where_it_is_bounded() -> None:
 
 
 def test_of_two_counts_of_a_thread_the_larger_one_counts() -> None:
-    assert more(Spent(turns=5, cost_usd=0.1), Spent(turns=2, cost_usd=0.3)) == Spent(turns=5, cost_usd=0.3)
+    assert larger_of_each(Spent(turns=5, cost_usd=0.1), Spent(turns=2, cost_usd=0.3)) == Spent(turns=5, cost_usd=0.3)
 
 
 def test_spending_adds_a_turn_and_what_it_cost_if_that_is_known() -> None:

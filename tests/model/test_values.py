@@ -24,14 +24,14 @@ from beam.model.rule_lists import RuleLists
 def test_a_count_is_taken_within_its_bounds(figure: Any, is_taken: bool) -> None:
     seen = events.UsageSeen(usage=Usage(input_tokens=figure, output_tokens=5))
     expected = (seen, ()) if is_taken else (events.UsageSeen(usage=Usage(output_tokens=5)), ("input_tokens",))
-    assert claims.taken(seen) == expected
+    assert claims.without_impossible_figures(seen) == expected
 
 
 @pytest.mark.parametrize(("usd", "is_taken"), [(0.0, True), (1e6, True), (1000000.5, False), (-0.1, False)])
 def test_a_cost_is_taken_within_its_bounds(usd: float, is_taken: bool) -> None:
     seen = events.TurnFinished(attempt=1, status=Status.COMPLETED, cost_usd=usd)
     expected = (seen, ()) if is_taken else (structs.replace(seen, cost_usd=None), ("cost_usd",))
-    assert claims.taken(seen) == expected
+    assert claims.without_impossible_figures(seen) == expected
 
 
 def test_every_figure_out_of_range_is_left_out_and_named_once_wherever_it_stands() -> None:
@@ -53,11 +53,17 @@ def test_every_figure_out_of_range_is_left_out_and_named_once_wherever_it_stands
         ModelUsage(model="b", usage=Usage(), cost_usd=0.5),
     )
     expected = structs.replace(finished, usage=Usage(), models=left, api_s=None, lines_added=None)
-    assert claims.taken(finished) == (expected, ("lines_added", "api_s", "output_tokens", "cost_usd", "input_tokens"))
+    assert claims.without_impossible_figures(finished) == (
+        expected,
+        ("lines_added", "api_s", "output_tokens", "cost_usd", "input_tokens"),
+    )
     total = Total(input_tokens=-1, calls=2, cost_usd=-1.0, models=models[1:])
     seen = events.UsageSeen(usage=Usage(), total=total)
     mended = structs.replace(total, input_tokens=None, cost_usd=None, models=left[1:])
-    assert claims.taken(seen) == (structs.replace(seen, total=mended), ("input_tokens", "cost_usd"))
+    assert claims.without_impossible_figures(seen) == (
+        structs.replace(seen, total=mended),
+        ("input_tokens", "cost_usd"),
+    )
 
 
 # -- sums, prices, outcomes --------------------------------------------------------------------------------------------

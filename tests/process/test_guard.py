@@ -27,7 +27,7 @@ def telling(argv: list[str], **more: Any) -> int:
     """A descriptor of what a guard is told."""
     told = os.memfd_create("told")
     words = [os.fsencode(word) for word in argv]
-    os.write(told, guard.telling(words, **{"marker": MARKER.encode(), "grace": 0.0, **more}))
+    os.write(told, guard.encode_instructions(words, **{"marker": MARKER.encode(), "grace": 0.0, **more}))
     return told
 
 

@@ -241,12 +241,12 @@ def test_what_can_not_be_killed_within_five_seconds_is_counted(kernel: Kernel, m
 
 
 def test_the_guards_instructions_are_read_as_they_were_told(kernel: Kernel) -> None:
-    told = guard.telling(
+    told = guard.encode_instructions(
         [b"agent", b"-x"], lifeline=3, status=4, holder=5, marker=b"M", grace=1.5, unstarted=b"/u", confined=b"c"
     )
     assert told.split(b"\0")[1:] == [b"3", b"4", b"5", b"M", b"1.5", b"/u", b"c", b"agent", b"-x"]
     with pytest.raises(ValueError, match="embedded null byte"):
-        guard.telling([b"a\0b"], lifeline=3, status=4, holder=5, marker=b"M", grace=1.5)
+        guard.encode_instructions([b"a\0b"], lifeline=3, status=4, holder=5, marker=b"M", grace=1.5)
     assert guard.command(6)[1:4] == ["-I", "-S", "-c"] and guard.command(6)[-1] == "6"
 
 
@@ -405,7 +405,7 @@ def test_a_strike_hits_the_marked_the_recorded_and_all_below_but_none_above(monk
     monkeypatch.setattr(tree, "start_ticks", lambda pid: {12: 1, 14: 2}.get(pid))
     hunt = tree._Cleanup(b"M", {(12, 1), (14, 1)})
     found = {(10, 1), (11, 1), (12, 1), (13, 1)}
-    assert hunt.strike(9) == found == hunt.seen
+    assert hunt.signal_all(9) == found == hunt.seen
     assert sorted(sent) == [(process, 9) for process in sorted(found)]
 
 

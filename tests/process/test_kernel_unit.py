@@ -34,8 +34,8 @@ def test_each_version_of_landlock_withholds_what_it_knows(version: int, rights: 
     ("protected", "allowed"), [([], []), ([b"/a b", b"/\xff"], [b"/a b/-c"]), ([b"/x"], []), ([], [b"/+"])]
 )
 def test_what_is_carried_to_the_guard_is_read_again(protected: list[bytes], allowed: list[bytes]) -> None:
-    carried = landlock.carried(protected, allowed)
-    assert landlock.read(carried) == (protected, allowed)
+    carried = landlock.encode_paths(protected, allowed)
+    assert landlock.decode_paths(carried) == (protected, allowed)
     assert b" /" not in carried and b"\0" not in carried
 
 
@@ -143,7 +143,7 @@ def test_what_the_kernel_refuses_is_an_error(
 def test_a_confinement_that_failed_is_told_apart_from_an_exec_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock.table, "libc", Kernel(create=-1).libc)
     with pytest.raises(OSError, match="could not be confined") as refused:
-        landlock.confine_as(landlock.carried([b"/nowhere"], []), 1)
+        landlock.confine_as(landlock.encode_paths([b"/nowhere"], []), 1)
     assert refused.value.errno == errno.ENOSYS + landlock.FAILED
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from beam.process.pipes import Held, Output, Status, nothing
+from beam.process.pipes import HeldProcess, Output, Status, do_nothing
 
-Said = tuple[Held, bool, int, int | None, str | None, tuple[int, int] | None]
+Said = tuple[HeldProcess, bool, int, int | None, str | None, tuple[int, int] | None]
 
 
 def said(*chunks: bytes) -> Said:
@@ -31,22 +31,22 @@ WHOLE = b"held 12 345\nrunning\nexited 3 -\nclean 2 1 17\n"
 
 
 def test_the_status_of_a_guard_reads_the_same_in_one_piece_and_byte_by_byte() -> None:
-    expected = (Held(pid=12, start_ticks=345), True, 0, 3, None, (2, 1))
+    expected = (HeldProcess(pid=12, start_ticks=345), True, 0, 3, None, (2, 1))
     assert said(WHOLE) == said(*(bytes([byte]) for byte in WHOLE)) == expected
 
 
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (15, "SIGTERM"), (40, "SIG40")])
 def test_a_signal_has_its_name(number: int, name: str) -> None:
     told = said(b"held 1 2\nrunning\nexited - %d\n" % number)
-    assert told == (Held(pid=1, start_ticks=2), True, 0, None, name, None)
+    assert told == (HeldProcess(pid=1, start_ticks=2), True, 0, None, name, None)
 
 
 def test_an_exec_that_failed_left_nothing_to_clean() -> None:
-    assert said(b"held 1 2\nfailed 2\n") == (Held(pid=1, start_ticks=2), False, 2, None, None, (0, 0))
+    assert said(b"held 1 2\nfailed 2\n") == (HeldProcess(pid=1, start_ticks=2), False, 2, None, None, (0, 0))
 
 
 def test_an_agent_that_could_not_be_forked_is_not_there() -> None:
-    assert said(b"failed 11\n") == (Held(), False, 11, None, None, (0, 0))
+    assert said(b"failed 11\n") == (HeldProcess(), False, 11, None, None, (0, 0))
 
 
 def test_an_agent_that_was_never_let_go_was_not_executed() -> None:
@@ -54,7 +54,7 @@ def test_an_agent_that_was_never_let_go_was_not_executed() -> None:
 
 
 def test_a_guard_that_said_nothing_did_not_start() -> None:
-    assert said() == (Held(), False, 0, None, None, None)
+    assert said() == (HeldProcess(), False, 0, None, None, None)
 
 
 def output(line_bytes: int = 100) -> tuple[Output, list[object]]:
@@ -79,7 +79,7 @@ def test_after_a_callback_failed_none_is_called_again_and_the_failure_is_kept() 
         called.append(line)
         raise ZeroDivisionError
 
-    out = Output(fail, nothing, nothing, 100)
+    out = Output(fail, do_nothing, do_nothing, 100)
     out.fail = lambda: called.append(b"fail")
     out.feed(b"a\nb\n")
     out.feed(b"c\n")
@@ -91,7 +91,7 @@ def test_after_a_callback_failed_none_is_called_again_and_the_failure_is_kept() 
 def test_lines_of_stderr_are_given_only_to_who_wants_them_and_are_a_sign_of_life_to_all() -> None:
     seen: list[object] = []
     wanted = Output(
-        seen.append, lambda: seen.append("output"), nothing, 100, lambda line: seen.append((b"error", line))
+        seen.append, lambda: seen.append("output"), do_nothing, 100, lambda line: seen.append((b"error", line))
     )
     wanted.feed_errors(b"one\ntw")
     wanted.feed_errors(b"o")

@@ -14,11 +14,11 @@ import pytest
 from beam.base.errors import BeamError
 from beam.process import spawn
 from beam.process.lines import Tail
-from beam.process.pipes import Output, nothing
+from beam.process.pipes import Output, do_nothing
 
 
 def child() -> spawn.Child:
-    return spawn.Child("k", Output(lambda line: None, nothing, nothing, 1000), Tail(3))
+    return spawn.Child("k", Output(lambda line: None, do_nothing, do_nothing, 1000), Tail(3))
 
 
 def test_a_program_that_is_not_there_is_refused_before_anything_starts(

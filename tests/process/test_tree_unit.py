@@ -21,7 +21,7 @@ class Hunt:
 
     def let_guards_finish(self, until: float) -> None: ...
 
-    def strike(self, number: int) -> set[Process]:
+    def signal_all(self, number: int) -> set[Process]:
         self.signals.append(number)
         found = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
         self.seen |= found

@@ -18,7 +18,7 @@ import pytest
 from beam.base.errors import DiskError, UsageError
 from beam.model.outcome import Usage
 from beam.proxy import handling, upstream
-from beam.proxy.budget import Budget, Meter, Spending, total
+from beam.proxy.budget import AnswerMeter, Budget, Spending, total
 from beam.proxy.http import Handler, RequestError
 from beam.proxy.options import ProxyCounts, ProxyOptions
 from beam.proxy.recording import Recording
@@ -514,16 +514,16 @@ def test_two_requests_of_one_connection_use_one_connection_to_the_model(memory: 
 
 
 def test_figures_that_the_api_does_not_tell_are_estimated_at_four_bytes_a_token() -> None:
-    meter = Meter(40)
-    meter.see(None, 7)
-    meter.see(None, 5)
+    meter = AnswerMeter(40)
+    meter.add(None, 7)
+    meter.add(None, 5)
     assert meter.usage == Usage(input_tokens=10, output_tokens=3)
-    assert Meter(0).usage == Usage(input_tokens=1, output_tokens=1)
-    meter.see(Usage(input_tokens=5), 1)
-    meter.see(Usage(output_tokens=2, cached_tokens=9), 1)
+    assert AnswerMeter(0).usage == Usage(input_tokens=1, output_tokens=1)
+    meter.add(Usage(input_tokens=5), 1)
+    meter.add(Usage(output_tokens=2, cached_tokens=9), 1)
     assert meter.usage == Usage(input_tokens=5, output_tokens=2, cached_tokens=9)
-    cached = Meter(40)
-    cached.see(Usage(cached_tokens=9), 8)
+    cached = AnswerMeter(40)
+    cached.add(Usage(cached_tokens=9), 8)
     assert cached.usage == Usage(cached_tokens=9, output_tokens=2)
     assert total(meter.usage) == 16
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from beam.proxy.budget import Meter
+from beam.proxy.budget import AnswerMeter
 from beam.proxy.private import Blanker
 from beam.proxy.recording import split_events
 from beam.proxy.tape import Tape
@@ -24,7 +24,7 @@ def test_each_event_is_stored_as_soon_as_it_is_whole_also_an_empty_one(size: int
     file = SimpleNamespace(path=Path("000001.sse"), add=stored.append)
     recorder = SimpleNamespace(begin=lambda request: 1, answer=lambda number, suffix: file)
     tape = Tape(cast(Any, recorder), cast(Any, None), Blanker())
-    tape.begin("sse", cast(Any, None), Meter(0))
+    tape.begin("sse", cast(Any, None), AnswerMeter(0))
     for at in range(0, len(data), size):
         tape.add(data[at : at + size])
         whole = [event for event in split_events(data[: at + size]) if event.endswith(2 * line_end)]

@@ -311,4 +311,4 @@ def session_of(place: Place, name: str) -> str:
     (one,) = places(environ, [name])
     ((path, _),) = one.paths()
     tail = Tail(one, path)
-    return tail.who().id or next(session.id for session, _ in tail.read())
+    return tail.session_of_file().id or next(session.id for session, _ in tail.read())

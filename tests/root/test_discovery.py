@@ -9,7 +9,17 @@ import pytest
 
 from beam.base.errors import CorruptError, DiskError, UsageError
 from beam.root import discovery
-from beam.root.discovery import at, belongs_to, check_folder, create, exposed, find, known, remember, same_folder
+from beam.root.discovery import (
+    at,
+    belongs_to,
+    check_folder,
+    create,
+    exposing_folder,
+    find,
+    known,
+    remember,
+    same_folder,
+)
 from beam.root.paths import RootPaths
 from beam.root.user_dirs import state_dir
 
@@ -134,23 +144,23 @@ def test_the_flag_beats_the_variable(tmp_path: Path, environ: dict[str, str]) ->
 def test_a_root_in_a_folder_where_agents_work_is_exposed(tmp_path: Path, environ: dict[str, str]) -> None:
     project, other = folder(tmp_path / "p"), folder(tmp_path / "other")
     (project / "beam.yaml").write_text("")
-    assert exposed(find("state", cwd=project, environ=environ), environ) == project
-    assert exposed(find("../state", cwd=project, environ=environ), environ) is None
-    assert exposed(find(None, cwd=project, environ=environ), environ) is None
+    assert exposing_folder(find("state", cwd=project, environ=environ), environ) == project
+    assert exposing_folder(find("../state", cwd=project, environ=environ), environ) is None
+    assert exposing_folder(find(None, cwd=project, environ=environ), environ) is None
     (other / ".git").mkdir()
     elsewhere = {**environ, "BEAM_STATE": str(other / "state")}
-    assert exposed(find(None, cwd=project, environ=elsewhere), elsewhere) == other
+    assert exposing_folder(find(None, cwd=project, environ=elsewhere), elsewhere) == other
     (tmp_path / "link").symlink_to(project)
-    assert exposed(find("../link/state", cwd=project, environ=environ), environ) == project
+    assert exposing_folder(find("../link/state", cwd=project, environ=environ), environ) == project
 
 
 def test_a_home_directory_exposes_ones_state_neither_under_git_nor_where_agents_work_in_it(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     folder(tmp_path / "home" / ".git")
-    assert exposed(find(None, cwd=folder(tmp_path / "home" / "src"), environ=environ), environ) is None
-    assert exposed(find(None, cwd=tmp_path / "home", environ=environ), environ) is None
-    assert exposed(find("state", cwd=tmp_path / "home", environ=environ), environ) == tmp_path / "home"
+    assert exposing_folder(find(None, cwd=folder(tmp_path / "home" / "src"), environ=environ), environ) is None
+    assert exposing_folder(find(None, cwd=tmp_path / "home", environ=environ), environ) is None
+    assert exposing_folder(find("state", cwd=tmp_path / "home", environ=environ), environ) == tmp_path / "home"
 
 
 def test_a_root_that_lies_in_one_folder_and_says_it_is_of_another_is_refused(

@@ -268,9 +268,13 @@ def test_rules_are_combined_by_their_word_each_once_and_the_agents_own_win() -> 
         ("allow", "Edit", False, "w0"),
     ]
     assert found.lists == RuleLists(deny=("Read",), ask=("Bash",), allow=("Read", "Edit"))
-    assert [rule.text for rule in found.of("allow")] == ["Read", "Edit"]
+    assert [rule.text for rule in found.with_behavior("allow")] == ["Read", "Edit"]
     assert found.plus(own) == found
-    assert [rule.text for rule in found.plus(rules("WebSearch")).of("allow")] == ["Read", "Edit", "WebSearch"]
+    assert [rule.text for rule in found.plus(rules("WebSearch")).with_behavior("allow")] == [
+        "Read",
+        "Edit",
+        "WebSearch",
+    ]
     assert [rule.behavior for rule in found.without_allow().rules] == ["deny", "ask"]
 
 
@@ -295,7 +299,7 @@ def test_a_message_of_an_agent_is_allowed_no_more_than_the_agent_was() -> None:
     bounded = mine.bounded(most, "turn")
     assert bounded.lists == RuleLists(deny=("WebFetch",), ask=("Edit", "WebSearch"), allow=("Read",))
     assert mine.bounded(most, "turn", keep_allow=True).lists.allow == ("Bash(a)", "Read")
-    assert [rule.whose for rule in bounded.of("deny")] == ["turn"]
+    assert [rule.whose for rule in bounded.with_behavior("deny")] == ["turn"]
     assert [(rule.text, rule.is_general) for rule in rules_of(most, "x", is_general=True, without=("ask",))] == [
         ("WebFetch", True),
         ("Read", True),

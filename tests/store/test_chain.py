@@ -16,7 +16,7 @@ from beam.base.errors import CorruptError, DiskError
 from beam.model import events
 from beam.model.limits import DEFAULT, Limits
 from beam.model.outcome import Status
-from beam.store.chain import Chain, Walk
+from beam.store.chain import Chain, ChainCheck
 from beam.store.journal import Journal, Reader, read_state, segments
 from tests.support.context import SMALL, FakeClock
 
@@ -168,9 +168,9 @@ def test_a_version_that_this_beam_does_not_know_is_refused_and_left_as_it_is(tmp
 def test_pieces_of_any_size_give_the_same_chain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     segment = filled(tmp_path / "j", "one", "two" * 500, "three")
     data = segment.read_bytes().replace(b"three", b"thr33")
-    wanted = list(Walk().feed([data]))
+    wanted = list(ChainCheck().feed([data]))
     assert [wrong.line for wrong in wanted] == [4]
-    assert list(Walk().feed(data[at : at + size] for at in range(0, len(data), size))) == wanted
+    assert list(ChainCheck().feed(data[at : at + size] for at in range(0, len(data), size))) == wanted
     monkeypatch.setattr(files, "PIECE_BYTES", size)
     assert Chain.of(segment, segment.stat().st_size).last == Chain.of(segment, len(data)).last
 

@@ -220,11 +220,11 @@ def test_a_lane_is_entered_durably_and_as_never_tried(root: Root, monkeypatch: p
     synced: list[Path] = []
     monkeypatch.setattr(files, "sync_directory", synced.append)
     before = opened()
-    lanes.enter(lane)
+    lanes.add_to_index(lane)
     path = lanes.folder(lane) / "mine"
     assert (path.stat().st_mtime_ns, stat.S_IMODE(path.parent.stat().st_mode)) == (0, 0o700)
     assert synced == [path.parent.parent, path.parent]
-    lanes.enter(lane)
+    lanes.add_to_index(lane)
     assert synced == [path.parent.parent, path.parent]
     assert opened() == before
     assert lanes.try_again(lane, NOON_NS, after_s=5)
@@ -266,9 +266,9 @@ def test_a_thread_counts_each_turn_and_each_cost_once(tmp_path: Path) -> None:
     thread = Thread(tmp_path / "threads", "t-1")
     assert (thread.path, thread.spent().turns, thread.spent().cost_usd) == (tmp_path / "threads/t-1", 1, 0.0)
     assert [thread.begin("m-1", 1), thread.begin("m-1", 2), thread.begin("m-1", 1)] == [2, 3, 2]
-    thread.paid("m-1", 1, 0.25)
-    thread.paid("m-1", 1, 0.25)
-    thread.paid("m-1", 2, 0.5)
+    thread.record_cost("m-1", 1, 0.25)
+    thread.record_cost("m-1", 1, 0.25)
+    thread.record_cost("m-1", 2, 0.5)
     assert (thread.spent().turns, thread.spent().cost_usd) == (3, 0.75)
     assert thread.path.read_bytes().splitlines()[:2] == [b"turn m-1 1", b"turn m-1 2"]
     assert thread.path.read_bytes().splitlines()[-1] == b"cost m-1 2 0.500000000"
@@ -335,7 +335,7 @@ def test_a_queue_that_is_full_or_archived_or_has_no_position_left_takes_no_messa
     assert box.put(root.message("worker"), root.clock, few, exempt=True)
     assert [entry.position - NOON_NS for entry in box.entries("new")] == [0, 1, 2]
     assert box.ahead(box.entries("new")[2]) == 2
-    assert refused(lambda: (_ for _ in ()).throw(queue.is_archived("worker"))) == (
+    assert refused(lambda: (_ for _ in ()).throw(queue.archived_error("worker"))) == (
         "UsageError",
         "worker is archived",
         "bring it back: beam agent archive --restore worker",

@@ -27,24 +27,24 @@ def test_only_lanes_that_were_entered_are_looked_at_however_many_are_finished(ro
         left_in(lane(root, f"finished{number}"))  # nobody would see these: they are not opened
     (agent.dir / "lanes").mkdir()
     mine = lane(root, "mine")
-    lanes.enter(mine)
-    lanes.enter(mine)
+    lanes.add_to_index(mine)
+    lanes.add_to_index(mine)
     assert lanes.entered(agent) == [mine]
-    lanes.leave(mine)
+    lanes.remove_from_index(mine)
     assert lanes.entered(agent) == []
 
 
 def test_a_lane_in_which_something_came_stays_entered(root: Root) -> None:
     mine = lane(root, "mine")
-    lanes.enter(mine)
+    lanes.add_to_index(mine)
     left_in(mine)
-    lanes.leave(mine)
+    lanes.remove_from_index(mine)
     assert lanes.entered(root.place("worker")) == [mine]
 
 
 def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = lane(root, "mine")
-    lanes.enter(mine)
+    lanes.add_to_index(mine)
     real, looks = lanes.has_left, list[int]()
 
     def has_left(place: AgentPaths) -> bool:
@@ -54,7 +54,7 @@ def test_what_comes_in_while_a_lane_is_left_is_found(root: Root, monkeypatch: py
         return real(place)
 
     monkeypatch.setattr(lanes, "has_left", has_left)
-    lanes.leave(mine)
+    lanes.remove_from_index(mine)
     assert lanes.entered(root.place("worker")) == [mine]
 
 
@@ -64,7 +64,7 @@ def test_lanes_of_an_earlier_beam_are_all_looked_at_once_and_then_entered(root: 
     left_in(old)
     assert lanes.entered(agent) == [old]
     assert not lanes.folder(agent).exists(), "looking makes nothing"
-    lanes.enter(mine)
+    lanes.add_to_index(mine)
     assert lanes.entered(agent) == [old, mine]
     assert not (lanes.folder(agent) / str(over.lane)).exists()
 
@@ -77,7 +77,7 @@ def test_an_agent_without_lanes_gets_no_directory_for_them(root: Root) -> None:
 
 
 def test_names_that_are_none_and_lanes_that_are_gone_are_left_out(root: Root) -> None:
-    lanes.enter(lane(root, "mine"))
+    lanes.add_to_index(lane(root, "mine"))
     folder = lanes.folder(root.place("worker"))
     for name in ("..x", "UPPER", "gone", ".hidden"):
         (folder / name).touch()
@@ -86,7 +86,7 @@ def test_names_that_are_none_and_lanes_that_are_gone_are_left_out(root: Root) ->
 
 def test_a_lane_is_tried_again_only_after_a_while(root: Root) -> None:
     mine, now = lane(root, "mine"), root.clock.now
-    lanes.enter(mine)
+    lanes.add_to_index(mine)
     assert lanes.try_again(mine, now, after_s=5)
     assert not lanes.try_again(mine, now + 4 * SECOND_NS, after_s=5)
     assert lanes.try_again(mine, now + 5 * SECOND_NS, after_s=5)

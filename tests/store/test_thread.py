@@ -31,7 +31,7 @@ def test_costs_add_up_each_once_and_count_as_no_turn(tmp_path: Path) -> None:
     thread = Thread(tmp_path, "t")
     thread.begin("a-1", 1)
     for cost in (("a-1", 1, 0.25), ("a-1", 2, 0.5), ("a-1", 1, 0.25)):
-        thread.paid(*cost)
+        thread.record_cost(*cost)
     assert thread.spent() == Spent(turns=2, cost_usd=0.75)
 
 
@@ -43,7 +43,7 @@ def test_what_a_power_cut_left_of_the_file_counts_for_no_more_than_it_is(tmp_pat
     assert before == 1 + (b"turn" in left)
     assert thread.begin("a-1", 1) <= before + 1
     assert thread.begin("a-2", 1) == thread.spent().turns
-    thread.paid("a-2", 1, 0.5)
+    thread.record_cost("a-2", 1, 0.5)
     assert thread.spent().cost_usd == 0.5
 
 

@@ -64,7 +64,7 @@ from beam.teams.tails import Tail
 from beam.testing import script as scripts
 from beam.testing.fake_model import script as fake_scripts
 from beam.trust import ledger
-from beam.trust.declarations import AdapterFacts, wants
+from beam.trust.declarations import AdapterFacts, findings_of_agent
 from beam.turns.installed import find_executable
 from beam.turns.terminal.reading import _File
 from tests.support.context import FakeClock, Root
@@ -311,7 +311,7 @@ def _settings(base: Path) -> list[Reader]:
         for name in config.names()[:20]:
             with contextlib.suppress(BeamError):
                 found = config.resolve(name)
-                wants(config, found, AdapterFacts(adapters=adapters, runs_text=True))
+                findings_of_agent(config, found, AdapterFacts(adapters=adapters, runs_text=True))
                 find_executable(registry.adapter(found.settings.adapter), found.settings, root.environ, root.base)
         return "settings"
 

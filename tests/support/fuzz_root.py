@@ -280,7 +280,7 @@ def whose(base: Path) -> list[Reader]:
         ]
         msgspec.json.encode(escape_surrogates(told))
         named = discovery.find(str(elsewhere), cwd=project, environ=environ)
-        discovery.exposed(named, environ)
+        discovery.exposing_folder(named, environ)
         discovery.check_folder(named, environ)
         return "a project"
 
@@ -347,9 +347,9 @@ def folders(base: Path) -> list[Reader]:
     )
 
     def looked(cwd: Path) -> str:
-        found = git_config.look(project, cwd, access="read", home=made)
+        found = git_config.findings_of_git(project, cwd, access="read", home=made)
         git_config.variables(found.off, {"GIT_CONFIG_COUNT": "1"})
-        seen = [*found.found, *scan.look(project, cwd, obeyed, access="edit", by="x", home=made)]
+        seen = [*found.found, *scan.find_obeyed(project, cwd, obeyed, access="edit", by="x", home=made)]
         ledger.trust(project, seen, environ)
         assert ledger.standing_of(project, seen, environ).trusted or any(not each.digest for each in seen)
         return " ".join(sorted({str(each.says) for each in seen}))

@@ -26,9 +26,9 @@ def test_what_changes_during_a_long_look_is_reported_before_its_end(tmp_path: Pa
     tasks(tmp_path, SLICE * 3)
     changes = Changes([str(tmp_path)], wake=threading.Event())
     looked: list[int] = []
-    changes.sweep(between=lambda: looked.append(len(changes.take()[0])))
+    changes.sweep(between=lambda: looked.append(len(changes.take_reported()[0])))
     assert looked == [0] * 4
-    assert len(changes.take()[0]) == SLICE * 3
+    assert len(changes.take_reported()[0]) == SLICE * 3
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_a_file_that_was_told_meanwhile_and_one_that_is_gone_are_no_trouble(tmp_
     folder = tasks(tmp_path, SLICE)
     changes = Changes([str(tmp_path)], wake=threading.Event())
     changes.sweep(between=lambda: (folder / "7.json").unlink(missing_ok=True))
-    assert len(changes.take()[0]) == SLICE - 1
+    assert len(changes.take_reported()[0]) == SLICE - 1
 
 
 @pytest.mark.slow
@@ -62,11 +62,11 @@ def test_where_the_system_has_no_inotify_a_file_that_changes_is_copied_too(
     changes = Changes([str(tmp_path)], wake=wake)
     changes.start()
     assert isinstance(changes._listener, NotifyElsewhere)
-    assert len(changes.take()[0]) == 3
+    assert len(changes.take_reported()[0]) == 3
     wake.clear()
     (folder / "1.json").write_text(json.dumps({"id": "1", "subject": "new"}))
     assert wake.wait(10)
-    copies = [copy for copy in changes.take()[0] if copy.data]
+    copies = [copy for copy in changes.take_reported()[0] if copy.data]
     assert [json.loads(copy.data)["subject"] for copy in copies] == ["new"]
     changes.close()
     assert changes._thread is not None

@@ -33,7 +33,7 @@ _GIVEN = {
     "FileSnapshot": {"is_large": False},
     "Done": {"changed": ()},
     "_SavedSettings": {"has_folder": True, "v": 1},
-    "Letter": {"in_inbox": False, "ended_ns": 0},
+    "Letter": {"in_inbox": False, "ended_ns": 0, "is_lost": False},
     "Ask": {"tool": ""},
     "State": {"activity": "", "since_ns": 0, "said_ns": 0, "summary": ""},
     "HookCall": {

@@ -69,7 +69,7 @@ def listened(changes: Changes, *turns: Turn) -> tuple[list[tuple[str, object]], 
 
 
 def taken(changes: Changes) -> tuple[list[tuple[str, object]], list[str]]:
-    seen, paths = changes.take()
+    seen, paths = changes.take_reported()
     return [(f"{one.file.kind} {one.file.name}", json.loads(one.data) if one.data else None) for one in seen], paths
 
 
@@ -163,7 +163,7 @@ def test_a_file_is_read_once_more_if_somebody_asks_and_a_path_can_be_marked(home
     home.put("tasks/session-1/1.json", {"id": "1"}, 1)
     changes = watcher(home)
     changes.sweep()
-    (one,) = changes.take()[0]
+    (one,) = changes.take_reported()[0]
     changes._wake.clear()
     changes.sweep()
     assert (taken(changes), changes._wake.is_set()) == (([], []), False)
@@ -204,16 +204,16 @@ def test_of_a_look_at_some_teams_the_others_stay_as_they_are(home: Home) -> None
         home.put(f"tasks/session-{number}/1.json", {"id": "1"}, number)
     changes = watcher(home)
     changes.sweep()
-    changes.take()
+    changes.take_reported()
     for number in (1, 2):
         (home.path / f"tasks/session-{number}/1.json").unlink()
     changes.sweep({home.text: frozenset()})
     changes.sweep({})
     assert taken(changes) == ([], [])
     changes.sweep({home.text: frozenset({"session-1"})})
-    assert [one.file.group for one in changes.take()[0]] == ["session-1"]
+    assert [one.file.group for one in changes.take_reported()[0]] == ["session-1"]
     changes.sweep()
-    assert [one.file.group for one in changes.take()[0]] == ["session-2"]
+    assert [one.file.group for one in changes.take_reported()[0]] == ["session-2"]
 
 
 def test_a_look_tells_files_by_their_times_and_numbered_ones_of_one_moment_in_order(home: Home) -> None:
@@ -355,9 +355,9 @@ def test_where_the_system_refuses_to_notify_that_is_reported(
 def test_one_more_directory_is_watched_once_and_flat_if_so_wanted(home: Home) -> None:
     changes = watcher(home)
     for folder, is_flat in (("/a", False), ("/b", True), ("/a", True)):
-        changes.also(folder, is_flat=is_flat)
+        changes.watch_directory(folder, is_flat=is_flat)
     assert changes._wanted[4:] == ("/a", "/b")
-    assert changes._flat == frozenset({"/b"})
+    assert changes._flat_directories == frozenset({"/b"})
 
 
 def test_a_watcher_that_never_started_closes_and_one_that_did_ends_its_thread(home: Home) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beam.teams.deduplicate import Deduplicator, Owners
+from beam.teams.deduplicate import Deduplicator, KeyOwners
 
 
 def test_a_key_is_new_once() -> None:
@@ -23,7 +23,7 @@ def test_a_source_that_tells_again_tells_of_another_happening() -> None:
 
 
 def test_a_key_is_its_first_owners() -> None:
-    owners = Owners()
+    owners = KeyOwners()
     assert owners.owner("k") is None
-    assert [owners.take("k", who) for who in ("a", "b", "a")] == [True, False, True]
+    assert [owners.claim("k", who) for who in ("a", "b", "a")] == [True, False, True]
     assert owners.owner("k") == "a"

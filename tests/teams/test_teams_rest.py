@@ -402,10 +402,10 @@ def test_of_calls_and_keys_only_the_last_are_remembered(monkeypatch: pytest.Monk
     assert [once.first(key) for key in "abac"] == [True, True, False, True]
     assert [once.first(key) for key in "bca"] == [False, False, True]
     assert [once.new("x", source=one) for one in ("files", "record", "record", "files")] == [True, False, True, False]
-    owners = deduplicate.Owners()
-    assert [owners.take(("to", name), "t") for name in "abc"] == [True] * 3
+    owners = deduplicate.KeyOwners()
+    assert [owners.claim(("to", name), "t") for name in "abc"] == [True] * 3
     assert [owners.owner(("to", name)) for name in "abc"] == [None, "t", "t"]
-    assert owners.take(("to", "c"), "other") is False
+    assert owners.claim(("to", "c"), "other") is False
     monkeypatch.setattr(of_usage, "_KEPT", 1)
     turns = of_usage.Turns()
     for number in range(2):

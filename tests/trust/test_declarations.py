@@ -8,7 +8,7 @@ import pytest
 
 from beam.config.resolve import Config
 from beam.model.autoloaded import Finding
-from beam.trust.declarations import AdapterFacts, wants
+from beam.trust.declarations import AdapterFacts, findings_of_agent
 from tests.config.test_resolve import ADAPTERS, Folder
 
 
@@ -19,7 +19,7 @@ def folder(tmp_path: Path) -> Folder:
 
 def found(config: Config, agent: str = "x", *, runs_text: bool = False, vouched: tuple[str, ...] = ()) -> list[Finding]:
     told = AdapterFacts(adapters=ADAPTERS, runs_text=runs_text)
-    return wants(config, config.resolve(agent), told, vouched=vouched)
+    return findings_of_agent(config, config.resolve(agent), told, vouched=vouched)
 
 
 def said(config: Config, agent: str = "x", **more: bool) -> list[str]:

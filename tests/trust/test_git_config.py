@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from beam.model.message import Access
 from beam.trust import git_config, ledger
-from beam.trust.git_config import Git, look, parse, variables
+from beam.trust.git_config import Git, findings_of_git, parse, variables
 
 ENV = {
     "PATH": os.environ["PATH"],
@@ -43,7 +43,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def at(folder: Path, access: Access = "read", *, base: Path | None = None) -> Git:
-    return look(base or folder, folder, access=access, home=Path("/nonexistent"))
+    return findings_of_git(base or folder, folder, access=access, home=Path("/nonexistent"))
 
 
 def use(folder: Path, env: Mapping[str, str] = {}) -> None:
@@ -303,7 +303,7 @@ def test_a_repository_above_the_folder_counts_but_not_the_persons_own(work: Path
     git(work, "config", "core.fsmonitor", "evil")
     (work / "sub").mkdir()
     assert at(work / "sub").found
-    assert look(work / "sub", work / "sub", access="read", home=work) == Git()
+    assert findings_of_git(work / "sub", work / "sub", access="read", home=work) == Git()
 
 
 @pytest.mark.slow
@@ -393,7 +393,7 @@ def repository(folder: Path, config: str = "", **files: str) -> Path:
 
 def told(folder: Path, access: Access = "read", *, home: Path = Path("/nonexistent")) -> list[tuple[str, bool, bool]]:
     """What is found: its name, whether it says it all, whether git can ignore it."""
-    found = look(folder, folder, access=access, home=home).found
+    found = findings_of_git(folder, folder, access=access, home=home).found
     assert all(each.by == ("git",) and each.quiet for each in found)
     return [(each.name, each.says, each.ignored) for each in found]
 
@@ -553,11 +553,11 @@ def test_a_file_that_names_no_git_directory_is_none(tmp_path: Path, text: str) -
 
 def test_a_folder_that_looks_like_a_bare_repository_is_one(tmp_path: Path) -> None:
     inner = repository(tmp_path, "[core]\nfsmonitor = evil\n")
-    found = look(inner, inner, access="read", home=Path("/nonexistent"))
+    found = findings_of_git(inner, inner, access="read", home=Path("/nonexistent"))
     assert found.found[0].name == "config has git run 'evil' (core.fsmonitor)"
     assert found.off == {"core.fsmonitor": "false", "safe.bareRepository": "explicit"}
     (inner / "refs").rmdir()
-    assert look(inner, inner, access="read", home=Path("/nonexistent")).off == {"core.fsmonitor": "false"}
+    assert findings_of_git(inner, inner, access="read", home=Path("/nonexistent")).off == {"core.fsmonitor": "false"}
 
 
 def linked(*names: str) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam.model.message import Access
-from beam.trust.git_config import Git, look, parse, variables
+from beam.trust.git_config import Git, findings_of_git, parse, variables
 
 
 class Folder:
@@ -27,7 +27,7 @@ class Folder:
         path.chmod(0o755 if executable else 0o644)
 
     def look(self, access: Access = "read") -> Git:
-        return look(self.path, self.path, access=access, home=self.path.parent)
+        return findings_of_git(self.path, self.path, access=access, home=self.path.parent)
 
     def names(self, access: Access = "read") -> list[str]:
         return [found.name for found in self.look(access).found]
@@ -124,10 +124,10 @@ def test_a_git_file_leads_to_the_git_directory_and_its_common_one(folder: Folder
     own.mkdir(parents=True)
     (own / "commondir").write_text("../..\n")
     (tree / ".git").write_text(f"gitdir: {own}\n")
-    (found,) = look(tree, tree, access="read", home=tree.parent).found
+    (found,) = findings_of_git(tree, tree, access="read", home=tree.parent).found
     assert found.name.endswith("has git run './spy' (core.fsmonitor)")
     (tree / ".git").write_text("nonsense\n")
-    assert look(tree, tree, access="read", home=tree.parent) == Git()
+    assert findings_of_git(tree, tree, access="read", home=tree.parent) == Git()
 
 
 def test_a_directory_that_looks_like_a_bare_repository_is_not_used(folder: Folder) -> None:
@@ -135,7 +135,7 @@ def test_a_directory_that_looks_like_a_bare_repository_is_not_used(folder: Folde
     for name in ("objects", "refs"):
         (bare / name).mkdir(parents=True)
     (bare / "config").write_text("[core]\n\tfsmonitor = ./spy\n")
-    found = look(folder.path, bare, access="read", home=folder.path.parent)
+    found = findings_of_git(folder.path, bare, access="read", home=folder.path.parent)
     assert found.off == {"core.fsmonitor": "false", "safe.bareRepository": "explicit"}
 
 

@@ -14,7 +14,7 @@ import pytest
 from beam.model.autoloaded import AutoloadedFile, Finding
 from beam.model.message import Access
 from beam.trust import scan
-from beam.trust.scan import birth_ns, look, look_at
+from beam.trust.scan import birth_ns, find_obeyed, look_at
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def base(tmp_path: Path) -> Path:
 def found(
     base: Path, *obeyed: AutoloadedFile, cwd: Path | None = None, access: Access = "read", **more: bool
 ) -> list[Finding]:
-    return look(base, cwd or base, obeyed, access=access, by="cli", home=base.parent, **more)
+    return find_obeyed(base, cwd or base, obeyed, access=access, by="cli", home=base.parent, **more)
 
 
 def digest(base: Path, path: str) -> str:
@@ -92,7 +92,7 @@ def test_a_cli_that_looks_upwards_finds_what_lies_above_but_not_in_the_persons_o
 def test_nothing_in_the_persons_own_home_is_somebody_elses(base: Path) -> None:
     (base / ".env").write_text("")
     obeyed = [AutoloadedFile(path=".env", reach=reach) for reach in ("here", "upward")]
-    assert look(base, base, obeyed, access="read", by="cli", home=base) == []
+    assert find_obeyed(base, base, obeyed, access="read", by="cli", home=base) == []
 
 
 def test_a_link_counts_by_being_one_and_by_what_it_points_at(base: Path) -> None:

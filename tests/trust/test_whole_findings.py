@@ -11,7 +11,7 @@ import pytest
 from beam.base.errors import BeamError
 from beam.model.autoloaded import Finding
 from beam.trust import ledger, scan
-from beam.trust.declarations import AdapterFacts, files_named, of_scenario, wants
+from beam.trust.declarations import AdapterFacts, files_named, findings_of_agent, of_scenario
 from beam.trust.scan import digest_of, look_at, named, shown
 from tests.config.test_resolve import ADAPTERS, Folder
 
@@ -57,11 +57,11 @@ AGENTS = {
 @pytest.mark.parametrize("name", AGENTS)
 def test_each_thing_that_needs_trust_is_found_whole(folder: Folder, name: str) -> None:
     config = folder.user_config("env_profiles: {home: {}}").yaml(f"agents: {{x: {{{AGENTS[name]}}}}}").load()
-    found = wants(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False))
+    found = findings_of_agent(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False))
     assert [row(each) for each in found] == _FOUND[name]
     assert len({each.digest for each in found}) == len({each.name for each in found})
     vouched = AdapterFacts(adapters=ADAPTERS, runs_text=False)
-    assert wants(config, config.resolve("x"), vouched, vouched=("beam.yaml",)) == []
+    assert findings_of_agent(config, config.resolve("x"), vouched, vouched=("beam.yaml",)) == []
     assert of_scenario(config.resolve("x"), vouched) == []
 
 
@@ -75,7 +75,7 @@ def test_what_a_folder_says_beside_its_agents_needs_trust_too(folder: Folder) ->
         "  - {on: [ask], webhook: {env: HOOK}}\n"
     )
     config = folder.load()
-    found = wants(config, config.resolve("claude"), AdapterFacts(adapters=ADAPTERS, runs_text=True))
+    found = findings_of_agent(config, config.resolve("claude"), AdapterFacts(adapters=ADAPTERS, runs_text=True))
     assert [row(each) for each in found] == [
         ("beam.yaml sets the policy attempts: 3", True, False, (), None),
         ("beam.yaml raises the limit hops from 3 to 4", True, False, (), None),
@@ -90,7 +90,7 @@ def test_what_a_folder_says_beside_its_agents_needs_trust_too(folder: Folder) ->
 def test_a_link_that_leads_an_agent_out_of_the_folder_needs_trust(folder: Folder, tmp_path: Path) -> None:
     (folder.root.project / "link").symlink_to(tmp_path)
     config = folder.user_config("agents: {x: {adapter: claude, cwd: link}}").load()
-    found = wants(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False))
+    found = findings_of_agent(config, config.resolve("x"), AdapterFacts(adapters=ADAPTERS, runs_text=False))
     assert [each.name for each in found] == [f"a link has x work outside this folder, in '{tmp_path}'"]
 
 

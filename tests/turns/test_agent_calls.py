@@ -27,10 +27,10 @@ def test_a_call_is_passed_on_once_and_answered_once(calls: AgentCalls) -> None:
     call = Query(id="q", name="context")
     assert calls.add(call, answers.append)
     assert not calls.add(call, answers.append)
-    assert (calls.take(), calls.take()) == ([call], [])
+    assert (calls.take_unforwarded(), calls.take_unforwarded()) == ([call], [])
     assert calls.are_open
-    assert calls.settle("q", CallAnswer(message="12 %"))
-    assert not calls.settle("q", CallAnswer(message="13 %"))
+    assert calls.answer_call("q", CallAnswer(message="12 %"))
+    assert not calls.answer_call("q", CallAnswer(message="13 %"))
     calls.close("the turn is over")
     assert [answer.message for answer in answers] == ["12 %"]
     assert not calls.are_open
@@ -47,7 +47,7 @@ def test_a_call_without_an_answer_in_time_fails_and_a_late_answer_is_nobodys(
     clock.sleep(0.1)
     calls.expire()
     assert [(answer.ok, answer.code) for answer in answers] == [(False, "unfinished")]
-    assert not calls.settle("q", CallAnswer())
+    assert not calls.answer_call("q", CallAnswer())
     assert len(answers) == 1
 
 
@@ -70,6 +70,6 @@ def test_an_answer_that_can_not_be_written_is_given_no_second_time(calls: AgentC
 
     calls.add(Query(id="q", name="context"), answer)
     with pytest.raises(OSError, match="no room"):
-        calls.settle("q", CallAnswer())
+        calls.answer_call("q", CallAnswer())
     calls.close("the turn is over")
     assert len(given) == 1

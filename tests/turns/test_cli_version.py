@@ -19,7 +19,7 @@ from beam.model import events
 from beam.model.message import Options
 from beam.model.outcome import Class, Status
 from beam.turns.choice import KEPT
-from beam.turns.cli_version import asked, last_seen, packaged
+from beam.turns.cli_version import last_seen, packaged, version_output
 from beam.turns.run import run
 from tests.support.context import FakeClock, Root
 from tests.support.lines import Lines
@@ -228,14 +228,14 @@ def test_a_program_that_never_says_its_version_is_ended_with_all_that_it_started
     monkeypatch.setattr("beam.turns.cli_version._WITHIN_S", 0.5)
     left = tmp_path / "left"
     argv = ("/bin/sh", "-c", f"sleep 60 & echo $! > {left}; wait")
-    assert asyncio.run(asked(argv, os.environ, "0" * 32)) == ""
+    assert asyncio.run(version_output(argv, os.environ, "0" * 32)) == ""
     assert not Path(f"/proc/{left.read_text().strip()}").exists()
 
 
 @pytest.mark.acceptance
 def test_a_flood_of_output_is_cut(tmp_path: Path) -> None:
     argv = ("/bin/sh", "-c", "i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done")
-    assert asyncio.run(asked(argv, os.environ, "0" * 32)).splitlines() == [str(number) for number in range(20)]
+    assert asyncio.run(version_output(argv, os.environ, "0" * 32)).splitlines() == [str(number) for number in range(20)]
 
 
 def test_a_time_that_nobody_can_read_does_not_count(updated: Updated) -> None:

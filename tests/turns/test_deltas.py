@@ -23,19 +23,19 @@ def test_pieces_are_joined_until_they_are_due() -> None:
     assert deltas.due_in(10.0) is None
     deltas.add(TextDelta(text="one "))
     assert deltas.due_in(10.0) == 0.0
-    assert shown(deltas.take(10.0)) == "one "
+    assert shown(deltas.take_text(10.0)) == "one "
     deltas.add(TextDelta(text="two "))
     deltas.add(TextDelta(text="three "))
     assert deltas.due_in(10.0) == pytest.approx(0.05)
-    assert [delta.text for delta in deltas.take(10.05)] == ["two three "]
-    assert deltas.take(11.0) == []
+    assert [delta.text for delta in deltas.take_text(10.05)] == ["two three "]
+    assert deltas.take_text(11.0) == []
 
 
 def test_speakers_are_kept_apart() -> None:
     deltas = Deltas(20)
     for text, parent in (("a ", None), ("b ", "call"), ("c ", None)):
         deltas.add(TextDelta(text=text, parent=parent))
-    assert [(delta.text, delta.parent) for delta in deltas.take(0.0)] == [("a c ", None), ("b ", "call")]
+    assert [(delta.text, delta.parent) for delta in deltas.take_text(0.0)] == [("a c ", None), ("b ", "call")]
 
 
 def test_what_is_ready_is_shown_before_any_other_event_and_all_of_it_before_the_whole_text() -> None:
@@ -54,7 +54,7 @@ def test_a_secret_is_blanked_wherever_it_is_cut(cuts: list[int]) -> None:
     deltas, said = Deltas(20), ""
     for number, (begin, end) in enumerate(itertools.pairwise(edges)):
         deltas.add(TextDelta(text=text[begin:end]))
-        said += shown(deltas.take(float(number)))
+        said += shown(deltas.take_text(float(number)))
     said += shown(deltas.end(99.0))
     assert said.startswith("the key: [redacted:")
     assert said.endswith("] is it")
@@ -66,5 +66,5 @@ def test_ordinary_text_comes_out_whole(pieces: list[str]) -> None:
     deltas, said = Deltas(20), ""
     for number, piece in enumerate(pieces):
         deltas.add(TextDelta(text=piece))
-        said += shown(deltas.take(float(number)))
+        said += shown(deltas.take_text(float(number)))
     assert said + shown(deltas.end(99.0)) == "".join(pieces)

@@ -307,7 +307,7 @@ def kept(*turns: tuple[Any, ...], between: During | None = None) -> Play:
     async def play(scene: Scene) -> None:
         for face, text, fields in turns:
             await scene.turn(scene.lines if face is lines.Lines else face, text, **{"keep": 60.0, **fields})
-            scene.told.append({"over": [scene.keeper.over(None), scene.keeper.over("s")]})
+            scene.told.append({"over": [scene.keeper.reason_to_end(None), scene.keeper.reason_to_end("s")]})
             if between is not None:
                 await between(scene)
             await asyncio.sleep(2)
@@ -335,7 +335,7 @@ ALLOW, DENY = Decision(decision="allow", by="ann"), Decision(decision="deny", by
 
 async def grows_old(scene: Scene) -> None:
     await asyncio.sleep(1.5)
-    why = scene.keeper.over(None)
+    why = scene.keeper.reason_to_end(None)
     scene.told.append({"over": why})
     await scene.keeper.end(why)
 

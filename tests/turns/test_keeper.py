@@ -121,11 +121,11 @@ def test_what_was_granted_counts_in_the_place_of_the_settings_and_for_later_turn
         keeper.grant(1000.0)
         assert keeper.idle_s(0.0) == math.inf and keeper.left_s(math.inf) == 1000.0
         await agent.turn("one", keep=math.inf)
-        assert keeper.over(None) == "" and keeper.idle_s(0.0) == math.inf
+        assert keeper.reason_to_end(None) == "" and keeper.idle_s(0.0) == math.inf
         assert 0 < keeper.left_s(math.inf) <= 1000.0
         assert keeper._until is not None
         keeper._until -= 1000.0
-        assert keeper.over(None) == "its time is over" and keeper.idle_s(60.0) == 0.0
+        assert keeper.reason_to_end(None) == "its time is over" and keeper.idle_s(60.0) == 0.0
         await keeper.end("its time is over")
         assert keeper.idle_s(60.0) == 60.0
 
@@ -161,16 +161,16 @@ def test_after_a_command_of_its_own_it_is_not_kept(tmp_path: Path) -> None:
 def test_it_is_over_after_its_time_and_when_its_session_is_another(tmp_path: Path) -> None:
     async def play(agent: Agent) -> None:
         await agent.turn("one", session_id="s", keep=1000.0)
-        assert agent.keeper.over("s") == ""
-        assert agent.keeper.over(None) == agent.keeper.over("t") == "its session was archived"
+        assert agent.keeper.reason_to_end("s") == ""
+        assert agent.keeper.reason_to_end(None) == agent.keeper.reason_to_end("t") == "its session was archived"
         agent.keeper._since -= 1000.0
-        assert agent.keeper.over("s") == "no turn for 16m40s"
+        assert agent.keeper.reason_to_end("s") == "no turn for 16m40s"
         agent.keeper.unwanted = "reset"
-        assert agent.keeper.over("s") == "reset"
+        assert agent.keeper.reason_to_end("s") == "reset"
         assert agent.keeper.process is not None
         os.kill(agent.keeper.process.window.child.pid, 9)
         await agent.keeper.process.ended
-        assert agent.keeper.over("s") == "it exited"
+        assert agent.keeper.reason_to_end("s") == "it exited"
         await agent.keeper.end("it exited")
 
     agent = scene(tmp_path, play)

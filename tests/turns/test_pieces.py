@@ -95,10 +95,10 @@ def test_thoughts_of_two_speakers_are_no_pieces_of_one(journal: Journal) -> None
 
 def test_a_piece_that_waited_for_long_is_recorded_and_the_rest_of_its_key_is_still_blanked(journal: Journal) -> None:
     journal.pieces(thought(f"see {KEY[:15]}"))
-    journal.pieces.look()
+    journal.pieces.record_overdue()
     assert journal.events == []
     journal.clock.sleep(3)
-    journal.pieces.look()
+    journal.pieces.record_overdue()
     assert journal.texts() == [f"see {KEY[:15]}"]
     journal.pieces(thought(f"{KEY[15:]} it is"))
     journal.pieces(DONE)

@@ -127,11 +127,11 @@ def test_a_repository_that_has_no_such_branch_says_so_on_a_full_disk(
     repository: Callable[[str], Repository],
 ) -> None:
     made = repository("exit 1")
-    assert made.does("rev-parse", "--verify", "-q", "refs/heads/none") is False
+    assert made.succeeds("rev-parse", "--verify", "-q", "refs/heads/none") is False
     with pytest.raises(DiskError):
-        made.says("worktree", "add", "x")
+        made.output("worktree", "add", "x")
 
 
 def test_what_a_repository_can_not_do_is_a_mistake_of_the_caller(repository: Callable[[str], Repository]) -> None:
     with pytest.raises(UsageError, match="no such thing"):
-        repository("echo no such thing >&2; exit 1").says("rev-parse", "x")
+        repository("echo no such thing >&2; exit 1").output("rev-parse", "x")

@@ -360,9 +360,9 @@ def test_what_a_repository_can_not_do_is_the_callers_mistake(folder: Path, monke
 
     monkeypatch.setattr(running, "run_blocking", fails)
     with refused(UsageError, "git add: no", "do that", subject=str(folder)):
-        made.says("rev-parse", "x")
+        made.output("rev-parse", "x")
     failure.hint = ""
     with refused(UsageError, "git add: no", "look at it with git status", subject=str(folder)):
-        made.does("rev-parse", "x")
+        made.succeeds("rev-parse", "x")
     monkeypatch.setattr(running, "run_blocking", lambda calls: b"a\xff\nb\n\n")
-    assert made.says("rev-parse", "x") == "a\ufffd\nb"
+    assert made.output("rev-parse", "x") == "a\ufffd\nb"

@@ -66,7 +66,7 @@ class Controls:
             if reply.error:
                 code = "unfinished" if reply.is_late else "failed"
                 return [Answered(id=intent.id, ok=False, code=code, message=reply.error)]
-            self._options.take(object_of(reply.result))
+            self._options.record(object_of(reply.result))
             return [Answered(id=intent.id)]
 
         method, given = setting

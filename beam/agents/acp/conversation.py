@@ -191,7 +191,7 @@ class AcpLink:
 
     def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
         reader = self._reader
-        found = self._requests.take(number, method, params, reader)
+        found = self._requests.handle_request(number, method, params, reader)
         if reader is not None:
             return [*self._on_begun(reader), *found]
         return [*found, Stirred()] if self._is_ready else found
@@ -207,7 +207,7 @@ class AcpLink:
                 return self._filled(update)
             case "current_mode_update" | "config_option_update":
                 before = self._options.mode
-                self._options.take({"configOptions": update.config_options, "currentModeId": update.current_mode_id})
+                self._options.record({"configOptions": update.config_options, "currentModeId": update.current_mode_id})
                 return [*self._changed(before), *self._kept_mode()]
         if reader is None:
             return [Stirred()] if self._is_ready and update.session_update == "tool_call" else []
@@ -271,7 +271,7 @@ class AcpLink:
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader, self._stop_deadline = True, None, None
-        self._calls.drop()
+        self._calls.forget_all()
         return [Broken(reason=why, class_=class_)]
 
 

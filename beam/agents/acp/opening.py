@@ -113,7 +113,7 @@ class Opening:
         if not session_id or goes_on != (session_id == turn.session_id):
             return _broken(f"{self._dialect.name} answered with a session that was not asked for")
         self.session_id = session_id
-        self._options.take(answer)
+        self._options.record(answer)
         wide = self._options.has(self._dialect.never) if turn.access != "full" else ""
         if wide:
             return _broken(f"{self._dialect.name} has {wide} on, which is more than {turn.access}", Class.UNSUPPORTED)
@@ -143,7 +143,7 @@ class Opening:
             if reply.error:
                 return self._on_refused(reply, f"did not take the {kind} {value!r}")
             answer = object_of(reply.result)
-            self._options.take(answer)
+            self._options.record(answer)
             if "configOptions" in answer and self._options.current(kind) != value:
                 return _broken(f"{self._dialect.name} did not take over the {kind} {value!r}", Class.UNSUPPORTED)
             return then(reply.now)

@@ -28,7 +28,7 @@ class Options:
         self._options: list[Object] = []
         self._old: dict[Kind, Object] = {}
 
-    def take(self, answer: Object) -> None:
+    def record(self, answer: Object) -> None:
         """Record the settings in an answer or an update."""
         if isinstance(answer.get("configOptions"), list):
             self._options = objects_of(answer["configOptions"])

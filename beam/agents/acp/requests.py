@@ -42,7 +42,7 @@ class Requests:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    def take(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
+    def handle_request(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
         """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
         if method != PERMISSION:
             return [*_unanswerable(method, params), wire.refusal(number, f"beam does not answer {method[:80]}")]

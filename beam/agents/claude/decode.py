@@ -16,7 +16,7 @@ from beam.agents.claude.system import SYSTEM
 from beam.agents.claude.tasks import Tasks
 from beam.agents.claude.tools import Tools
 from beam.agents.fields import Object, integer, number, obj, objects, string, strings
-from beam.agents.images import cut, images_in
+from beam.agents.images import images_in, replace_image_data
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ANSWERS, Point
@@ -70,7 +70,7 @@ class Frames:
         decode = self._kinds.get(kind)
         emitted: list[Event] = [events.Unknown(what=kind or "no type")] if decode is None else decode(read.value)
         if emitted and not isinstance(emitted[0], events.TextDelta):
-            emitted[0] = msgspec.structs.replace(emitted[0], raw=cut(read.text, emitted))
+            emitted[0] = msgspec.structs.replace(emitted[0], raw=replace_image_data(read.text, emitted))
         return emitted
 
     def on_decided(self, ask_id: str, by: str) -> None:

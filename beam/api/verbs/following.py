@@ -57,7 +57,7 @@ class FollowVerbs(OpenedRoot):
         With `only_first`, wait only for the first message that ends. Raises UnfinishedError after `timeout` seconds; no
         message is stopped.
         """
-        from beam.api.waits import several
+        from beam.api.waits import run_waits
         from beam.broker.follow import follow
 
         outcomes: list[Outcome] = []
@@ -81,7 +81,7 @@ class FollowVerbs(OpenedRoot):
             )
             for paths, whole in {whole: (paths, whole) for paths, whole in found}.values()
         ]
-        yield from several(waits, only_first=only_first, ended=came)
+        yield from run_waits(waits, only_first=only_first, ended=came)
         return outcomes
 
     @waiting_verb
@@ -93,13 +93,15 @@ class FollowVerbs(OpenedRoot):
 
         Raises UnfinishedError after `timeout` seconds, NotFoundError for an agent that was never used.
         """
-        from beam.api.waits import several, state_of
+        from beam.api.waits import run_waits, wait_for_state
 
         names = list(dict.fromkeys(agents))
         all_paths = [self._existing(name) for name in names]
         found: dict[str, Outcome | None] = {}
-        waits = [state_of(self.context, paths, until, timeout=timeout, looks_only=self.is_agent) for paths in all_paths]
-        yield from several(waits, only_first=only_first, ended=lambda at, outcome: found.update({names[at]: outcome}))
+        waits = [
+            wait_for_state(self.context, paths, until, timeout=timeout, looks_only=self.is_agent) for paths in all_paths
+        ]
+        yield from run_waits(waits, only_first=only_first, ended=lambda at, outcome: found.update({names[at]: outcome}))
         return found
 
     def are_idle(self, agents: Sequence[str] = ()) -> bool:

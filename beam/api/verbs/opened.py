@@ -78,7 +78,7 @@ class OpenedRoot:
         second old."""
         now = self._clock.monotonic()
         if self._looked is None or now - self._looked[0] > _MOMENT_S:
-            self._looked = now, discovery.exposed(self.home, self.environ)
+            self._looked = now, discovery.exposing_folder(self.home, self.environ)
         return self._looked[1]
 
     @cached_property

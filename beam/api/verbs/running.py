@@ -52,9 +52,11 @@ class RunVerbs(OpenedRoot):
 
     def scenario_wants(self, scenario: Scenario) -> list[str]:
         """Return the parts of the scenario that take effect only after a person trusts the file, one sentence each."""
-        from beam.conversations.trusted import wants
+        from beam.conversations.trusted import findings_of_scenario
 
-        return [each.name if each.says else f"it runs {each.name}" for each in wants(scenario, self.context)]
+        return [
+            each.name if each.says else f"it runs {each.name}" for each in findings_of_scenario(scenario, self.context)
+        ]
 
     def trust_scenario(self, scenario: Scenario) -> None:
         """Trust a scenario's file, and the programs of this folder that the scenario names, as they are now."""

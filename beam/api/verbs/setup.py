@@ -62,7 +62,7 @@ class SetupVerbs(OpenedRoot):
 
         if not self.home.project.is_dir():
             raise NotFoundError(f"there is no folder {self.home.project}", "", subject=str(self.home.project))
-        return trusting.look(self.context)
+        return trusting.review_folder(self.context)
 
     def trust(self, review: FolderReview | None = None) -> Path:
         """Trust this folder's files to run code, as they are in `review` (None: as they are now). Return the folder.

@@ -80,7 +80,7 @@ class AloneChat:
                     await work
                 except SignalledError as error:
                     signalled = error
-                await self._turns.settle()
+                await self._turns.wait_for_tasks()
         sys.stdout.write(f"{self._style.dim(escape_controls(self._summary()))}\n")
         if signalled is None and came:
             signalled = SignalledError(came[0], message="the chat was ended", hint="beam log has it")

@@ -93,7 +93,7 @@ class TogetherChat:
                     await work
                 except SignalledError as error:
                     signalled = error
-                await self._turns.settle()
+                await self._turns.wait_for_tasks()
         if signalled is None and came:
             signalled = SignalledError(came[0], message="the conversation was ended", hint="beam log")
         if signalled is not None:

@@ -228,7 +228,7 @@ class Turns:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def settle(self) -> None:
+    async def wait_for_tasks(self) -> None:
         """Wait up to 5 seconds for the coroutines that `later` started, then cancel those that still run."""
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=5)

@@ -37,7 +37,7 @@ class LongTurns:
     def __init__(self) -> None:
         self._open: dict[str, LongTurn] = {}
 
-    def take(self, event: AnyEvent) -> None:
+    def update(self, event: AnyEvent) -> None:
         """Update the running turns with this event."""
         match event:
             case events.TurnStarted():
@@ -63,7 +63,7 @@ class LongTurns:
                     turn.next_s *= 2
         return reports
 
-    def standing(self, agent: str, now: str, open_calls: Calls) -> tuple[AnyEvent, str] | None:
+    def progress_of(self, agent: str, now: str, open_calls: Calls) -> tuple[AnyEvent, str] | None:
         """Return an event of the agent's running turn, and the turn's progress at the time `now` (RFC 3339) as text;
         None if the agent has no running turn."""
         turn = self._open.get(agent)

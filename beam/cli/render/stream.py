@@ -163,14 +163,14 @@ class Stream:
             else:
                 self.event(line.shown)
 
-    def standing(self, shown: TeamShown, now: str) -> None:
+    def print_team_state(self, shown: TeamShown, now: str) -> None:
         """Print the state of a team at the time `now` (RFC 3339): what each member does, and who is stuck."""
         for member in shown.members:
             if member.colour in team.COLOURS:
                 self._colours[f"{member.member}@{shown.team.team}"] = team.COLOURS[member.colour]
         lines = [
             (events.Notice(text=text, ts=now, agent=f"{who}@{shown.team.team}"), mark)
-            for who, mark, text in team.standing(shown)
+            for who, mark, text in team.state_lines(shown)
         ]
         self._widen(event for event, _ in lines)
         for event, mark in lines:
@@ -201,7 +201,7 @@ class Stream:
         for call in self._calls.before(event):
             self._print(call, RenderedLine("⚙", calls.what(call)))
         self._notices(self._trouble.before(event))
-        self._long.take(event)
+        self._long.update(event)
         if not self._verbose and (is_internal(event) or self._trouble.takes(event)):
             return
         line = self._rendered(event)
@@ -217,8 +217,8 @@ class Stream:
                 self._calls.on_called(event)
             elif isinstance(event, events.ToolReturned):
                 self._calls.returned(event)
-            self._long.take(event)
-        report = self._long.standing(begun[0].shown.agent, now, self._calls) if begun else None
+            self._long.update(event)
+        report = self._long.progress_of(begun[0].shown.agent, now, self._calls) if begun else None
         if report is not None:
             self._print(report[0], RenderedLine("▶", report[1]), at=now)
 

@@ -73,7 +73,7 @@ def _member(member: MemberLine) -> tuple[str, ...]:
     )
 
 
-def standing(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
+def state_lines(shown: TeamShown) -> Iterator[tuple[str, str, str]]:
     """Yield lines about a team's state as (name, mark, text): the number of its members and tasks, what each member
     does, and who is stuck."""
     line = shown.team

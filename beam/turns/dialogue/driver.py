@@ -53,7 +53,7 @@ async def run_turn(dialogue: Dialogue, input: TurnInput, services: TurnServices,
     engine = Engine(input, services, handle)
     kept = None
     if services.keeper is not None:
-        kept = await services.keeper.take(ReuseKey.of(input, "dialogue", input.turn.session_id))
+        kept = await services.keeper.take_process(ReuseKey.of(input, "dialogue", input.turn.session_id))
     first = LinkTurn(input, engine, kept, is_kept=True) if isinstance(kept, LinkProcess) else None
 
     def turn(input: TurnInput, launch: Launch) -> LinkTurn:
@@ -136,7 +136,7 @@ class LinkTurn:
 
     def tick(self) -> None:
         self._deliver()
-        for call in self._engine.calls.take():
+        for call in self._engine.calls.take_unforwarded():
             if isinstance(call, Set) and call.name == "access":
                 self._requested_access[call.id] = call.value
             self._process.do(call)
@@ -172,7 +172,7 @@ class LinkTurn:
                 access = self._requested_access.pop(step.id, None)
                 if access is not None and step.ok:
                     self._access = access
-                self._engine.calls.settle(step.id, answer_of(step))
+                self._engine.calls.answer_call(step.id, answer_of(step))
             case Over():
                 if self._is_sent:
                     self.over = self.over or step

@@ -61,7 +61,7 @@ async def run_turn(
     engine = Engine(input, services, handle)
     kept = None
     if services.keeper is not None:
-        kept = await services.keeper.take(ReuseKey.of(input, "terminal", input.turn.session_id))
+        kept = await services.keeper.take_process(ReuseKey.of(input, "terminal", input.turn.session_id))
     if isinstance(kept, TerminalProcess):
         verdict = await engine.run(TerminalTurn(face.with_fresh_id(kept.fresh_session_id), engine, kept=kept))
         if verdict is not None:

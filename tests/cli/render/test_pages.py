@@ -400,38 +400,40 @@ def later(minutes: float) -> str:
 
 def test_a_turn_is_told_of_when_its_time_has_doubled() -> None:
     turns, none = LongTurns(), Calls()
-    turns.take(turn())
+    turns.update(turn())
     told = [len(turns.due(later(each), none)) for each in (0.99, 1, 1.5, 2, 3.9, 4, 30, 31, 32)]
     assert told == [0, 1, 0, 1, 0, 1, 1, 0, 1]
 
 
 def test_what_a_long_turn_used_is_what_was_seen_last() -> None:
     turns, none = LongTurns(), Calls()
-    assert turns.standing("a", later(1), none) is None
+    assert turns.progress_of("a", later(1), none) is None
     for early in (events.UsageSeen(usage=Usage(), agent="a"), events.SessionStarted(session_id="s", agent="a")):
-        turns.take(early)
-    turns.take(turn())
-    assert turns.standing("a", later(1), none) == (turn(), "turn 3 runs for 1m00s")
-    turns.take(events.UsageSeen(usage=Usage(input_tokens=1, cached_tokens=2, output_tokens=3), cost_usd=0.5, agent="a"))
-    turns.take(events.UsageSeen(usage=Usage(input_tokens=1000), agent="a"))
-    turns.take(events.SessionResumed(session_id="s", model="gpt-6-sol", agent="a"))
-    found = turns.standing("a", later(1), none)
+        turns.update(early)
+    turns.update(turn())
+    assert turns.progress_of("a", later(1), none) == (turn(), "turn 3 runs for 1m00s")
+    turns.update(
+        events.UsageSeen(usage=Usage(input_tokens=1, cached_tokens=2, output_tokens=3), cost_usd=0.5, agent="a")
+    )
+    turns.update(events.UsageSeen(usage=Usage(input_tokens=1000), agent="a"))
+    turns.update(events.SessionResumed(session_id="s", model="gpt-6-sol", agent="a"))
+    found = turns.progress_of("a", later(1), none)
     assert found is not None and found[1] == "turn 3 runs for 1m00s, 1,000 tokens, $0.5000"
-    turns.take(events.MessageRequeued(attempt=2, reason="retry", agent="a"))
-    assert turns.standing("a", later(1), none) is None and turns.due(later(9), none) == []
-    turns.take(turn("b"))
-    turns.take(events.TurnFinished(status=Status.COMPLETED, agent="b"))
-    turns.take(events.TurnFinished(status=Status.COMPLETED, agent="nobody"))
-    assert turns.standing("b", later(1), none) is None
+    turns.update(events.MessageRequeued(attempt=2, reason="retry", agent="a"))
+    assert turns.progress_of("a", later(1), none) is None and turns.due(later(9), none) == []
+    turns.update(turn("b"))
+    turns.update(events.TurnFinished(status=Status.COMPLETED, agent="b"))
+    turns.update(events.TurnFinished(status=Status.COMPLETED, agent="nobody"))
+    assert turns.progress_of("b", later(1), none) is None
     assert describe(61, 0, "", "Bash make") == "runs for 1m01s: Bash make"
 
 
 def test_a_cost_of_a_model_without_a_price_is_not_said() -> None:
     turns = LongTurns()
-    turns.take(turn())
-    turns.take(events.SessionStarted(session_id="s", model="nobody's", agent="a"))
-    turns.take(events.UsageSeen(usage=Usage(input_tokens=5), agent="a"))
-    found = turns.standing("a", later(1), Calls())
+    turns.update(turn())
+    turns.update(events.SessionStarted(session_id="s", model="nobody's", agent="a"))
+    turns.update(events.UsageSeen(usage=Usage(input_tokens=5), agent="a"))
+    found = turns.progress_of("a", later(1), Calls())
     assert found is not None and found[1] == "turn 3 runs for 1m00s, 5 tokens"
 
 

@@ -106,12 +106,12 @@ def test_the_state_of_a_team_is_a_line_a_member_in_one_column(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     plain = io.StringIO()
-    Stream(plain, as_json=False, plain=True).standing(team(member("bob-the-builder", "blue")), AT)
+    Stream(plain, as_json=False, plain=True).print_team_state(team(member("bob-the-builder", "blue")), AT)
     assert plain.getvalue().splitlines() == [
         "03:04:05 @t                * 2 members, 1 at work; tasks: none; in /p",
         "03:04:05 bob-the-builder@t > works: x",
     ]
-    Stream(colourful, as_json=False).standing(team(member("bob", "blue"), member("eve", "mauve")), AT)
+    Stream(colourful, as_json=False).print_team_state(team(member("bob", "blue"), member("eve", "mauve")), AT)
     assert "\x1b[34mbob@t" in colourful.getvalue() and "\x1b[34meve@t" not in colourful.getvalue()
 
 

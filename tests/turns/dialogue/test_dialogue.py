@@ -432,7 +432,7 @@ def test_a_line_that_is_too_long_is_named_and_ends_the_turn_before_its_end(tmp_p
 def test_a_kept_process_that_writes_a_line_without_end_is_ended_before_the_next_turn(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
         assert (await played.turn("flood", session_id="s")).reply == "done"
-        await played.until(lambda: played.keeper.over("s") == "it exited")
+        await played.until(lambda: played.keeper.reason_to_end("s") == "it exited")
         assert (await played.turn("say on", session_id="s")).reply == "on"
 
     played = scene(tmp_path, turns)
@@ -592,7 +592,7 @@ def test_one_that_works_between_two_turns_is_replaced(tmp_path: Path, step: str)
         kept = played.keeper.process
         assert kept is not None
         await played.until(lambda: kept.unfit != "")
-        assert played.keeper.over(None) == "it began to work between two turns"
+        assert played.keeper.reason_to_end(None) == "it began to work between two turns"
         assert (await played.turn("say two")).reply == "two"
 
     played = scene(tmp_path, turns)
@@ -646,10 +646,10 @@ def test_a_kept_process_answers_calls_between_two_turns(tmp_path: Path) -> None:
 def test_turns_with_a_setting_that_the_process_took_go_on_in_it(tmp_path: Path) -> None:
     async def turns(played: Played) -> None:
         await played.turn("say one")
-        played.keeper.was_set("model", "m")
+        played.keeper.record_setting("model", "m")
         key = played.keeper.key
         assert key is not None and (key.model, key.settings.model) == ("m", "m")
-        played.keeper.was_set("effort", "high")
+        played.keeper.record_setting("effort", "high")
         assert played.keeper.key == key
         await played.turn("say two")
         key = played.keeper.key

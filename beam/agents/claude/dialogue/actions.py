@@ -29,23 +29,23 @@ class Action(Struct, frozen=True):
     seconds: float = _CALL_S
 
 
-def nothing(result: Object) -> object:
+def show_nothing(result: Object) -> object:
     """Return None, so that nothing of an answer is displayed."""
     return None
 
 
-def of(intent: Act) -> Action | str:
+def control_request(intent: Act) -> Action | str:
     """Return the control request for this action, or a text that says why there is none."""
     given = json_object(bytes(intent.given)) or {}
     server = string(given, "server")
     match intent.name:
         case "mcp.reconnect" if server:
-            return Action("mcp_reconnect", {"serverName": server}, nothing, _CONNECT_S)
+            return Action("mcp_reconnect", {"serverName": server}, show_nothing, _CONNECT_S)
         case "mcp.reconnect":
             return "claude connects one MCP server anew: name it"
         case "mcp.enable" | "mcp.disable" if server:
             is_on = intent.name == "mcp.enable"
-            return Action("mcp_toggle", {"serverName": server, "enabled": is_on}, nothing, _CONNECT_S)
+            return Action("mcp_toggle", {"serverName": server, "enabled": is_on}, show_nothing, _CONNECT_S)
         case "mcp.set":
             return Action("mcp_set_servers", {"servers": object_of(given.get("servers"))}, _changed_servers, _CONNECT_S)
         case "mcp.call" if server and string(given, "tool"):

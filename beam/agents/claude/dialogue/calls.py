@@ -70,6 +70,6 @@ class Calls:
                 found += waiting.then(Reply(now, error="claude did not answer in time", is_late=True))
         return found
 
-    def drop(self) -> None:
+    def forget_all(self) -> None:
         """Forget all open requests; late answers are ignored."""
         self._waiting.clear()

@@ -171,7 +171,7 @@ class Controls:
 
     def act(self, intent: Act, now: float) -> list[Step]:
         """Return the step that carries out the action, or its refusal."""
-        action = actions.of(intent)
+        action = actions.control_request(intent)
         if isinstance(action, str):
             return [refused(intent.id, action)]
         return [self._ask(action.subtype, action.given, intent.id, now, action.show, action.seconds)]
@@ -182,7 +182,7 @@ class Controls:
         given: Object,
         call_id: str,
         now: float,
-        show: actions.Show = actions.nothing,
+        show: actions.Show = actions.show_nothing,
         seconds: float = CALL_S,
     ) -> Step:
         return self._calls.call(subtype, given, lambda reply: passed_on(call_id, reply, show), now + seconds)

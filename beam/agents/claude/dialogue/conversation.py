@@ -180,7 +180,7 @@ class ClaudeLink:
             case "control_request":
                 if self._reader is not None:
                     self._reader.on_asked(read)
-                return self._requests.take(value)
+                return self._requests.handle_request(value)
             case "control_cancel_request":
                 if self._reader is not None:
                     self._reader.on_withdrawn(read)
@@ -256,5 +256,5 @@ class ClaudeLink:
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader, self._until = True, None, None
-        self._calls.drop()
+        self._calls.forget_all()
         return [*self._controls.over(), Broken(reason=why, class_=class_)]

@@ -38,7 +38,7 @@ class Requests:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    def take(self, value: Object) -> list[Step]:
+    def handle_request(self, value: Object) -> list[Step]:
         """Return the steps that follow from a request: beam asks for a decision, or answers immediately."""
         key, request = string(value, "request_id"), obj(value, "request")
         if not key or key in self._open:

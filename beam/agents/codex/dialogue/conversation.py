@@ -164,7 +164,7 @@ class CodexLink:
         held, self._held = self._held, []
         found: list[Step] = [Ready()]
         for number, method, params in held:
-            found += self._requests.take(number, method, params, self._reader)
+            found += self._requests.handle_request(number, method, params, self._reader)
         return found
 
     def _account(self, reply: Reply) -> list[Step]:
@@ -295,7 +295,7 @@ class CodexLink:
 
     def _on_asked(self, number: Id, method: str, params: Object) -> list[Step]:
         if self._thread_id and not self._opening:
-            return self._requests.take(number, method, params, self._reader)
+            return self._requests.handle_request(number, method, params, self._reader)
         self._held.append((number, method, params))
         return self._break("it asked too much before its thread was there") if len(self._held) > _HELD else []
 
@@ -351,5 +351,5 @@ class CodexLink:
 
     def _break(self, why: str, class_: Class = Class.CRASHED) -> list[Step]:
         self._is_broken, self._reader = True, None
-        self._calls.drop()
+        self._calls.forget_all()
         return [*self._controls.over(), Broken(reason=why, class_=class_)]

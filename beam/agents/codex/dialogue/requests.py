@@ -44,7 +44,7 @@ class Requests:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
-    def take(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
+    def handle_request(self, number: Id, method: str, params: Object, reader: TurnReader | None) -> list[Step]:
         """Return the steps that follow from a request: it becomes an ask, or is answered immediately."""
         key = key_of(number)
         if key in self._open:  # said again to one that began to listen later

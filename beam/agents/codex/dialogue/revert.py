@@ -15,16 +15,18 @@ from beam.agents.link import Step
 _PAGE, _PAGES = 100, 100
 
 
-def revert(calls: Calls, thread_id: str, upto: str, then: Callable[[str], list[Step]], until: float) -> list[Step]:
-    """Return the steps that make `upto` the last turn of the thread. `then` is called at the end with the reason of a
-    failure ("" if there was none), and returns the next steps."""
-    return [_read_page(calls, thread_id, upto, then, until, newer="", cursor=None, pages=0)]
+def revert(
+    calls: Calls, thread_id: str, last_turn_id: str, then: Callable[[str], list[Step]], until: float
+) -> list[Step]:
+    """Return the steps that make `last_turn_id` the last turn of the thread. `then` is called at the end with the
+    reason of a failure ("" if there was none), and returns the next steps."""
+    return [_read_page(calls, thread_id, last_turn_id, then, until, newer="", cursor=None, pages=0)]
 
 
 def _read_page(
     calls: Calls,
     thread_id: str,
-    upto: str,
+    last_turn_id: str,
     then: Callable[[str], list[Step]],
     until: float,
     *,
@@ -40,13 +42,13 @@ def _read_page(
             return then(reply.error)
         result, before = object_of(reply.result), newer
         for turn in objects(result, "data"):
-            if string(turn, "id") == upto:
+            if string(turn, "id") == last_turn_id:
                 return _remove_from(calls, thread_id, before, then, until)
             before = string(turn, "id")
         more = result.get("nextCursor")
         if not isinstance(more, str) or pages >= _PAGES:
-            return then(f"the thread has no turn {upto[:80]} to go back to")
-        return [_read_page(calls, thread_id, upto, then, until, newer=before, cursor=more, pages=pages + 1)]
+            return then(f"the thread has no turn {last_turn_id[:80]} to go back to")
+        return [_read_page(calls, thread_id, last_turn_id, then, until, newer=before, cursor=more, pages=pages + 1)]
 
     params: Object = {"threadId": thread_id, "limit": _PAGE, "sortDirection": "desc", "itemsView": "notLoaded"}
     if cursor is not None:
