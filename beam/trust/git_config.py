@@ -14,6 +14,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
@@ -25,6 +26,7 @@ from beam.model.message import Access
 from beam.trust import scan
 from beam.trust.git_index import submodules
 
+T = TypeVar("T")
 _KEYS = frozenset(("core.fsmonitor", "diff.external", "gpg.program"))
 _NAMED_KEYS = frozenset(  # keys with a name in the middle, which is left out here
     ("filter.clean", "filter.smudge", "filter.process", "diff.command", "diff.textconv", "gpg.program", "hook.command")
@@ -38,7 +40,7 @@ _FETCHERS = frozenset(  # keys that run a program when a partial clone fetches a
 _PROTOCOLS = tuple(f"protocol.{name}allow" for name in ("", "file.", "ssh.", "git.", "http.", "https.", "ext."))
 _HOOK_OF_FETCH = "pre-auto-gc"  # after a fetch
 _HOOKS = ("post-index-change", "reference-transaction")
-_MONITOR, _HOOKS_PATH = "core.fsmonitor", "core.hookspath"
+_MONITOR, _HOOKS_PATH, _WORK_TREE = "core.fsmonitor", "core.hookspath", "core.worktree"
 _LFS = frozenset(
     {"git-lfs clean -- %f", "git-lfs smudge -- %f", "git-lfs smudge --skip -- %f", "git-lfs filter-process"}
 )
@@ -47,7 +49,7 @@ _FALSE_WORDS = frozenset(("", "false", "no", "off", "0"))
 _LARGEST = 256 << 10
 _DEEPEST = 5  # levels of includes
 _MOST_FILES = 50  # a file with its includes; together they have at most `_LARGEST` bytes
-_MOST_HOOKS = 10
+_MOST_HOOKS = 10  # directories of hooks, the usual one included; and work trees
 _MOST_REPOSITORIES = 200  # nested in one folder
 _LARGEST_INDEX = 64 << 20
 _MOST_SETTINGS = 100  # settings that are switched off
@@ -71,14 +73,14 @@ def findings_of_git(base: Path, cwd: Path, *, access: Access, home: Path) -> Git
     found: list[Finding] = []
     off: dict[str, str] = {}
     for level in scan.parents(cwd, home=home):
-        ahead, looked = [(level, *each) for each in _repositories(level)], 0
+        ahead, looked = [(level, each) for each in _repositories(level)], 0
         while ahead:
-            folder, git_dir, common = ahead.pop()
-            reading = _Repository(folder, git_dir, common, base=base, home=home, is_full=access == "full")
+            folder, place = ahead.pop()
+            reading = _Repository(folder, place, base=base, home=home, is_full=access == "full")
             looked += 1
-            if git_dir != folder:
+            if os.path.isdir(place.git_dir) and (place.git_dir != folder or len(reading.work_trees) > 1):  # noqa: PTH112
                 inner = reading.inner() if looked < _MOST_REPOSITORIES else reading.record_too_deep()
-                ahead += [(each, *one) for each in inner for one in _repositories(each)]
+                ahead += [(each, one) for each in inner for one in _repositories(each)]
             found += reading.found
             off |= reading.off
     return Git(found=tuple(found), off=off)
@@ -100,18 +102,37 @@ def variables(off: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, s
 # -- repositories ------------------------------------------------------------------------------------------------------
 
 
-def _repositories(level: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield (git directory, directory of its configuration) for each repository of this folder: the one in `.git`, and
-    the folder itself if it looks like a bare repository."""
+class _GitPlace(Struct, frozen=True):
+    """The git directory of a repository, the directory of its configuration, and the files that should name one of
+    these two and that beam can't read as git does."""
+
+    git_dir: Path
+    common: Path
+    unreadable: tuple[Path, ...] = ()
+
+
+def _repositories(level: Path) -> Iterator[_GitPlace]:
+    """Yield the places of each repository of this folder: the one in `.git`, and the folder itself if git may take it
+    for a bare repository."""
     inner = level / ".git"
     if os.path.isfile(inner):  # noqa: PTH113 - it never raises
-        named = _line(inner, "gitdir:")
-        if named is not None:
-            yield _with_common(level / named)
+        try:
+            named = _line(inner, "gitdir: ")
+        except ValueError:
+            yield _GitPlace(inner, inner, (inner,))
+        else:
+            if named is not None:
+                yield _with_common(level / named)
     elif os.path.isdir(inner):  # noqa: PTH112
         yield _with_common(inner)
-    if os.path.isdir(level / "objects") and os.path.isdir(level / "refs"):  # noqa: PTH112
+    if _looks_bare(level) or (os.path.isdir(level / "objects") and os.path.isdir(level / "refs")):  # noqa: PTH112
         yield _with_common(level)
+
+
+def _looks_bare(level: Path) -> bool:
+    """Return whether git may take the folder itself for a repository. git also wants `objects` and `refs`, but of any
+    kind, and in the folder that `commondir` names."""
+    return os.path.lexists(level / "HEAD")
 
 
 def _shared(git_dir: Path) -> list[Path]:
@@ -124,37 +145,52 @@ def _shared(git_dir: Path) -> list[Path]:
     return [git_dir / name for name in sorted(names)[:_MOST_FILES]]
 
 
-def _with_common(git_dir: Path) -> tuple[Path, Path]:
-    common = _line(git_dir / "commondir", "")
-    return git_dir, git_dir if common is None else git_dir / common
+def _with_common(git_dir: Path) -> _GitPlace:
+    file = git_dir / "commondir"
+    try:
+        common = _line(file, "")
+    except ValueError:
+        return _GitPlace(git_dir, git_dir, (file,))
+    return _GitPlace(git_dir, git_dir if common is None else git_dir / common)
 
 
 def _line(path: Path, prefix: str) -> str | None:
-    """Return the text after `prefix` in a small file, stripped. Return None if the file does not begin with `prefix`,
-    or if no text follows."""
+    """Return the text after `prefix` in a small file, without its line end. Return None if there is no file, if the
+    file does not begin with `prefix`, or if no text follows. Raises ValueError if beam can't read the file as git
+    does."""
     file = scan.look_at(path.parent, path.name)
-    text = file[0].text if file else None
-    if text is None or not text.startswith(prefix) or "\0" in text:
+    if not file:
         return None
-    return text.removeprefix(prefix).strip() or None
+    text = file[0].text
+    if text is None or "\0" in text:
+        raise ValueError("it is too large, or no text")
+    if not text.startswith(prefix):
+        return None
+    return text.removeprefix(prefix).rstrip("\r\n") or None
 
 
 class _Repository:
     """Collects the findings in one repository's configuration and hooks, and the settings that turn them off."""
 
-    def __init__(self, level: Path, git_dir: Path, common: Path, *, base: Path, home: Path, is_full: bool) -> None:
+    def __init__(self, level: Path, place: _GitPlace, *, base: Path, home: Path, is_full: bool) -> None:
         self.found: list[Finding] = []
         self.off: dict[str, str] = {}
+        self.work_trees = [level]
+        git_dir, common = place.git_dir, place.common
         self._base, self._home, self._is_full = base, home, is_full
-        self._level, self._git_dir = level, git_dir
-        hooks = [common / "hooks"]
+        self._git_dir = git_dir
+        hooks, hook_paths = [common / "hooks"], list[str]()
         is_partial, fetchers, protocols = False, [], set(_PROTOCOLS)
+        for file in place.unreadable:
+            self._unreadable(file, "it is too large, or no text")
         for file in (common / "config", git_dir / "config.worktree"):
             self._files, self._bytes = _MOST_FILES, _LARGEST
             try:
                 for key, value in self._settings(file, _DEEPEST):
                     if key == _HOOKS_PATH:
-                        self._add_hooks(hooks, self._path(level, value))
+                        self._add_within(hook_paths, value, "directories of hooks")
+                    elif key == _WORK_TREE:
+                        self._add_within(self.work_trees, git_dir / value, "work trees")
                     elif _runs_program(key):
                         self._setting(file, key, value)
                     elif key == "extensions.partialclone" or _end_of(key) == "remote.promisor":
@@ -165,12 +201,16 @@ class _Repository:
                         protocols.add(key)
             except ValueError as error:
                 self._unreadable(file, str(error))
+        try:
+            hooks += [self._path(work_tree, value) for value in hook_paths for work_tree in self.work_trees]
+        except ValueError as error:
+            self._unreadable(common / "config", str(error))
         if is_partial:
             self._fetchers(fetchers[:_MOST_SETTINGS], protocols)
         names = (*_HOOKS, _HOOK_OF_FETCH) if is_partial else _HOOKS
         for directory in dict.fromkeys(hooks):
             self._look_at_hooks(directory, names)
-        if git_dir == level and self.found:
+        if git_dir == level and (self.found or _looks_bare(level)):
             self.off["safe.bareRepository"] = "explicit"
 
     def inner(self) -> list[Path]:
@@ -184,7 +224,7 @@ class _Repository:
                 continue
             except (OSError, BeamError, ValueError):
                 self._add_unreadable_index(file, "it is no index, or too large")
-        return [self._level / name for name in dict.fromkeys(named)]
+        return [work_tree / name for name in dict.fromkeys(named) for work_tree in dict.fromkeys(self.work_trees)]
 
     def record_too_deep(self) -> list[Path]:
         """Add a finding that there are more nested repositories than beam searches. Return an empty list."""
@@ -198,10 +238,10 @@ class _Repository:
         self._add(Finding(name=name, digest=scan.digest_of(name), says=True))
 
     @staticmethod
-    def _add_hooks(hooks: list[Path], directory: Path) -> None:
-        if len(hooks) >= _MOST_HOOKS:
-            raise ValueError("too many directories of hooks")
-        hooks.append(directory)
+    def _add_within(found: list[T], value: T, what: str) -> None:
+        if len(found) >= _MOST_HOOKS - 1:
+            raise ValueError(f"too many {what}")
+        found.append(value)
 
     def _setting(self, file: Path, key: str, value: str) -> None:
         is_monitor = key == _MONITOR

@@ -110,6 +110,58 @@ def test_git_runs_no_hook_that_status_would_run(work: Path, hook: str, place: st
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_common", [False, True], ids=["files", "commondir"])
+@pytest.mark.parametrize("access", ["read", "full"])
+def test_a_clones_lookalike_of_a_repository_without_directories_runs_nothing(
+    work: Path, is_common: bool, access: Access
+) -> None:
+    ran, inner = work.parent / "ran", work / "sub"
+    core = f"[core]\n\trepositoryformatversion = 0\n\tfsmonitor = \"touch '{ran}';false\"\n"
+    own = "\tbare = false\n\tworktree = .\n"
+    inner.mkdir()
+    (inner / "HEAD").write_text("ref: refs/heads/main\n")
+    place = inner / "hidden" if is_common else inner
+    place.mkdir(exist_ok=True)
+    for name in ("objects", "refs"):
+        (place / name).write_text("#")
+        (place / name).chmod(0o755)
+    if is_common:
+        (inner / "commondir").write_text("hidden")
+        (place / "config").write_text(f"{core}[extensions]\n\tworktreeConfig = true\n")
+        (inner / "config.worktree").write_text(f"[core]\n{own}")
+    else:
+        (place / "config").write_text(core + own)
+    seen = at(inner, access, base=work)
+    assert any("core.fsmonitor" in each.name for each in seen.found)
+    assert seen.off["safe.bareRepository"] == "explicit"
+    use(inner, variables(seen.off, {}))
+    assert not ran.exists()
+    use(inner)
+    assert ran.exists(), "git does nothing of it, so this proves nothing"
+
+
+@pytest.mark.slow
+def test_the_submodule_of_a_work_tree_that_is_configured_elsewhere_is_found(work: Path) -> None:
+    ran, elsewhere = work.parent / "ran", work / "inner"
+    submodule = elsewhere / "s"
+    submodule.mkdir(parents=True)
+    git(submodule, "init", "-q")
+    (submodule / "x").write_text("one\n")
+    git(submodule, "add", "-A")
+    git(submodule, "commit", "-qm", "x")
+    git(work, "config", "core.worktree", "../inner")
+    git(work, "add", "s")
+    git(work, "commit", "-qm", "y")
+    git(submodule, "config", "core.fsmonitor", f"touch '{ran}';false")
+    seen = at(work)
+    assert ["inner/s/.git/config" in each.name for each in seen.found] == [True]
+    use(work, variables(seen.off, {}))
+    assert not ran.exists()
+    use(work)
+    assert ran.exists(), "git does nothing of it, so this proves nothing"
+
+
+@pytest.mark.slow
 def test_a_directory_of_a_clone_that_looks_like_a_repository_is_none_with_the_variables(work: Path) -> None:
     ran = work.parent / "ran"
     inner = work / "sub"
@@ -545,10 +597,28 @@ def test_a_git_directory_elsewhere_with_its_configuration_in_common_is_read(tmp_
     assert told(work) == [("../main/.git/config has git run 'evil' (core.fsmonitor)", True, True)]
 
 
-@pytest.mark.parametrize("text", ["", "gitdir:", "nothing", "gitdir: \0x"])
+@pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: ", "nothing"])
 def test_a_file_that_names_no_git_directory_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / ".git").write_text(text)
     assert at(tmp_path) == Git()
+
+
+@pytest.mark.parametrize("data", [b"gitdir: x\0y", b"gitdir: x" + b"\n" * 17_000, b"gitdir: \xff"])
+def test_a_file_that_git_reads_and_beam_can_not_needs_trust(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / ".git").write_bytes(data)
+    assert told(tmp_path) == [(".git is not read as git would read it: it is too large, or no text", True, False)]
+    (tmp_path / ".git").unlink()
+    repository(tmp_path, commondir="").joinpath("commondir").write_bytes(data)
+    assert told(tmp_path) == [
+        (".git/commondir is not read as git would read it: it is too large, or no text", True, False)
+    ]
+
+
+def test_a_git_directory_with_a_blank_in_its_name_is_that_one(tmp_path: Path) -> None:
+    (tmp_path / " x").mkdir()
+    (tmp_path / " x/config").write_text("[core]\nfsmonitor = evil\n")
+    (tmp_path / ".git").write_text("gitdir:  x\n")
+    assert told(tmp_path) == [(" x/config has git run 'evil' (core.fsmonitor)", True, True)]
 
 
 def test_a_folder_that_looks_like_a_bare_repository_is_one(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ def test_a_value_without_a_field_is_as_if_it_said_this(kind: type[msgspec.Struct
 
 
 _GIVEN = {
+    "_GitPlace": {"unreadable": ()},
     "AdapterFacts": {"adapters": (), "runs_text": False},
     "Git": {"found": (), "off": {}},
     "Folder": {"birth_ns": None, "held": None},
