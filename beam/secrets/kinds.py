@@ -8,7 +8,7 @@ import functools
 import re
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 WIDEST = 16 * 1024  # characters: no secret is looked at beyond this
 
@@ -31,7 +31,8 @@ class Row(Struct, frozen=True, kw_only=True):
     group 1 (if any) stays visible. The regular expression `open` matches from the prefix on if later text may create a
     match or extend it. Only the first `span` characters from the prefix on are searched. `any_case`: the prefix and the
     expressions match upper and lower case. `at_word_start`: no letter or digit may come directly before the prefix, but
-    a JSON escape like \\n may.
+    a JSON escape like \\n may. `run`: the class of the characters that follow the prefix, if a match must reach the end
+    of their run: after a failed match no other prefix in the same run needs a try.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Row(Struct, frozen=True, kw_only=True):
     span: int
     any_case: bool = False
     at_word_start: bool = False
+    run: str = ""
 
     def may_continue(self, text: str, start: int) -> bool:
         """Return whether more text could make the secret that begins at `start`, where a prefix was found, longer or
@@ -50,6 +52,14 @@ class Row(Struct, frozen=True, kw_only=True):
     def match(self, text: str, start: int) -> re.Match[str] | None:
         """Return the match of the secret at `start`, the index of a prefix; None if there is no secret."""
         return _compiled(self.whole, self.any_case).match(text, start, start + self.span)
+
+    def next_start(self, text: str, start: int) -> int:
+        """Return the lowest index above `start` at which a match is possible, after the match at `start` failed."""
+        if not self.run:
+            return start + 1
+        found = _compiled(f"{self.run}*+", self.any_case).match(text, start)
+        end = found.end() if found else start
+        return max(start + 1, end if end - start <= self.span else end - self.span)
 
 
 @functools.cache
@@ -132,7 +142,8 @@ def _pem() -> Row:
 
 def _jwt(run: Part) -> Row:
     dot = Part("[.]", 1, 1)
-    return _row("jwt", "eyJ", run, dot, *_word("eyJ"), run, dot, run, span=WIDEST, how="at_word_start")
+    row = _row("jwt", "eyJ", run, dot, *_word("eyJ"), run, dot, run, span=WIDEST, how="at_word_start")
+    return structs.replace(row, run=run.chars)
 
 
 ROWS: tuple[Row, ...] = (

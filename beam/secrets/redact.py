@@ -214,10 +214,13 @@ class _Scan:
         text = self.lowered if row.any_case else self.text
         start = text.find(row.prefix, self.position)
         while start >= 0:
-            hit = self.hit_at(row, start)
-            if hit:
-                return hit
-            start = text.find(row.prefix, start + 1)
+            after = start + 1
+            if not row.at_word_start or self.begins_word(start):
+                hit = self.hit_at(row, start)
+                if hit:
+                    return hit
+                after = row.next_start(self.text, start)
+            start = text.find(row.prefix, after)
         return None
 
     def hit_at(self, row: Row, start: int) -> _Hit | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam.model import events
+from beam.secrets import kinds
 from beam.secrets.redact import (
     KINDS,
     Stream,
@@ -362,3 +364,28 @@ def test_a_long_text_made_to_be_slow_is_not(unit: str) -> None:
         stream.feed(text[start : start + 25_000])
     stream.end()
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "text", ["_eyJ" * 20_000, "-eyJ" * 20_000 + ".eyJ!", ("_eyJ" * 1_000 + ".") * 20], ids=["long", "no end", "several"]
+)
+def test_a_long_word_of_beginnings_is_searched_a_few_times_and_not_once_for_each(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+    match = kinds.Row.match
+
+    def counted(self: kinds.Row, text: str, start: int) -> re.Match[str] | None:
+        tries.append(start)
+        return match(self, text, start)
+
+    monkeypatch.setattr(kinds.Row, "match", counted)
+    assert redact(text) == (text, 0)
+    assert len(tries) <= 40
+
+
+def test_a_token_behind_a_word_of_beginnings_is_found() -> None:
+    token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
+    assert redact(f"{'_eyJ' * 20_000} {token}")[0].endswith(" [redacted:jwt]")
+    assert redact(f"{'_eyJ' * 20_000}.{token}")[0].endswith(".[redacted:jwt]")
+    assert "eyJhbGci" not in redact(f"xeyJ_{token}")[0]
