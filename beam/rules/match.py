@@ -58,7 +58,9 @@ def catches(rule: Rule, call: ToolCall, place: Place) -> bool:
         return True
     if call.tool == "Bash":
         pattern = _command(rule.argument)
-        return any(pattern.match(_joined(words)) for words in shell.suspects(call.command))
+        return shell.is_too_long(call.command) or any(
+            pattern.match(_joined(words)) for words in shell.suspects(call.command)
+        )
     if call.tool in ("Read", "Edit"):
         pattern = _path(rule.argument, place.folder, place.home)
         spelled = [spelling for path in call.paths for spelling in _spellings(path, place)]

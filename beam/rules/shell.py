@@ -150,9 +150,14 @@ _VALUE_OPTIONS = {  # options of such words whose value is the next word
 }
 
 
+def is_too_long(command: str) -> bool:
+    """Return whether the command is so long that its end is not read."""
+    return len(command) > _LONGEST
+
+
 def suspects(command: str) -> list[Words]:
     """Return the words of each simple command that this command may run, including texts that only look like
-    commands."""
+    commands. The end of a command that `is_too_long` is left out."""
     text = command[:_LONGEST].replace("\\\n", "")
     parts = list(_BREAKS.split(text))
     if _SHELLS.search(text):  # what is quoted may be a command, too

@@ -233,6 +233,13 @@ def test_a_command_of_the_greatest_length_is_split_and_a_longer_one_is_in_doubt(
     assert shell.suspects("x" * 20_001) == [("x" * 20_000,)]
 
 
+def test_a_rule_that_denies_catches_a_command_too_long_to_be_read() -> None:
+    (rule,) = rules("Bash(git push *)", behavior="deny")
+    for length, is_caught in ((19_980, False), (20_001, True)):
+        call = call_of(f"Bash(: {'x' * length})")
+        assert catches(rule, call, HERE) is is_caught
+
+
 @pytest.mark.parametrize(
     "command",
     [
