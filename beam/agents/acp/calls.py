@@ -20,6 +20,7 @@ from beam.rules.call import ToolCall, host_of
 
 _NAME = re.compile(r"\w[\w.:-]{0,63}\Z")
 _IN_ID = re.compile(r"([a-z][a-z_]{2,63})__\w")
+_PATH = re.compile(r"(?i)(?:path|^file|file_?name|target_?file|^dir|directory)s?\Z")  # in the names of an input
 _META = ("tool_name", "toolName", "name")
 OVER = ("completed", "failed")
 _TOOLS = {"edit": "Edit", "delete": "Edit", "move": "Edit", "read": "Read", "search": "Read"}  # in words of rules
@@ -28,7 +29,9 @@ _CHANGES = {"edit": "update", "delete": "delete"}
 
 class Call:
     """One tool call. `is_recorded`: the journal has the event of the call. `is_over`: the journal also has the event of
-    its end. `is_denied`: beam denied the call. `is_described`: the title of the call is never the name of its tool."""
+    its end. `is_denied`: beam denied the call. `is_described`: the title of the call is never the name of its tool.
+    `is_unsure`: a request changed the input of the call, and nothing says which files the new input is about.
+    `others`: further paths that the last request depends on: those known before it, and those in its input."""
 
     def __init__(self, call_id: str, *, is_described: bool = False) -> None:
         self.id = call_id
@@ -40,8 +43,9 @@ class Call:
         self.places: tuple[str, ...] = ()
         self.diffs: list[Object] = []
         self.images: tuple[ImageSeen, ...] = ()
+        self.others: tuple[str, ...] = ()
         self.parent: str | None = None  # the call that began the subagent which makes this one
-        self.is_recorded = self.is_over = self.is_denied = False
+        self.is_recorded = self.is_over = self.is_denied = self.is_unsure = False
         self._is_described = is_described
         self._name = ""
         self._described = ""  # what might be its name, or else describes it
@@ -49,10 +53,15 @@ class Call:
 
     def ask(self, update: Update) -> None:
         """Record a permission request about this call. The status in the request is ignored. The text in the request
-        describes the request, so it is used only if the call has no text yet."""
-        status, text = self.status or "pending", self.text
+        describes the request, so it is used only if the call has no text yet. What was known before the request still
+        counts: a request that names other files than the call before does not make the call harmless."""
+        status, text, before, given = self.status or "pending", self.text, self.paths, self.arguments
         self.take(update)
         self.status, self.text = status, text or self.text
+        in_input = _paths_in(self.arguments)
+        self.others = (*before, *in_input)
+        says_files = bool(in_input or _places_in(update) or _diffs_in(update))
+        self.is_unsure = bool(before) and not says_files and _is_other(self.arguments, given)
 
     def take(self, update: Update) -> None:
         """Record an update about this call."""
@@ -72,10 +81,9 @@ class Call:
             self.arguments = update.raw_input
         if update.raw_output is not None:
             self._output = update.raw_output
-        places = tuple(string(location, "path") for location in objects_of(update.locations))
-        self.places = tuple(path for path in places if path) or self.places
+        self.places = _places_in(update) or self.places
+        self.diffs = _diffs_in(update) or self.diffs
         parts = objects_of(update.content)
-        self.diffs = [part for part in parts if part.get("type") == "diff"] or self.diffs
         texts = [string(object_of(part.get("content")), "text") for part in parts if part.get("type") == "content"]
         self.text = "\n".join(text for text in texts if text) or self.text
         inner = [part.get("content") for part in parts if part.get("type") == "content"]
@@ -131,8 +139,10 @@ class Call:
         tool = _TOOLS.get(self.kind)
         if tool is None or command:
             return None
-        paths = () if any(", " in path for path in self.paths) else self.paths  # some name several files as one text
-        return ToolCall(tool=tool, paths=tuple(dict.fromkeys(paths)))
+        paths = (*self.paths, *self.others) if self.paths else ()
+        if any(", " in path for path in paths):  # some name several files as one text
+            paths = ()
+        return ToolCall(tool=tool, paths=tuple(dict.fromkeys(paths)), by_person=self.is_unsure)
 
     @property
     def output(self) -> str:
@@ -161,6 +171,33 @@ class Call:
                 if string(diff, "path")
             ]
         return [] if kind is None else [(path, kind) for path in self.places]
+
+
+def _places_in(update: Update) -> tuple[str, ...]:
+    places = (string(location, "path") for location in objects_of(update.locations))
+    return tuple(path for path in places if path)
+
+
+def _diffs_in(update: Update) -> list[Object]:
+    return [part for part in objects_of(update.content) if part.get("type") == "diff"]
+
+
+def _is_other(value: object, before: object) -> bool:
+    try:
+        return value != before
+    except RecursionError:
+        return True
+
+
+def _paths_in(given: object) -> tuple[str, ...]:
+    """Return the paths in the input of a call: the texts whose names say that they are paths."""
+    found: list[object] = []
+    for name, value in object_of(given).items():
+        if _PATH.search(name):
+            found += value if isinstance(value, list) else [value]
+        if isinstance(value, list):
+            found += [text for part in objects_of(value) for key, text in part.items() if _PATH.search(key)]
+    return tuple(path for path in found if isinstance(path, str) and path)
 
 
 def _shown(diff: Object) -> Object:

@@ -28,6 +28,7 @@ class Counter:
             self._total = turn.carried
         self._spent: float | None = 0.0 if is_new else None  # in the session, before this turn
         self._cost: float | None = None
+        self._is_told = False  # the agent reported the cost in this turn
 
     def context(self, reported: Update) -> None:
         """Record a report about the session's context window and the session's cost."""
@@ -36,16 +37,18 @@ class Counter:
         cost = object_of(reported.cost)
         if string(cost, "currency") in ("", "USD"):
             amount = number(cost, "amount")
-            self._cost = self._cost if amount is None else amount
+            if amount is not None:
+                self._cost, self._is_told = amount, True
 
     def begin(self) -> None:
         """Record that a turn begins."""
         self._spent = self._spent if self._cost is None else self._cost
+        self._is_told = False
 
     def cost(self) -> float | None:
         """Return the cost of the turn so far in US dollars, None if unknown. The agent reports the cost of the whole
         session, so the cost before the turn is subtracted."""
-        if self._cost is None or self._spent is None or self._cost < self._spent:
+        if not self._is_told or self._cost is None or self._spent is None or self._cost < self._spent:
             return None
         return figures.cost([self._cost, -self._spent])
 

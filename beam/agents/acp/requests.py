@@ -56,7 +56,9 @@ class Requests:
         waiting = _options(number, call.id, objects(params, "options"))
         steps: list[Step] = [Say(event) for event in before]
         turn = reader.turn
-        is_allowed = rights.allows(turn.access, call.kind, call.paths, object_of(call.input), turn.cwd)
+        paths = () if call.is_unsure else call.paths
+        given = object_of(call.input)
+        is_allowed = rights.allows(turn.access, call.kind, paths, given, turn.cwd, others=call.others)
         is_allowed &= bool(waiting.once or waiting.always)
         if is_allowed and not turn.rules.rules:
             return [*steps, wire.answer(number, _selected(waiting.once or waiting.always))]

@@ -125,7 +125,11 @@ class TurnReader:
     def on_asked(self, update: Update) -> tuple[Call, list[Event]]:
         """Record a permission request about a call. Return the call, and the events to record before the request."""
         ended = self._end_words()
-        call = self._calls.get(update.tool_call_id) or self._new_call(update.tool_call_id)
+        call = self._calls.get(update.tool_call_id)
+        if call is not None and call.is_denied:
+            ended += self._end_denied(call)
+        if call is None or call.is_over:  # some agents use the id of a finished call again
+            call = self._new_call(update.tool_call_id)
         call.ask(update)
         return call, [*ended, *self._record_call(call)]
 
@@ -183,7 +187,7 @@ class TurnReader:
             return self._unknown(update.session_update)
         is_new = update.session_update == "tool_call"
         call = self._calls.get(update.tool_call_id)
-        if call is None:
+        if call is None or (is_new and call.is_over):
             call = self._new_call(update.tool_call_id)
         if call.is_over:
             return []
@@ -309,11 +313,17 @@ class TurnReader:
         emitted = [*self._subagents.end_all(), *self._end_words()]
         texts = self._summary.texts
         for call in self._calls.values():
-            if call.is_recorded and call.is_denied and not call.is_over:
-                call.is_over = True
-                emitted += self._summary.returned(call.id, _DENIED, is_error=True)
+            if call.is_denied:
+                emitted += self._end_denied(call)
         self._summary.texts = texts
         return emitted
+
+    def _end_denied(self, call: Call) -> list[Event]:
+        """Return the result of a call that beam denied; none if the agent itself reported one."""
+        if not call.is_recorded or call.is_over:
+            return []
+        call.is_over = True
+        return self._summary.returned(call.id, _DENIED, is_error=True)
 
     def _verdict(self, emitted: list[Event], exit: Exit) -> Verdict:
         more, verdict = oneshot.verdict(self.turn, exit, self._summary)

@@ -28,6 +28,7 @@ _IGNORED_UPDATES = (
     "agent_thought",
 )  # chunks and calls have the same content
 
+_MOST_LEVELS = 100  # of nested values in a frame
 _OPERATIONS = {"add": "add", "copy": "add", "move": "add", "delete": "delete"}  # and else `update`
 
 
@@ -102,7 +103,9 @@ class Version2:
     # -- from the agent ------------------------------------------------------------------------------------------------
 
     def _pass_to_link(self, frame: Object, now: float) -> list[Step]:
-        return self._sent(self.link.line(json.dumps(frame).encode(), now))
+        """Return the link's steps for a frame that was translated. Its deepest values are left out, because what could
+        just be read may be nested too deeply to be written and read again."""
+        return self._sent(self.link.line(json.dumps(_cut(frame, _MOST_LEVELS)).encode(), now))
 
     def _answered(self, frame: Object, line: bytes, now: float) -> list[Step]:
         method = self._asked.pop(frame.get("id"), "")
@@ -151,6 +154,15 @@ class Version2:
         number, self._prompt = self._prompt, None
         result = {name: update.get(name) for name in ("stopReason", "usage", "_meta")}
         return self._pass_to_link({"jsonrpc": "2.0", "id": number, "result": result}, now)
+
+
+def _cut(value: object, levels: int) -> object:
+    """Return the value with a text in place of each object and list below this number of levels."""
+    if isinstance(value, dict | list) and not levels:
+        return "[nested too deeply]"
+    if isinstance(value, dict):
+        return {name: _cut(inner, levels - 1) for name, inner in value.items()}
+    return [_cut(inner, levels - 1) for inner in value] if isinstance(value, list) else value
 
 
 def _initialized_in_1(result: Object) -> Object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -446,12 +448,25 @@ def test_a_request_that_says_nothing_takes_it_from_the_call_before() -> None:
         ("edit", "execute", ("/p/a",), {}, False),
         ("edit", "", ("/p/a",), {}, False),
         ("edit", "delete", ("/p/a",), {}, False),
+        ("edit", "edit", ("~/.bashrc",), {}, False),
     ],
 )
 def test_beam_itself_allows_what_the_access_means_and_no_more(
     access: Any, kind: str, paths: tuple[str, ...], given: dict[str, str], expected: bool
 ) -> None:
     assert allows(access, kind, paths, given, "/p") is expected
+
+
+def test_a_link_out_of_the_folder_is_not_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "p"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "in").symlink_to(folder / "deep")
+    (tmp_path / "named").symlink_to(folder)
+    for access, kind in (("read", "read"), ("edit", "edit")):
+        assert not allows(access, kind, (f"{folder}/out/.bashrc",), {}, str(folder))
+        assert allows(access, kind, (f"{folder}/in/new",), {}, str(folder))
+        assert allows(access, kind, ("new",), {}, str(tmp_path / "named"))
 
 
 def test_with_edit_a_change_in_the_folder_is_allowed_and_a_command_is_for_the_driver_to_deny() -> None:
@@ -501,6 +516,111 @@ def test_a_request_is_in_the_terms_of_rules_as_far_as_it_says_what_it_is(
     talk.ask(**fields)
     (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
     assert asked.call == expected and not asked.granted
+
+
+def test_the_id_of_a_finished_call_that_comes_again_is_another_call() -> None:
+    talk = talking(access="edit")
+    talk.say("tool_call", toolCallId="c-1", title="edit", kind="edit", locations=[{"path": "/p/a"}])
+    talk.say("tool_call_update", toolCallId="c-1", status="completed")
+    talk.text("Now the second step.")
+    talk.ask(1, kind="edit", rawInput={"file_path": "/etc/x"})
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert (bytes(asked.input), asked.granted) == (b'{"file_path":"/etc/x"}', False), "nobody asked about /etc/x"
+    talk.do(Decide(key="1", decision="deny"))
+    talk.text("Final answer.")
+    talk.complete()
+    assert over(talk).verdict.reply == "Final answer."
+    assert [type(event) for event in talk.events if isinstance(event, events.ToolCalled | events.ToolReturned)] == [
+        events.ToolCalled,
+        events.ToolReturned,
+    ] * 2
+
+
+def test_a_request_with_the_id_of_a_finished_call_shows_nothing_of_that_call() -> None:
+    talk = talking()
+    for _ in range(2):
+        talk.say("tool_call", toolCallId="c-1", kind="execute", rawInput={"command": "git status"}, status="completed")
+    talk.ask(title="rm -rf x", kind="execute")
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert (bytes(asked.input), asked.description) == (b'{"title":"rm -rf x"}', "rm -rf x")
+    assert asked.call == ToolCall(tool="Bash", by_person=True), "a rule for `git status` would decide it"
+    assert len([event for event in talk.events if isinstance(event, events.ToolCalled)]) == 3
+
+
+def test_a_request_with_the_id_of_a_call_that_was_denied_is_about_another_call() -> None:
+    talk = talking()
+    talk.ask(1, title="git status", kind="execute", rawInput={"command": "git status"})
+    talk.do(Decide(key="1", decision="deny"))
+    talk.ask(2, title="rm -rf x", kind="execute")
+    assert [bytes(step.input) for step in talk.steps if isinstance(step, Asked)][1] == b'{"title":"rm -rf x"}'
+    talk.do(Decide(key="2", decision="allow"))
+    talk.say("tool_call_update", toolCallId="c-1", status="completed")
+    returned = [event for event in talk.events if isinstance(event, events.ToolReturned)]
+    assert [(event.output, event.is_error) for event in returned] == [("it was denied", True), ("", False)]
+
+
+INSIDE = [{"path": "/p/a"}]
+
+
+@pytest.mark.parametrize(
+    ("announced", "requested", "paths", "by_person"),
+    [
+        ({"locations": INSIDE}, {"rawInput": {"file_path": "/etc/x"}}, ("/p/a", "/etc/x"), False),
+        ({"locations": INSIDE}, {"rawInput": {"files": [{"path": "/etc/x"}]}}, ("/p/a", "/etc/x"), False),
+        ({"locations": INSIDE}, {"rawInput": {"paths": ["/p/b", "../x"]}}, ("/p/a", "/p/b", "../x"), False),
+        ({"locations": INSIDE}, {"rawInput": {"where": "/etc/x"}}, ("/p/a",), True),
+        ({"locations": INSIDE}, {"locations": [{"path": "/etc/x"}]}, ("/etc/x", "/p/a"), False),
+        ({"locations": [{"path": "/etc/x"}]}, {"locations": INSIDE}, ("/p/a", "/etc/x"), False),
+        ({}, {"locations": INSIDE, "rawInput": {"file_path": "~/x"}}, ("/p/a", "~/x"), False),
+    ],
+)
+def test_a_request_that_contradicts_its_call_is_not_allowed_by_what_the_call_said(
+    announced: dict[str, Any], requested: dict[str, Any], paths: tuple[str, ...], by_person: bool
+) -> None:
+    talk = talking(access="edit")
+    talk.say("tool_call", toolCallId="c-1", title="edit", kind="edit", status="pending", **announced)
+    talk.ask(**requested)
+    (asked,) = [step for step in talk.steps if isinstance(step, Asked)]
+    assert asked.call == ToolCall(tool="Edit", paths=paths, by_person=by_person)
+
+
+@pytest.mark.parametrize(
+    "requested",
+    [
+        {},
+        {"rawInput": {"file_path": "/p/a", "text": "x"}},
+        {"rawInput": {"path": "a"}, "locations": []},
+        {"rawInput": {"where": "/p/a", "text": "x"}},
+        {"rawInput": {"text": "y"}, "locations": INSIDE},
+    ],
+)
+def test_a_request_that_agrees_with_its_call_is_allowed_with_the_files_of_the_call(requested: dict[str, Any]) -> None:
+    talk = talking(access="edit")
+    given = {"where": "/p/a", "text": "x"}
+    talk.say("tool_call", toolCallId="c-1", kind="edit", status="pending", locations=INSIDE, rawInput=given)
+    talk.ask(1, **requested)
+    assert talk.answer(1) == {"outcome": {"outcome": "selected", "optionId": "yes"}}
+
+
+def test_a_call_of_any_depth_leaves_the_turn_running() -> None:
+    """Around the depth at which Python gives up, what can be read may be too deep to be compared or written."""
+    limit = sys.getrecursionlimit()
+    call = b'"toolCallId":"c-1","kind":"edit","locations":[{"path":"/p/a"}],"content":[%s],"rawOutput":%s,"rawInput":%s'
+    update = b'{"method":"session/update","params":{"sessionId":"s-1","update":{"sessionUpdate":"tool_call",%s}}}'
+    request = b'{"id":1,"method":"session/request_permission","params":{"toolCall":{"toolCallId":"c-1","rawInput":%s}}}'
+    for depth in (*range(limit - 120, limit + 5), 100_000):
+        talk, deep = talking(access="edit"), b'{"a":' * depth + b"1" + b"}" * depth
+        talk.hear(update.replace(b"%s", call).replace(b"%s", deep))
+        talk.hear(request.replace(b"%s", deep))
+        talk.hear(update.replace(b"%s", call + b',"status":"completed"').replace(b"%s", deep))
+        assert talk.link.busy
+
+
+def test_a_search_of_the_whole_folder_is_allowed_and_one_elsewhere_is_not() -> None:
+    talk = talking(access="read")
+    for number, path in enumerate((".", "/p", "/")):
+        talk.ask(number, toolCallId=f"c-{number}", kind="search", locations=INSIDE, rawInput={"path": path})
+    assert [step.key for step in talk.steps if isinstance(step, Asked)] == ["2"]
 
 
 @pytest.mark.parametrize(
@@ -735,6 +855,20 @@ def test_the_cost_of_a_session_is_reported_as_that_of_the_turn() -> None:
         talk.say("usage_update", used=10, size=100, cost={"amount": amount, "currency": "USD"})
         talk.complete()
     assert [step.verdict.cost_usd for step in talk.steps if isinstance(step, Over)] == [0.5, 0.25]
+
+
+def test_the_cost_of_a_turn_in_which_the_agent_reported_none_is_not_known() -> None:
+    talk = Talk()
+    talk.begin()
+    for fields in ({"cost": {"amount": 0.5}}, {}, None, {"cost": {"amount": 0.75}}):
+        talk.prompt()
+        talk.text("x")
+        if fields is not None:
+            talk.say("usage_update", used=10, size=100, **fields)
+        talk.complete(usage={"inputTokens": 1000, "outputTokens": 200})
+    ended = [step.verdict for step in talk.steps if isinstance(step, Over)]
+    assert [verdict.cost_usd for verdict in ended] == [0.5, None, None, 0.25]
+    assert ended[1].usage.input_tokens == 1000
 
 
 # -- control -----------------------------------------------------------------------------------------------------------

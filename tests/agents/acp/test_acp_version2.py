@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from msgspec import structs
 from beam.agents.acp.conversation import AcpLink
 from beam.agents.acp.dialect import Dialect
 from beam.agents.acp.version2 import Version2
+from beam.agents.base import json_object
 from beam.agents.link import Asked, Broken, Decide, Interrupt, Over, Prompt, Say, Step, Stirred
 from beam.model import events
 from beam.model.outcome import Class, Status
@@ -241,3 +243,34 @@ def test_a_diff_that_is_wrong_changes_nothing(content: object) -> None:
     talk = working()
     talk.say("tool_call_update", toolCallId="c-1", title="edit", kind="edit", status="completed", content=content)
     assert said(talk, events.FileChanged) == []
+
+
+DEEP_CALL = b'"toolCallId":"c-1","kind":"edit","title":"edit","rawInput":{"file_path":"/p/a","deep":%s}'
+
+
+DEEP_UPDATE = b'"method":"session/update","params":{"sessionId":"s-1","update":{"sessionUpdate":'
+DEEP_REQUEST = b'"method":"session/request_permission","id":7,"params":{"sessionId":"s-1","options":[],"subject":'
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (DEEP_UPDATE + b'"tool_call_update","status":"cancelled",' + DEEP_CALL + b"}}", "ToolReturned"),
+        (DEEP_UPDATE + b'"plan_update","_meta":%s,"plan":{"type":"items","entries":[]}}}', "PlanUpdated"),
+        (DEEP_UPDATE + b'"state_update","state":"idle","stopReason":"end_turn","_meta":%s}}', "Over"),
+        (DEEP_REQUEST + b'{"type":"tool_call","toolCall":{' + DEEP_CALL + b"}}}", "Asked"),
+    ],
+    ids=["call", "plan", "state", "request"],
+)
+def test_a_frame_nested_too_deeply_is_neither_lost_nor_the_end_of_the_conversation(frame: bytes, kind: str) -> None:
+    """Around the depth at which Python gives up, what can be read may be too deep to be written."""
+
+    def line(depth: int) -> bytes:
+        return b"{" + frame.replace(b"%s", b'{"a":' * depth + b"1" + b"}" * depth) + b"}"
+
+    limit = sys.getrecursionlimit()
+    for depth in (10, *range(limit - 120, limit + 5), 100_000):
+        talk = working()
+        talk.text("hello")
+        found = kinds(talk.link.line(line(depth), 0.0))
+        assert kind in found or (found == ["Unknown"] and json_object(line(depth + 10)) is None), depth
