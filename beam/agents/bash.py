@@ -24,7 +24,15 @@ PS2='> '
 PS0='\e]133;C\a'
 """
 
-profile = Profile(name="bash", rows=50, prompt=r"^[$#] ?(.*)$", more=r"^> ?$", at_cursor=True, start_seconds=20.0)
+profile = Profile(
+    name="bash",
+    rows=50,
+    prompt=r"^[$#] ?(.*)$",
+    more=r"^> ?$",
+    at_cursor=True,
+    signals=(133,),
+    start_seconds=20.0,
+)
 
 
 def launch(turn: Turn, host: Host) -> Launch:

@@ -131,14 +131,15 @@ def usage_of(whole: Usage, *, calls: int | None = None) -> Usage:
 
 
 def sum_by_model(shares: Iterable[ModelUsage]) -> tuple[ModelUsage, ...]:
-    """Return one share per model, in the order in which the models first occur."""
+    """Return one share per model, in the order in which the models first occur. The cost of a model is None unless each
+    of its shares has a cost."""
     found: dict[str, ModelUsage] = {}
     for share in shares:
         one = found.get(share.model)
         usage, cost_usd = share.usage, share.cost_usd
         if one is not None:
             usage = one.usage.plus(usage)
-            cost_usd = one.cost_usd if cost_usd is None else cost_usd + (one.cost_usd or 0)
+            cost_usd = None if one.cost_usd is None or cost_usd is None else one.cost_usd + cost_usd
         cost_usd = None if cost_usd is None else cost((cost_usd,))
         found[share.model] = ModelUsage(model=share.model, usage=usage, cost_usd=cost_usd)
     return tuple(found.values())

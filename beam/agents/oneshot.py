@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from beam.agents.base import Capabilities, Exit, Turn, Verdict, died, json_object, last_line, raw_json
 from beam.agents.failures import class_of, is_refusal
 from beam.agents.fields import Object
-from beam.agents.figures import Work, sum_by_model
+from beam.agents.figures import Work, cost, sum_by_model
 from beam.agents.images import replace_image_data
 from beam.base.errors import UnsupportedError
 from beam.model import events
@@ -24,6 +24,10 @@ from beam.model.outcome import ANSWERS, BY_DEFAULT, Class, Denial, ModelUsage, S
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 _set = msgspec.structs.force_setattr  # for an event that nobody else has yet, so it need not be copied
 _STOPPED = {"timeout": Status.TIMEOUT, "idle": Status.TIMEOUT}
+_BROKEN_OFF: dict[str, tuple[Status, Class | None, str | None]] = {
+    "length": (Status.TRUNCATED, None, "the answer was cut off by its token limit"),
+    "refused": (Status.REFUSED, None, "the model refused"),
+}
 
 
 # -- launching ---------------------------------------------------------------------------------------------------------
@@ -115,8 +119,10 @@ class OutputSummary(Struct, kw_only=True):
     `ended` is the CLI's own proof that the turn is over: `stop`, `length` (cut off) or `refused`; "" until then.
     `texts` are the agent's texts since its last tool call. `lost` is the CLI's proof that it has no session with the
     requested id, "" if there is no proof. `nameless`: the CLI reports no session id, so each turn is a new session.
-    `retry` is the reason of the last retry. `calls` maps the ids of the open tool calls to their names and inputs.
-    Figures that the CLI does not report stay None.
+    `retry` is the reason of the last retry. `retried` is how the answer ended that the last retry asks for again:
+    `length`, `refused` or "" (otherwise). The turn ended so if it ends at its retries. `counts`: the figures of a model
+    call were counted. `calls` maps the ids of the open tool calls to their names and inputs. Figures that the CLI does
+    not report stay None.
     """
 
     name: str
@@ -130,6 +136,8 @@ class OutputSummary(Struct, kw_only=True):
     work: Work = Work()
     failure: Failure | None = None
     retry: Failure | None = None
+    retried: str = ""
+    counts: bool = False
     ended: str = ""
     lost: str = ""
     nameless: bool = False
@@ -166,16 +174,18 @@ class OutputSummary(Struct, kw_only=True):
         self.texts.append(text)
         return [events.Text(text=text)]
 
-    def called(self, call_id: str, name: str, arguments: object) -> list[Event]:
-        """Return the events of a tool call. The texts before the call do not count as the answer."""
-        self.texts = []
+    def called(self, call_id: str, name: str, arguments: object, *, parent: str | None = None) -> list[Event]:
+        """Return the events of a tool call. The texts before a call of the agent itself do not count as the answer.
+        `parent` is the call of the subagent that makes this call, None for the agent itself."""
+        if parent is None:
+            self.texts = []
         self.calls[call_id] = (name, arguments)
-        return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(arguments))]
+        return [events.ToolCalled(call_id=call_id, name=name, input=raw_json(arguments), parent=parent)]
 
-    def returned(self, call_id: str, output: str, *, is_error: bool = False) -> list[Event]:
+    def returned(self, call_id: str, output: str, *, is_error: bool = False, parent: str | None = None) -> list[Event]:
         """Return the events of the result of a tool call."""
         self.calls.pop(call_id, None)
-        return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error)]
+        return [events.ToolReturned(call_id=call_id, output=output, is_error=is_error, parent=parent)]
 
     def on_failed(self, text: str, http_status: int | None = None, class_: Class | None = None) -> list[Event]:
         """Record a failure of the turn that the CLI reports, and return its event."""
@@ -204,15 +214,17 @@ class OutputSummary(Struct, kw_only=True):
 
     def counted(self, usage: Usage, cost_usd: float | None, model: str = "") -> list[Event]:
         """Add the figures of one more model call, and return an event with the sums. `model` is the name of the model,
-        "" if the CLI does not report it."""
-        is_first = self.usage == Usage() and self.cost_usd is None
+        "" if the CLI does not report it. Without the cost of every call, the cost of the sum is unknown."""
+        is_first, self.counts = not self.counts, True
         if model and (is_first or self.models is not None):
             self.models = sum_by_model((*(self.models or ()), ModelUsage(model=model, usage=usage, cost_usd=cost_usd)))
         else:
             self.models = None
         self.usage = self.usage.plus(usage)
-        if cost_usd is not None:
-            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
+        if is_first:
+            self.cost_usd = cost_usd
+        else:
+            self.cost_usd = None if self.cost_usd is None or cost_usd is None else cost((self.cost_usd, cost_usd))
         return [events.UsageSeen(usage=self.usage, cost_usd=self.cost_usd)]
 
 
@@ -260,6 +272,8 @@ def _unfinished(summary: OutputSummary) -> tuple[Unfinished, ...]:
 def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None, str | None]:
     over = bool(summary.ended) and summary.failure is None
     if exit.stopped_by == "retries" and summary.retry is not None and not over:
+        if summary.retried:
+            return _BROKEN_OFF[summary.retried]
         return Status.FAILED, summary.retry.class_, f"stopped after its retries: {summary.retry.reason}"
     if exit.stopped_by is not None and not over:
         return _STOPPED.get(exit.stopped_by, Status.CANCELLED), None, f"the turn was stopped ({exit.stopped_by})"
@@ -280,10 +294,8 @@ def _status_of(exit: Exit, summary: OutputSummary) -> tuple[Status, Class | None
             return Status.FAILED, Class.BAD_REQUEST if found is Class.UNKNOWN else found, complaint
         gone = died(exit, summary.name)
         return gone.status, gone.class_, gone.reason
-    if summary.ended == "length":
-        return Status.TRUNCATED, None, "the answer was cut off by its token limit"
-    if summary.ended == "refused":
-        return Status.REFUSED, None, "the model refused"
+    if summary.ended in _BROKEN_OFF:
+        return _BROKEN_OFF[summary.ended]
     return (Status.DENIED, None, nobody) if denied else (Status.COMPLETED, None, None)
 
 

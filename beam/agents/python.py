@@ -31,6 +31,7 @@ profile = Profile(
     prompt=r"^>>> ?(.*)$",
     more=r"^\.\.\. ?$",
     at_cursor=True,
+    signals=(133,),
     by_line=True,
     start_seconds=20.0,
 )

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from beam.agents.base import raw_json
+from beam.agents.figures import cost
 from beam.base.clock import parse_rfc3339, rfc3339
 from beam.model import events
 from beam.model.claims import without_impossible_figures
@@ -155,7 +156,7 @@ class Account:
     def __init__(self) -> None:
         self._told: dict[str, None] = {}
         self._usage: dict[str, Usage] = {}
-        self._cost: float | None = None
+        self._cost: float | None = 0.0
         self._began = ""
         self._is_working = False
 
@@ -170,7 +171,7 @@ class Account:
 
     def prompt(self, text: str, at: str) -> list[Event]:
         """Begin a turn, and return the event of its prompt."""
-        self._usage, self._cost, self._began, self._is_working = {}, None, at, True
+        self._usage, self._cost, self._began, self._is_working = {}, 0.0, at, True
         return [events.SessionPrompted(ts=at, text=text)] if text.strip() else []
 
     def text(self, text: str, at: str, parent: str | None = None) -> list[Event]:
@@ -211,10 +212,12 @@ class Account:
         return [events.PermissionDecided(ts=at, ask_id=ask_id, decision=decision, by="its person")]
 
     def count_call(self, reply_id: str, usage: Usage, cost_usd: float | None = None) -> None:
-        """Count a model call. Later token figures of the same call replace earlier ones; costs are added up."""
+        """Count a model call. Later token figures of the same call replace earlier ones; costs are added up.
+
+        The turn's cost is unknown if a call has no cost, or if it is 0: CLIs report 0 for a model without a price.
+        """
         self._usage[reply_id] = usage
-        if cost_usd is not None:
-            self._cost = (self._cost or 0.0) + cost_usd
+        self._cost = None if self._cost is None or cost_usd is None else cost((self._cost, cost_usd))
 
     def idle(self, at: str, model: str | None, *, why: str = "", usage: Usage | None = None) -> list[Event]:
         """End the running turn, and return its event; none if no turn runs. `usage` replaces the sum of the counted
@@ -229,8 +232,10 @@ class Account:
         seconds = None
         if began and at:
             seconds = max(0.0, (parse_rfc3339(at) - parse_rfc3339(began)) / 1e9)
-        found = events.SessionIdle(ts=at, usage=total, cost_usd=self._cost, model=model, duration_s=seconds, reason=why)
-        self._usage, self._cost = {}, None
+        found = events.SessionIdle(
+            ts=at, usage=total, cost_usd=self._cost or None, model=model, duration_s=seconds, reason=why
+        )
+        self._usage, self._cost = {}, 0.0
         return [without_impossible_figures(found)[0]]
 
 

@@ -772,3 +772,29 @@ def test_what_a_turn_used_so_far_is_reported_whenever_a_call_of_the_api_is_over(
             told += frames.line(json.dumps({"type": "stream_event", "event": event}).encode())
     assert [(event.usage.input_tokens, event.usage.output_tokens) for event in told] == [(1000, 20), (2500, 50)]
     assert told[-1].usage.cached_tokens == 10
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({}, "claude's result does not say success"),
+        ({"subtype": "success"}, "claude's result does not say success"),
+        ({"subtype": "error_during_execution"}, "error_during_execution"),
+        ({"subtype": "error_during_execution", "is_error": "true", "errors": ["boom"]}, "boom"),
+        ({"subtype": "error_max_structured_output_retries", "is_error": False}, "error_max_structured_output_retries"),
+    ],
+)
+def test_a_turn_whose_result_does_not_say_success_has_failed(told: dict[str, object], reason: str) -> None:
+    _, verdict = decode(init(), said("half"), {"type": "result", **told})
+    assert (verdict.status, verdict.reason, verdict.reply) == (Status.FAILED, reason, None)
+
+
+def test_a_turn_that_was_interrupted_is_cancelled_though_its_result_names_no_error() -> None:
+    told = {"subtype": "error_during_execution", "is_error": False, "terminal_reason": "aborted_streaming"}
+    _, verdict = decode(init(), said("half"), {"type": "result", **told})
+    assert (verdict.status, verdict.reply) == (Status.CANCELLED, "half")
+
+
+def test_an_answer_that_the_result_does_not_repeat_is_the_reply() -> None:
+    assert decode(init(), said("The answer is 42."), result(result=""))[1].reply == "The answer is 42."
+    assert decode(init(), result(result=""))[1].reply == ""

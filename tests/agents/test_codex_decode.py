@@ -280,6 +280,22 @@ def test_an_answer_that_is_cut_off_is_truncated_with_what_there_is_and_a_blocked
     assert decode(thread(), again, said("ok"), completed())[1].status is Status.COMPLETED
 
 
+@pytest.mark.parametrize("why", ["content_filter", "max_output_tokens"])
+def test_a_codex_that_is_killed_while_it_tries_again_has_crashed(why: str) -> None:
+    text = f"Reconnecting... 1/5 (stream disconnected: Incomplete response returned, reason: {why})"
+    _, verdict = decode(thread(), {"type": "error", "message": text}, ended=Exit(signal="SIGKILL"))
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.CRASHED)
+
+
+@pytest.mark.parametrize(
+    ("why", "status"), [("content_filter", Status.REFUSED), ("max_output_tokens", Status.TRUNCATED)]
+)
+def test_a_codex_that_is_stopped_at_its_retries_ends_as_its_last_answer_did(why: str, status: Status) -> None:
+    text = f"Reconnecting... 1/5 (stream disconnected: Incomplete response returned, reason: {why})"
+    ended = Exit(signal="SIGINT", stopped_by="retries")
+    assert decode(thread(), {"type": "error", "message": text}, ended=ended)[1].status is status
+
+
 @pytest.mark.parametrize(
     ("why", "status"), [("timeout", Status.TIMEOUT), ("idle", Status.TIMEOUT), ("cancelled", Status.CANCELLED)]
 )

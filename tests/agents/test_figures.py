@@ -77,6 +77,13 @@ def test_one_model_is_one_share_whatever_number_of_calls_it_had() -> None:
     assert sum_by_model((one, one)) == (ModelUsage(model="a", usage=Usage(input_tokens=2, calls=2), cost_usd=0.2),)
 
 
+def test_a_model_of_which_one_call_has_no_cost_has_none() -> None:
+    one = ModelUsage(model="a", usage=Usage(input_tokens=1, calls=1), cost_usd=0.1)
+    unpriced = ModelUsage(model="a", usage=one.usage)
+    for shares in ((one, unpriced), (unpriced, one), (one, unpriced, one)):
+        assert [share.cost_usd for share in sum_by_model(shares)] == [None]
+
+
 # -- what users see of it ----------------------------------------------------------------------------------------------
 
 

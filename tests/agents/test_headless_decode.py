@@ -92,6 +92,15 @@ def test_opencodes_exit_code_0_on_a_denied_tool_is_denied(name: str) -> None:
     assert (verdict.status, [denial.tool for denial in verdict.denials]) == (Status.DENIED, ["bash"])
 
 
+@pytest.mark.parametrize("cost", [b"1e999", b"null"])
+@pytest.mark.parametrize("name", ["opencode", "kilo"])
+def test_the_cost_of_one_step_is_not_shown_as_the_cost_of_two(name: str, cost: bytes) -> None:
+    first = step("tool-calls")
+    second = json.dumps(step("stop")).encode().replace(b'"cost": 0.5', b'"cost": ' + cost)
+    _, verdict = decode(name, first, second)
+    assert (verdict.usage.output_tokens, verdict.cost_usd) == (4, None)
+
+
 def tool_error(tool: str, error: str) -> dict[str, object]:
     state = {"status": "error", "input": {"filePath": "made"}, "error": error}
     return {"type": "tool_use", "sessionID": "ses_1", "part": {"tool": tool, "callID": "c", "state": state}}
@@ -215,6 +224,13 @@ def test_qwens_answer_whose_stream_broke_off_is_a_failure_though_tokens_were_cou
     _, verdict = decode("qwen", said(text, input_tokens=9, output_tokens=9), result(text))
     assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.NETWORK, None)
     assert verdict.reason == "terminated (cause: other side closed)"
+
+
+def test_an_answer_of_qwen_that_its_result_does_not_repeat_is_the_reply() -> None:
+    assert decode("qwen", said("The answer is 42.", input_tokens=9, output_tokens=9), result(""))[1].reply == (
+        "The answer is 42."
+    )
+    assert decode("qwen", result(""))[1].reply == ""
 
 
 @pytest.mark.parametrize(("given", "seconds"), [(0, None), (1500, 1.5)])
@@ -412,6 +428,19 @@ def test_copilots_own_word_of_what_other_events_tell_is_no_notice() -> None:
     assert [event.text for event in found if isinstance(event, events.Notice)] == ["other"]
 
 
+def test_copilots_answer_is_kept_while_its_subagent_still_calls_tools() -> None:
+    call = {"toolCallId": "c2", "toolName": "bash"}
+    found, verdict = decode(
+        "copilot",
+        {"type": "assistant.message", "data": {"content": "The answer is 42."}},
+        {"type": "tool.execution_start", "data": {**call, "parentToolCallId": "c1", "arguments": {}}},
+        {"type": "tool.execution_complete", "data": {**call, "success": True, "result": {"content": "ok"}}},
+        COPILOT_ENDS,
+    )
+    assert (verdict.status, verdict.reply) == (Status.COMPLETED, "The answer is 42.")
+    assert [event.parent for event in found if isinstance(event, events.ToolCalled | events.ToolReturned)] == ["c1"] * 2
+
+
 # -- Continue ----------------------------------------------------------------------------------------------------------
 
 
@@ -422,8 +451,8 @@ def test_cns_failure_stands_on_stderr_only() -> None:
 
 
 def test_cns_answer_in_json_is_the_answer_and_not_a_wrapper() -> None:
-    _, verdict = decode("cn", b'{"a": 1}')
-    assert verdict.reply == '{"a": 1}'
+    for line in (b'{"a": 1}', b'{"status":"success","response":"ok","rows":[1,2,3],"next":"page2"}'):
+        assert decode("cn", line)[1].reply == line.decode()
 
 
 # -- Cline -------------------------------------------------------------------------------------------------------------
@@ -434,6 +463,13 @@ def test_clines_error_of_a_tool_in_the_middle_is_no_failure_of_the_turn() -> Non
     done = {"type": "run_result", "finishReason": "completed", "text": "done", "usage": {}}
     _, verdict = decode("cline", {"type": "agent_event", "event": error}, done)
     assert (verdict.status, verdict.reply, verdict.session) == (Status.COMPLETED, "done", "new")
+
+
+def test_an_answer_of_cline_that_its_end_does_not_repeat_is_the_reply() -> None:
+    text = {"type": "content_end", "contentType": "text", "text": "The answer is 42."}
+    done = {"type": "run_result", "finishReason": "completed", "text": "", "usage": {}}
+    assert decode("cline", {"type": "agent_event", "event": text}, done)[1].reply == "The answer is 42."
+    assert decode("cline", done)[1].reply == ""
 
 
 def test_clines_failure_is_noticed_once() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from beam.agents.aider import history as aider
-from beam.agents.base import History, Host, Transcript, Turn
+from beam.agents.base import History, Host, Transcript, Turn, Verdict
 from beam.agents.codex import history as codex
 from beam.agents.gemini import history as gemini
 from beam.model import events
@@ -128,13 +129,25 @@ def test_aiders_history_has_the_answer_verbatim_and_not_what_aider_says() -> Non
     verdict = transcript.verdict()
     assert verdict.reply is not None and verdict.reply.startswith("ECHO[SLOW hello\nsecond line !slow 8\n\nTo suggest")
     assert transcript.state == "working" and "Tokens:" not in verdict.reply and verdict.session_id == UUID
+    assert verdict.status is Status.COMPLETED
 
 
 def test_an_answer_in_which_lines_look_like_aiders_own_is_not_called_verbatim() -> None:
     transcript = aider.transcript(turn("hi", fresh_session_id=UUID))
-    for line in (b"#### hi  ", b"", b"one", b"> quoted", b"> Tokens: 3 sent.  ", b"two", b""):
+    lines = (
+        b"#### hi  ",
+        b"",
+        b"one",
+        b"> quoted",
+        b"> Tokens: 3 sent.  ",
+        b"two",
+        b"",
+        b"> Tokens: 3 sent, 5 received.  ",
+    )
+    for line in lines:
         transcript.line(line)
-    assert (transcript.verdict().reply, transcript.verdict().lossy) == ("one\n> quoted\ntwo", True)
+    verdict = transcript.verdict()
+    assert (verdict.status, verdict.reply, verdict.lossy) == (Status.COMPLETED, "one\n> quoted\ntwo", True)
 
 
 def test_no_line_makes_a_transcript_fail() -> None:
@@ -150,3 +163,79 @@ def test_no_line_makes_a_transcript_fail() -> None:
         ):
             assert list(transcript.line(line)) == []
         assert transcript.state == ""
+
+
+FAILURE = b"> litellm.APIConnectionError: OpenAIException - peer closed connection  "
+WHOLE = b"> Tokens: 2 sent, 7 received.  "
+
+
+def of_aider(*lines: bytes, text: str = "hi", **fields: Any) -> Verdict:
+    transcript = aider.transcript(turn(text, fresh_session_id=UUID, **fields))
+    for line in (f"#### {text}  ".encode(), b"", *lines):
+        transcript.line(line)
+    return transcript.verdict()
+
+
+def test_half_an_answer_of_aider_before_a_failure_is_a_failed_turn_and_no_reply() -> None:
+    verdict = of_aider(b"The first half of the ans", b"", FAILURE)
+    assert (verdict.status, verdict.class_, verdict.reply) == (Status.FAILED, Class.NETWORK, None)
+    assert str(verdict.reason).startswith("litellm.APIConnectionError: ")
+
+
+def test_an_answer_of_aider_that_its_token_limit_cut_off_is_truncated() -> None:
+    verdict = of_aider(b"The first half", b"", b"> Model x has hit a token limit!  ", b"> Token counts below are  ")
+    assert (verdict.status, verdict.reply) == (Status.TRUNCATED, "The first half")
+
+
+def test_what_aider_wrote_before_it_tried_again_is_no_part_of_the_reply() -> None:
+    verdict = of_aider(b"Half of", b"", FAILURE, b"> Retrying in 0.2 seconds...  ", b"", b"All of it", b"", WHOLE)
+    assert (verdict.status, verdict.reply, verdict.lossy) == (Status.COMPLETED, "All of it", UNSET)
+
+
+def test_an_aider_whose_last_try_failed_too_has_failed() -> None:
+    again = (FAILURE, b"> Retrying in 0.2 seconds...  ")
+    verdict = of_aider(b"Half", b"", *again, b"", b"Half of", b"", b"> litellm.RateLimitError: slow down  ")
+    assert (verdict.status, verdict.class_) == (Status.FAILED, Class.RATE_LIMIT)
+    assert verdict.reason == "litellm.RateLimitError: slow down"
+
+
+def test_a_request_of_aider_that_fails_after_its_first_answer_fails_the_turn() -> None:
+    assert of_aider(b"Here", b"", WHOLE, b"> litellm.RateLimitError: slow down  ").status is Status.FAILED
+
+
+def test_half_an_answer_of_aider_without_any_word_on_it_is_a_failed_turn() -> None:
+    assert of_aider(b"Half", b"").reason == "aider did not say that its answer is whole"
+
+
+def test_an_answer_of_aider_that_somebody_interrupted_is_cancelled_with_what_there_is() -> None:
+    verdict = of_aider(b">   ", b"> ^C again to exit  ", b"", b"The first half", b"")
+    assert (verdict.status, verdict.reply) == (Status.CANCELLED, "The first half")
+
+
+def test_an_answer_that_a_content_filter_stopped_in_aider_is_refused() -> None:
+    failure = b"> litellm.ContentPolicyViolationError: rejected because of our content policy  "
+    assert of_aider(b"The", b"", failure).status is Status.REFUSED
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (b"> Applied edit to made.txt  ", b"> Commit dfbbb84 Here it is:", b"", b"made.txt  "),
+        (b"> echo one", b"echo two  ", b"> Run shell command? (Y)es/(N)o/(D)on't ask again [Yes]: n  "),
+        (b"> path/to/filename.js  ", b">   ", b"> ^C again to exit  "),
+    ],
+)
+def test_what_aider_says_of_its_edits_after_an_answer_leaves_the_turn_completed(lines: tuple[bytes, ...]) -> None:
+    assert of_aider(b"Here it is:", b"", WHOLE, *lines).status is Status.COMPLETED
+
+
+def test_aiders_line_of_the_cost_is_no_part_of_the_reply() -> None:
+    told = b"> Tokens: 2k sent, 1k cache write, 3 cache hit, 7 received."
+    verdict = of_aider(b"Here", b"", told, b"Cost: $0.01 message, $0.02 session.  ")
+    assert (verdict.status, verdict.reply, verdict.lossy) == (Status.COMPLETED, "Here", UNSET)
+
+
+def test_what_a_command_of_aiders_screen_prints_is_no_broken_off_answer() -> None:
+    told = (b"> commit 1", b"Author: x")
+    assert of_aider(*told, text="/git log", slash=True).status is Status.COMPLETED
+    assert of_aider(*told, text="/git log").status is Status.FAILED, "with a blank before it, it is a prompt"

@@ -147,8 +147,35 @@ def test_figures_add_up_and_stay_null_if_none_were_reported() -> None:
     summary = OutputSummary(name="x", ended="stop")
     assert verdict(summary).usage == Usage()
     summary.counted(Usage(input_tokens=1, output_tokens=2), 0.5)
-    summary.counted(Usage(input_tokens=3), None)
-    assert (verdict(summary).usage, verdict(summary).cost_usd) == (Usage(input_tokens=4, output_tokens=2), 0.5)
+    summary.counted(Usage(input_tokens=3), 0.25)
+    assert (verdict(summary).usage, verdict(summary).cost_usd) == (Usage(input_tokens=4, output_tokens=2), 0.75)
+
+
+@pytest.mark.parametrize("costs", [(0.25, None), (None, 0.25), (0.25, None, 0.25)])
+def test_the_cost_of_only_some_calls_is_not_shown_as_the_cost_of_all(costs: tuple[float | None, ...]) -> None:
+    summary = OutputSummary(name="x", ended="stop")
+    for cost_usd in costs:
+        summary.counted(Usage(input_tokens=1, calls=1), cost_usd, "m")
+    found = verdict(summary)
+    assert (found.usage.calls, found.cost_usd) == (len(costs), None)
+    assert found.models is not None
+    assert [share.cost_usd for share in found.models] == [None]
+
+
+def test_a_sum_of_costs_has_no_digits_that_only_its_addition_made() -> None:
+    summary = OutputSummary(name="x", ended="stop")
+    for cost_usd in (0.1, 0.2):
+        summary.counted(Usage(input_tokens=1), cost_usd)
+    assert verdict(summary).cost_usd == 0.3
+
+
+def test_what_a_subagent_calls_leaves_the_answer_as_it_is() -> None:
+    summary = OutputSummary(name="x", ended="stop")
+    summary.text("The answer is 42.")
+    (called,) = summary.called("c2", "bash", {}, parent="c1")
+    (returned,) = summary.returned("c2", "ok", parent="c1")
+    assert isinstance(called, events.ToolCalled) and isinstance(returned, events.ToolReturned)
+    assert (called.parent, returned.parent, verdict(summary).reply) == ("c1", "c1", "The answer is 42.")
 
 
 @pytest.mark.parametrize("line", [b"", b"   "])

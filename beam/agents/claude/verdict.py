@@ -1,7 +1,8 @@
 """The verdict on a turn of Claude Code, from its result line, or from how the process ended without one.
 
 `is_error`, the API's status and the stop reason count; the exit code and `subtype` alone prove nothing (an API failure
-is a "success" of exit code 1, an interrupted turn has exit code 0). Does not depend on how lines become events.
+is a "success" of exit code 1, an interrupted turn has exit code 0). A turn is completed only if its result says both
+that it is a success and that it is no error. Does not depend on how lines become events.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ _BY_TEXT = (  # the beginning of a failure's text, or a part of it, where the AP
 )
 _SIGNALS = {129: "SIGHUP", 130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 LOST = "No conversation found with session ID: "
+_NO_SCHEMA = "error_max_structured_output_retries"
 CUT_OFF = ("max_tokens", "model_context_window_exceeded")
 
 
@@ -124,8 +126,8 @@ def of_result(turn: Turn, result: Object, summary: OutputSummary) -> Verdict:
     denials = denials_of(result, summary)
     status, class_, reason = _judge(turn, result, summary, denials)
     text = result.get("result")
-    reply = text if isinstance(text, str) and result.get("is_error") is not True else None
-    if summary.cut_off or (reply is None and status is not Status.FAILED):
+    reply = text if isinstance(text, str) and result.get("is_error") is False else None
+    if summary.cut_off or (not reply and status is not Status.FAILED):
         reply = summary.text() or reply
     usage, used = summary.counted.of_turn(turn, result, aborted=is_aborted(result))
     api_s = summary.counted.api_s_of_turn(turn, result)
@@ -173,6 +175,10 @@ def _judge(
     refused = [denial.tool for denial in denials if denial.by == "default"]
     if refused:
         return Status.DENIED, None, f"not permitted: {', '.join(dict.fromkeys(refused))}"
+    if subtype != "success" or result.get("is_error") is not False:
+        reported = "; ".join(strings(result, "errors")) or (subtype if subtype != "success" else "")
+        class_ = Class.SCHEMA if subtype == _NO_SCHEMA else failure_class(None, summary.error, reported)
+        return Status.FAILED, class_, reported or "claude's result does not say success"
     if turn.schema is not None and "structured_output" not in result:
         return Status.FAILED, Class.SCHEMA, "the answer does not follow the schema"
     return Status.COMPLETED, None, None
@@ -180,7 +186,7 @@ def _judge(
 
 def is_aborted(result: Object) -> bool:
     """Return whether the result belongs to an interrupted turn."""
-    return result.get("is_error") is True and string(result, "terminal_reason").startswith("aborted_")
+    return string(result, "terminal_reason").startswith("aborted_")
 
 
 def goes_on(result: Object) -> bool:

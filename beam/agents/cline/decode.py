@@ -6,11 +6,11 @@ An `error` event before the end often reports only a failed tool, so the last li
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict
 from beam.agents.fields import Object, integer, number, obj, string
+from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
@@ -92,7 +92,7 @@ class Lines:
             chunk = string(obj(event, "update"), "chunk")
             return [events.ToolProgress(call_id=call_id, text=chunk)] if chunk else []
         output, error = event.get("output"), string(event, "error")
-        text = output if isinstance(output, str) else "" if output is None else json.dumps(output, ensure_ascii=False)
+        text = output if isinstance(output, str) else "" if output is None else json_text(output)
         return self._summary.returned(call_id, error or text, is_error=bool(error) or is_failure(output))
 
     def _result(self, value: Object) -> list[Event]:
@@ -114,7 +114,7 @@ class Lines:
         if reason != "completed":
             failed = summary.on_failed(text or f"cline finished with {reason or 'no reason'}", class_=self._class)
             return emitted if text and text == self._noticed else emitted + failed
-        summary.reply, summary.ended = text, "stop"
+        summary.reply, summary.ended = text or None, "stop"
         return emitted
 
     def end(self, exit: Exit) -> tuple[Sequence[Event], Verdict]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.cline.decode import is_failure
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.json_text import json_text
 from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -70,7 +70,7 @@ class _Document:
                     found += account.on_called(string(block, "id"), string(block, "name"), block.get("input"), at)
                 case "tool_result":
                     content = block.get("content")
-                    output = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+                    output = content if isinstance(content, str) else json_text(content)
                     failed = block.get("is_error") is True or is_failure(content)
                     found += account.on_returned(string(block, "tool_use_id"), output, at, is_error=failed)
         return found if not is_answer or calls else [*found, *account.idle(at, self.session.model)]

@@ -1,6 +1,6 @@
 """Decodes the output of Continue's CLI: the answer as plain text, and a failure as `{"status":"error",…}` on stderr.
 
-With `--format json` the CLI wraps the answer in `{"response":…,"status":"success"}`; the decoder understands that too.
+An answer that is JSON is the model's own, as beam does not use `--format json`, with which the CLI wraps the answer.
 The output does not show tools or figures, or that an answer was cut off.
 """
 
@@ -35,9 +35,6 @@ class Text:
         failure."""
         summary = OutputSummary(name="cn", model=self._turn.model, nameless=True)
         text = "\n".join(self._lines)
-        wrapped = native(text.encode()) if text.startswith("{") else None
-        if wrapped is not None and string(wrapped.value, "status") == "success" and "response" in wrapped.value:
-            text = string(wrapped.value, "response")
         failure = next(filter(None, map(_failure, exit.stderr_tail.splitlines())), "")
         emitted: list[Event] = []
         if failure:

@@ -6,12 +6,11 @@ and never reports the end of a command that continues in the background. Does no
 
 from __future__ import annotations
 
-import json
-
 from beam.agents.base import raw_json
 from beam.agents.codex.wire import Item
 from beam.agents.fields import object_of, objects, objects_of, string, strings_of
 from beam.agents.images import images_in
+from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary
 from beam.model import events
 from beam.model.events import Event, PlanStep
@@ -103,7 +102,7 @@ def _output(item: Item) -> str:
             texts = [string(part, "text") or f"[{string(part, 'type')}]" for part in content]
             return "\n".join(texts) or string(object_of(item.error), "message")
         case "web_search":
-            return json.dumps(item.action, ensure_ascii=False)
+            return json_text(item.action)
         case "collab_tool_call":
             states = objects_of(list(object_of(item.agents_states).values()))
             return "\n".join(string(state, "message") or string(state, "status") for state in states)

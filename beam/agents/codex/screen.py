@@ -32,6 +32,7 @@ profile = Profile(
     error_rows=(r"^■ ",),
     ready_rows=(r"^\s+\S.* · [~/]",),
     warning=r"^WARNING: proceeding, even though we could not [^\n]+(?:\n[^\n]+){0,4}",  # it is broken over rows
+    signals=(7501,),
     titles_busy=r"^[⠁-⣿] ",
     dialogs=(
         Dialog(

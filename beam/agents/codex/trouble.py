@@ -43,8 +43,8 @@ class Trouble:
 
     def retrying(self, why: str, *, attempt: int | None = None, of: int | None = None) -> list[Event]:
         """Return the event of a retry."""
-        if _INCOMPLETE_WORDS in why and (incomplete := _INCOMPLETE.search(why)):
-            self._summary.ended = _ENDS.get(incomplete[1], "")  # it tries again, and gets the same answer
+        incomplete = _INCOMPLETE.search(why) if _INCOMPLETE_WORDS in why else None
+        self._summary.retried = _ENDS.get(incomplete[1], "") if incomplete else ""
         return self._summary.retrying(why, attempt=attempt, of=of, class_=failure_class(why))
 
     def fatal(self, text: str, class_: Class | None = None) -> list[Event]:

@@ -37,7 +37,7 @@ class Lines:
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._summary = OutputSummary(name="copilot", model=turn.model)
-        self._tools: dict[str, tuple[str, object]] = {}
+        self._tools: dict[str, tuple[str, object, str | None]] = {}
         self._trouble: Failure | None = None
         self._attempt = 0
         self._answered = False
@@ -61,8 +61,9 @@ class Lines:
                 return [events.Thinking(text=text)] if text else []
             case "tool.execution_start":
                 call_id, name, arguments = string(data, "toolCallId"), string(data, "toolName"), data.get("arguments")
-                self._tools[call_id] = (name, arguments)
-                return self._summary.called(call_id, name, arguments)
+                parent = string(data, "parentToolCallId") or None
+                self._tools[call_id] = (name, arguments, parent)
+                return self._summary.called(call_id, name, arguments, parent=parent)
             case "tool.execution_partial_result" | "tool.execution_progress":
                 text = string(data, "partialOutput") or string(data, "progressMessage")
                 return [events.ToolProgress(call_id=string(data, "toolCallId"), text=text)]
@@ -128,12 +129,13 @@ class Lines:
 
     def _on_returned(self, data: Object) -> list[Event]:
         call_id, error, result = string(data, "toolCallId"), obj(data, "error"), obj(data, "result")
-        name, arguments = self._tools.pop(call_id, ("", None))
+        name, arguments, parent = self._tools.pop(call_id, ("", None, None))
+        parent = string(data, "parentToolCallId") or parent
         if data.get("success") is not True:
             if string(error, "code") == "denied":
                 self._summary.denials.append(Denial(tool=name, call_id=call_id, input=raw_json(arguments)))
-            return self._summary.returned(call_id, string(error, "message"), is_error=True)
-        emitted = self._summary.returned(call_id, string(result, "content"))
+            return self._summary.returned(call_id, string(error, "message"), is_error=True, parent=parent)
+        emitted = self._summary.returned(call_id, string(result, "content"), parent=parent)
         for edit in objects(data, "fileEdits"):
             emitted.append(
                 events.FileChanged(path=string(edit, "path"), kind=_KINDS.get(string(edit, "kind"), "update"))

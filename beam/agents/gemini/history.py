@@ -7,12 +7,12 @@ twice under one id, the second time with its tool calls. So no line says that a 
 from __future__ import annotations
 
 import glob
-import json
 from collections.abc import Sequence
 
 from beam.agents.base import Host, Transcript, Turn, Verdict, json_object, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
 from beam.agents.figures import added
+from beam.agents.json_text import json_text
 from beam.model import events
 from beam.model.events import Event
 from beam.model.outcome import ModelUsage, Status, Usage
@@ -126,7 +126,7 @@ def output_of(call: Object) -> str:
     """Return the output of a call: the text of its result, or the whole result as JSON if it has another form."""
     responses = [obj(obj(part, "functionResponse"), "response") for part in objects(call, "result")]
     texts = [string(response, "output") or string(response, "error") for response in responses]
-    return "\n".join(texts) if texts and all(texts) else json.dumps(call.get("result"), ensure_ascii=False)
+    return "\n".join(texts) if texts and all(texts) else json_text(call.get("result"))
 
 
 def _is_result(value: Object) -> bool:

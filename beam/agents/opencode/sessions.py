@@ -80,7 +80,7 @@ class _Rows:
             case "tool":
                 return _tool(account, part, at)
             case "step-finish" if account.is_new(f"part {key}"):
-                account.count_call(key, _usage(obj(part, "tokens")), number(part, "cost") or None)
+                account.count_call(key, _usage(obj(part, "tokens")), number(part, "cost"))
                 if string(part, "reason") != "tool-calls":
                     return account.idle(at, model)
         return ()

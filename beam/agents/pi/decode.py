@@ -8,12 +8,12 @@ with `willRetry` is not the end yet: retries, or messages that an extension queu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.failures import class_of, plain
 from beam.agents.fields import Object, integer, number, obj, objects, string
+from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.model import events
 from beam.model.events import Event
@@ -158,4 +158,4 @@ def _text(result: Object) -> str:
     texts = [string(block, "text") for block in objects(result, "content")]
     if texts or result.get("content") == []:
         return "\n".join(texts)
-    return json.dumps(result, ensure_ascii=False) if result else ""
+    return json_text(result) if result else ""

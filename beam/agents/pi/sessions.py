@@ -53,8 +53,7 @@ class _Entries:
         model = string(message, "model") or self.session.model
         self.session = Session(id=self.session.id, cwd=self.session.cwd, model=model)
         used = obj(message, "usage")
-        cost = number(obj(used, "cost"), "total")
-        account.count_call(key, _usage(used), cost or None)
+        account.count_call(key, _usage(used), number(obj(used, "cost"), "total"))
         for block in objects(message, "content"):
             match string(block, "type"):
                 case "text":

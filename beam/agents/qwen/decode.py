@@ -8,7 +8,6 @@ of JSON, and reports retries.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ import msgspec
 from beam.agents import figures
 from beam.agents.base import Exit, Turn, Verdict, raw_json
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.json_text import json_text
 from beam.agents.oneshot import OutputSummary, read, verdict
 from beam.agents.qwen import mentions
 from beam.model import events
@@ -161,7 +161,7 @@ class Lines:
             return emitted + summary.on_failed(text.removeprefix(_API_ERROR).removesuffix("]"))
         if (cut := _CUT.search(text)) is not None:
             return emitted + summary.on_failed(cut[1])
-        summary.reply, summary.ended = text, "stop"
+        summary.reply, summary.ended = text or None, "stop"
         return emitted
 
     def _used(self, usage: Object) -> list[Event]:
@@ -207,4 +207,4 @@ def _usage(usage: Object) -> Usage:
 def _text(content: object) -> str:
     if isinstance(content, str):
         return content
-    return "" if content is None else json.dumps(content, ensure_ascii=False)
+    return "" if content is None else json_text(content)

@@ -5,11 +5,11 @@ No line says that a turn is over. A turn counts as over once there is an answer 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.json_text import json_text
 from beam.agents.session_files import Account, Session, SessionFiles, SessionReader, when
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -67,7 +67,7 @@ class _Chat:
         for part in parts:
             if answer := obj(part, "functionResponse"):
                 response = obj(answer, "response")
-                output = string(response, "output") or json.dumps(response, ensure_ascii=False)
+                output = string(response, "output") or json_text(response)
                 found += self._account.on_returned(string(answer, "id"), output, at, is_error=status == "error")
         return found
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from beam.agents.base import json_object
 from beam.agents.fields import Object, integer, obj, objects, string
+from beam.agents.json_text import json_text
 from beam.agents.session_files import Account, Decision, Session, SessionFiles, SessionReader, when_ms
 from beam.model.events import Event
 from beam.model.outcome import Usage
@@ -81,7 +81,7 @@ class _Journal:
             state = obj(entry, "state")
             if is_done:
                 output = obj(state, "output")
-                text = string(state, "outputText") or json.dumps(output.get("structured_content", output))
+                text = string(state, "outputText") or json_text(output.get("structured_content", output))
                 failed = obj(state, "display").get("success") is False
                 found += account.on_returned(key, text, at, is_error=failed)
             return found

@@ -346,6 +346,27 @@ def test_a_retry_is_no_failure_and_a_failure_is_one() -> None:
     assert over(talk).fit
 
 
+INCOMPLETE = {
+    "message": "Reconnecting... 1/5",
+    "additionalDetails": "stream disconnected: Incomplete response returned, reason: content_filter",
+}
+
+
+def test_an_answer_after_a_retry_that_worked_is_the_reply() -> None:
+    talk = talking()
+    talk.say("error", error=INCOMPLETE, willRetry=True)
+    talk.say("item/completed", item={"id": "a1", "type": "agentMessage", "text": "The complete answer."})
+    talk.complete()
+    assert (over(talk).verdict.status, over(talk).verdict.reply) == (Status.COMPLETED, "The complete answer.")
+
+
+def test_a_turn_that_fails_without_a_word_ended_as_the_answer_before_its_last_retry() -> None:
+    talk = talking()
+    talk.say("error", error=INCOMPLETE, willRetry=True)
+    talk.complete("failed")
+    assert over(talk).verdict.status is Status.REFUSED
+
+
 def test_a_turn_that_codex_refuses_is_failed() -> None:
     talk = Talk()
     talk.begin()

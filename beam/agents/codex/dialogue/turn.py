@@ -234,6 +234,8 @@ class TurnReader:
         if said.status == "completed":
             self._summary.ended = self._summary.ended or "stop"
         elif said.status == "failed" and self._summary.failure is None and not self._summary.ended:
+            self._summary.ended = self._summary.retried
+        if said.status == "failed" and self._summary.failure is None and not self._summary.ended:
             emitted += self._summary.on_failed("codex did not say why the turn failed", class_=Class.UNKNOWN)
         why = None
         if said.status == "interrupted":
