@@ -4,6 +4,7 @@ terminal."""
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 import time
@@ -11,13 +12,14 @@ from pathlib import Path
 
 import msgspec
 
+from beam.base import files
 from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
 from beam.broker.context import RootContext
 from beam.pty_adapter.picture import Picture, Runs
 from beam.root.paths import AgentPaths
 from beam.store.segment import read_state
 from beam.turns.terminal.nearby import near
-from beam.turns.terminal.viewers import Bye, Frame, Keys, Told
+from beam.turns.terminal.viewers import Bye, Frame, Keys, Told, typing_file
 
 _PIECE_BYTES = 8 * 1024  # of keys in one line
 _MOST_KEYS = 256 * 1024  # that wait for an agent which takes none now
@@ -28,9 +30,13 @@ _decoder: msgspec.json.Decoder[Told] = msgspec.json.Decoder(Told)
 
 class Attached:
     """A connection to an agent's terminal. `picture` is the newest picture of the screen, None before the first one.
-    `why` is None until the terminal is gone; then it is the reason."""
+    `why` is None until the terminal is gone; then it is the reason.
 
-    def __init__(self, agent: str, connection: socket.socket) -> None:
+    `directory` is the agent's directory, in which the viewer creates a file before it types: the holder requires that,
+    because an agent can't do it.
+    """
+
+    def __init__(self, agent: str, connection: socket.socket, directory: Path | None = None) -> None:
         self.agent = agent
         self.picture: Picture | None = None
         self.why: str | None = None
@@ -39,6 +45,8 @@ class Attached:
         self._rest = b""
         self._keys = b""
         self._rows: list[Runs] = []
+        self._directory = directory
+        self._nonce = ""
 
     def fileno(self) -> int:
         """Return the descriptor for `select`. It is readable when `look` has something to read."""
@@ -46,8 +54,8 @@ class Attached:
 
     @property
     def has_keys(self) -> bool:
-        """Return whether keys wait to be sent. If so, call `send` when the descriptor is writable."""
-        return bool(self._keys)
+        """Return whether keys wait that can be sent. If so, call `send` when the descriptor is writable."""
+        return bool(self._keys) and (self.picture is not None or self._directory is None)
 
     def look(self) -> None:
         """Read everything that the holder has sent, without waiting. Raises BeamError if the data can't be
@@ -89,10 +97,11 @@ class Attached:
             if 0 <= row < frame.height:
                 self._rows[row] = runs
         self.picture = msgspec.structs.replace(frame.picture, rows=tuple(self._rows))
+        self._nonce = frame.nonce or self._nonce
 
     def press(self, keys: bytes) -> bool:
-        """Send keys; keys that can't be sent immediately wait for the next `send`. Return False, and drop the new keys,
-        if too many keys wait already."""
+        """Send keys; keys that can't be sent immediately wait for the next `send`. No key is sent before the first
+        picture was read. Return False, and drop the new keys, if too many keys wait already. Raises DiskError."""
         if len(self._keys) + len(keys) > _MOST_KEYS:
             return False
         for at in range(0, len(keys), _PIECE_BYTES):
@@ -101,7 +110,10 @@ class Attached:
         return True
 
     def send(self) -> None:
-        """Send as many of the waiting keys as can be sent without waiting."""
+        """Send as many of the waiting keys as can be sent without waiting. Raises DiskError."""
+        if not self.has_keys:
+            return
+        self._show_that_it_may_type()
         try:
             while self._keys:
                 self._keys = self._keys[self._connection.send(self._keys) :]
@@ -109,6 +121,14 @@ class Attached:
             return
         except OSError:  # what it said last is still there to be read
             self._keys = b""
+
+    def _show_that_it_may_type(self) -> None:
+        """Create the file that the holder asked for; the holder removes it. An older holder asks for none."""
+        nonce, self._nonce = self._nonce, ""
+        file = typing_file(self._directory, nonce) if self._directory is not None else None
+        if file is not None:
+            with files.disk("write", file):
+                os.close(files.open_to_write(file, os.O_WRONLY | os.O_CREAT))
 
     def close(self) -> None:
         """Close the connection; the agent's terminal stays open."""
@@ -127,7 +147,7 @@ def attach(context: RootContext, paths: AgentPaths) -> Attached:
         for each in here:
             connection = _connected(each.dir)
             if connection is not None:
-                return Attached(paths.agent, connection)
+                return Attached(paths.agent, connection, each.dir)
         turns = [
             turn for each in here if (turn := read_state(each.journal).open_turn) is not None and not turn.finished
         ]

@@ -46,7 +46,6 @@ def attach(
             "beam attach needs a terminal as stdin and stdout",
             f"to print the current screen: beam attach {agent} --print",
         )
-    call.beam.check_person("types into an agent's terminal")
     why = _show_terminal(call.beam.attach(agent))
     call.note(f"detached; {agent} continues" if why is None else f"the terminal of {agent} is gone: {why}")
     return 0

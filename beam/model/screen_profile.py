@@ -70,7 +70,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     is the reason why the turn failed. `titles_busy`, `titles_idle` and `titles_asking` are patterns of the window's
     title. `ready_rows` are shown below the prompt as soon as the agent takes a message; some agents show a prompt long
     before. In a resumed session, the agent counts as ready only after `resumed_rows` were seen, because some agents
-    take a message before they have loaded the session. `warning` is text that the agent may print before it draws its
+    take a message before they have loaded the session. `signals` are the numbers of the escape sequences (OSC) by which
+    the agent reports its state to the terminal: 7501 (`state=working`), or 133 (the mark of its prompt). An agent with
+    133 must read single keys only at its prompt, so that beam can tell its mark from one that a command prints.
+    `warning` is text that the agent may print before it draws its
     screen, which can take long; it is searched in all rows together.
 
     `echo_rows` show a prompt that the agent took; group 1 is the first row of the prompt. Rows after the echo that
@@ -108,6 +111,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     failed: str = ""
     ready_rows: tuple[str, ...] = ()
     resumed_rows: tuple[str, ...] = ()
+    signals: tuple[int, ...] = ()
     warning: str = ""
     titles_busy: str = ""
     titles_idle: str = ""

@@ -262,6 +262,15 @@ class Child:
         except termios.error:  # nobody has it open any more
             return False
 
+    def foreground_group(self) -> int:
+        """Return the process group in the foreground of the agent's terminal; 0 if it is unknown."""
+        if self._stdin is None or self._stdin.closed:
+            return 0
+        try:
+            return os.tcgetpgrp(self._stdin.fileno())
+        except OSError:
+            return 0
+
     def close_stdin(self) -> None:
         """Close stdin: the agent reads end-of-file after what was written."""
         pipe = self._stdin

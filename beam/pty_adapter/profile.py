@@ -105,6 +105,18 @@ def learned(profile: Profile, view: View) -> Profile | None:
     return structs.replace(profile, prompt=rf"^{re.escape(before.rstrip())}[ \t]*(.*)$", at_cursor=True)
 
 
+def has_prompt_at(profile: Profile, view: View, line: int, column: int) -> bool:
+    """Return whether an empty prompt begins in this cell of the line and ends at the cursor, at the end of the
+    screen."""
+    row = line - view.scrolled
+    if not profile.prompt or not 0 <= row <= view.row < len(view.rows) or view.last_row > view.row:
+        return False
+    text = view.rows[row]
+    rest = text[len(_until(text, column)) :] + "".join(view.rows[row + 1 : view.row + 1])
+    found = pattern(profile.prompt).search(rest)
+    return found is not None and not squeezed(found[1] or "")
+
+
 def echoes(profile: Profile, view: View, text: str) -> int:
     """Return the number of rows above the prompt that echo this text (its first line, as far as it fits into the
     row)."""
@@ -238,10 +250,15 @@ def _row(view: View, row: int) -> str:
 
 
 def _until_cursor(view: View) -> str:
-    """Return the text of the cursor's row before the cursor. The cursor's column counts cells, not characters."""
-    row, cells = _row(view, view.row), 0
+    """Return the text of the cursor's row before the cursor."""
+    return _until(_row(view, view.row), view.column)
+
+
+def _until(row: str, column: int) -> str:
+    """Return the text of the row before the column, which counts cells, not characters."""
+    cells = 0
     for index, char in enumerate(row):
-        if cells >= view.column:
+        if cells >= column:
             return row[:index]
         cells += max(0, wcwidth(char))
     return row

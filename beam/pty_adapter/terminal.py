@@ -80,6 +80,10 @@ class Terminal:
         """Return whether the agent reads single keys (raw mode) and not whole lines."""
         return self.child.reads_keys()
 
+    def foreground_group(self) -> int:
+        """Return the process group in the foreground of the terminal; 0 if it is unknown."""
+        return self.child.foreground_group()
+
     async def close(self) -> None:
         """Stop typing; keys that are not written yet are dropped."""
         if self._writer is not None:

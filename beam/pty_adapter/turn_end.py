@@ -15,6 +15,12 @@ These kinds of evidence can end a turn, the strongest first: the agent's own tra
 reports to the terminal (OSC 7501, 133), its window title, the structure of its screen. A title or a screen counts only
 after it has shown work in this turn, and only if it stays the same for a time. If stronger evidence says that the agent
 works, weaker evidence is ignored. Silence never means that a turn is done; after a long silence the state is STALLED.
+
+A command that runs in a shell can print any report and any prompt. So OSC 7501 counts only if the profile says that the
+agent sends it, and OSC 133 only if the profile says so or the program sent it before its first message. OSC 133 also
+needs the prompt on the screen. If the profile names OSC 133, the prompt counts only while the program itself has the
+terminal: it reads single keys, in the foreground, as it did before the message was typed.
+
 Sans-I/O: views, signals and times in seconds go in. Does not depend on bytes, processes, agents.
 """
 
@@ -69,6 +75,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.WAITING: _ALWAYS | {State.STARTING, State.BUSY, State.DONE, State.ERROR},  # a transcript may know better
     **{state: frozenset() for state in _ENDS},
 }
+_MARK = 133  # the number of the escape sequence that marks a prompt
 STRUCTURED = ("history", "osc7501", "osc133")
 
 
@@ -78,14 +85,23 @@ class IllegalMoveError(Exception):
 
 class TurnEnd:
     """The state machine for one turn. `has_history`: a transcript will report when the turn ends. `resumes`: the agent
-    was started to continue a session."""
+    was started to continue a session. `marks_prompt`: in an earlier turn, the program was found to mark its prompt."""
 
-    def __init__(self, profile: Profile, *, now: float, has_history: bool = False, resumes: bool = False) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        now: float,
+        has_history: bool = False,
+        resumes: bool = False,
+        marks_prompt: bool = False,
+    ) -> None:
         self.profile = profile
         self.state = State.STARTING
         self.via = ""  # what decided the state
         self.reading = Reading()
         self.reason = ""
+        self.marks_prompt = marks_prompt or _MARK in profile.signals
         self._patience = PATIENCE_S if has_history else 0.0
         self._waits = 0.0  # seconds
         self._loaded = not (resumes and profile.resumed_rows)
@@ -103,10 +119,12 @@ class TurnEnd:
         self._entered_at = (0, 0)  # rows begun by then, and the number of the last climb
         self._pastes_ended = 0
         self._work_evidence: set[str] = set()  # which evidence has shown the agent at work since Enter
-        self._signal: tuple[str, float] | None = None  # the signal that says that the turn is over, and when it came
+        self._signal: tuple[Signal, float] | None = None  # the signal that says that the turn is over, and when it came
         self._learned = False
         self._by_lines = False
         self._keys = True
+        self._foreground = 0  # the process group in the foreground of the terminal; 0: unknown
+        self._at_prompt = True, 0  # the same two, when the message was typed
         self._spent: Block | None = None  # the dialog that has its answer, while it is left where it was
         self._answered: Block | None = None  # the last such dialog: what is left of it asks nothing
         self._read_by: Profile | None = None
@@ -118,7 +136,10 @@ class TurnEnd:
 
     @property
     def structured(self) -> bool:
-        """Return whether the evidence for the state is a report of the agent itself, and not a screen."""
+        """Return whether the evidence for the state is a report of the agent itself, and not a screen or a report that
+        a command could have printed."""
+        if self.via == f"osc{_MARK}":
+            return _MARK in self.profile.signals and self._at_prompt[0]
         return self.via in STRUCTURED
 
     @property
@@ -142,6 +163,7 @@ class TurnEnd:
             self._by_lines = not self._keys  # the system edits its lines: it can't draw a prompt while it works
             self.profile = known or self.profile
         self._sending, self._text, self._command = True, text, command
+        self._at_prompt = self._keys, self._foreground
         self._patience = 0.0 if command else self._patience
         self._echoes = profiles.echoes(self.profile, self._view, text)
         self._pastes_ended = self._view.pastes_ended
@@ -207,6 +229,10 @@ class TurnEnd:
             state_name = _meaning(signal)
             if state_name == "" or self.ended:
                 continue
+            if signal.number == _MARK and state_name == "done" and self._sent_at is None and not self._sending:
+                self.marks_prompt = True
+            if not self._takes(signal):
+                continue
             name = f"osc{signal.number}"
             if state_name == "asking":
                 if self.state is not State.WAITING:
@@ -217,14 +243,17 @@ class TurnEnd:
                 self._work_evidence.add(name)
                 self._signal = None
                 self._accept(now, name)
-            elif name in self._work_evidence or signal.number == 133:
-                self._signal = (name, now)
+            elif name in self._work_evidence or signal.number == _MARK:
+                self._signal = (signal, now)
 
-    def look(self, view: View, now: float, *, whole: bool = True, reads_keys: bool = True) -> State:
+    def look(
+        self, view: View, now: float, *, whole: bool = True, reads_keys: bool = True, foreground: int = 0
+    ) -> State:
         """Record this view of the screen and return the resulting state.
 
         A view that is not `whole` shows an incomplete frame. It may show that the agent works or asks, but never that
-        the agent is done. `reads_keys`: the terminal is in raw mode.
+        the agent is done. `reads_keys`: the terminal is in raw mode. `foreground` is the process group in the
+        foreground of the terminal, 0 if it is unknown.
         """
         if self.ended:
             return self.state
@@ -239,8 +268,8 @@ class TurnEnd:
         if view is not before or self._read_by is not self.profile:
             self.reading, self._read_by = self._without_answered(profiles.read(self.profile, view), view), self.profile
         self._view = view
-        self._keys = reads_keys
-        if self.reading.idle and whole:
+        self._keys, self._foreground = reads_keys, foreground
+        if whole and (self.reading.idle or self._is_at_mark()) and not self._runs_command():
             self._idle_since = now if self._idle_since is None else self._idle_since
         else:
             self._idle_since = None
@@ -250,6 +279,34 @@ class TurnEnd:
         return self.state
 
     # -- what follows --------------------------------------------------------------------------------------------------
+
+    def _takes(self, signal: Signal) -> bool:
+        """Return whether this report to the terminal can be the agent's own."""
+        if signal.number in self.profile.signals:
+            return True
+        return signal.number == _MARK and self.marks_prompt and self.profile.at_cursor
+
+    def _is_at_mark(self) -> bool:
+        """Return whether the cursor is at an empty prompt that begins at the program's last mark.
+
+        Such a prompt may follow an answer in the same row.
+        """
+        if self._signal is None or not self.profile.at_cursor or self._signal[0].number != _MARK:
+            return False
+        mark = self._signal[0]
+        return profiles.has_prompt_at(self.profile, self._view, mark.line, mark.column)
+
+    def _runs_command(self) -> bool:
+        """Return whether a shell runs a command, because it does not read keys or is not in the foreground as it was
+        at its prompt.
+
+        Only programs that mark their prompt are known to behave so.
+        """
+        if self._sent_at is None or not self.profile.at_cursor or _MARK not in self.profile.signals:
+            return False
+        read_keys, foreground = self._at_prompt
+        is_behind = foreground and self._foreground and self._foreground != foreground
+        return bool(is_behind) or (read_keys and not self._keys)
 
     def _without_answered(self, reading: Reading, view: View) -> Reading:
         """Return the reading without a dialog that was already answered or that can't appear now.
@@ -356,7 +413,13 @@ class TurnEnd:
         if self._sending:
             return ""
         if self._signal is not None:
-            return self._signal[0] if now - self._signal[1] >= SIGNAL_S + self._patience else ""
+            signal, since = self._signal
+            if not self.profile.at_cursor:
+                return f"osc{signal.number}" if now - since >= SIGNAL_S + self._patience else ""
+            if self._idle_since is None:
+                return ""
+            if now - max(since, self._idle_since) >= SIGNAL_S + self._patience:
+                return f"osc{signal.number}"
         if self._idle_since is None or self._says_working():
             return ""
         idle = now - self._idle_since - self._patience - self._waits
@@ -441,6 +504,6 @@ def _meaning(signal: Signal) -> str:
         return {"working": "working", "done": "done", "idle": "done", "blocked": "asking"}.get(
             words.get("state", ""), ""
         )
-    if signal.number == 133:
+    if signal.number == _MARK:
         return {"A": "done", "C": "working"}.get(signal.text[:1], "")
     return ""

@@ -15,7 +15,7 @@ import pytest
 
 from beam.api import attach
 from beam.api.attach import Attached, picture_of
-from beam.base.errors import BeamError, LimitError, NotFoundError, UnsupportedError
+from beam.base.errors import BeamError, DiskError, LimitError, NotFoundError, UnsupportedError
 from beam.pty_adapter.picture import Picture, Run
 from beam.root import discovery
 from beam.turns.terminal.nearby import near
@@ -82,6 +82,46 @@ def test_what_is_no_picture_is_an_error(ends: Ends) -> None:
     holder.sendall(b"junk\n")
     with pytest.raises(BeamError, match="does not know"):
         attached.look()
+
+
+def test_keys_are_sent_after_the_first_picture_and_after_the_file_that_the_holder_asks_for(tmp_path: Path) -> None:
+    mine, holder = socket.socketpair()
+    with contextlib.closing(Attached("bash", mine, tmp_path)) as attached, holder:
+        assert attached.press(b"a") and not attached.has_keys
+        assert select.select([holder], [], [], 0)[0] == []
+        shown = Frame(picture=Picture(columns=80, rows=()), height=0, changed={}, nonce="f" * 32)
+        holder.sendall(msgspec.json.encode(shown) + b"\n")
+        attached.look()
+        assert attached.has_keys and list(tmp_path.iterdir()) == []
+        attached.send()
+        assert [path.name for path in tmp_path.iterdir()] == ["f" * 32 + ".typing"]
+        assert msgspec.json.decode(holder.recv(1000), type=Keys).data == b"a"
+        (tmp_path / ("f" * 32 + ".typing")).unlink()
+        attached.press(b"b")
+        assert list(tmp_path.iterdir()) == []  # once for the connection
+        assert msgspec.json.decode(holder.recv(1000), type=Keys).data == b"b"
+
+
+@pytest.mark.parametrize("nonce", [None, "../up"])
+def test_a_holder_that_asks_for_no_file_gets_keys_and_none_is_made(tmp_path: Path, nonce: str | None) -> None:
+    mine, holder = socket.socketpair()
+    with contextlib.closing(Attached("bash", mine, tmp_path)) as attached, holder:
+        shown = Frame(picture=Picture(columns=80, rows=()), height=0, changed={}, nonce=nonce)
+        holder.sendall(msgspec.json.encode(shown) + b"\n")
+        attached.look()
+        attached.press(b"a")
+        assert msgspec.json.decode(holder.recv(1000), type=Keys).data == b"a"
+        assert list(tmp_path.iterdir()) == [] and not list(tmp_path.parent.glob("up*"))
+
+
+def test_who_can_not_write_into_the_agents_directory_is_told_so(tmp_path: Path) -> None:
+    mine, holder = socket.socketpair()
+    with contextlib.closing(Attached("bash", mine, tmp_path / "gone")) as attached, holder:
+        shown = Frame(picture=Picture(columns=80, rows=()), height=0, changed={}, nonce="f" * 32)
+        holder.sendall(msgspec.json.encode(shown) + b"\n")
+        attached.look()
+        with pytest.raises(DiskError, match=r"can't write|typing"):
+            attached.press(b"a")
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import termios
 from collections.abc import Iterator
 
@@ -16,6 +17,35 @@ from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.acceptance
 DETACH = "\x1c\x1c"
+# An agent that connects to the terminal of `bash`, types, and answers with what it is told. With `hide` it does so from
+# a process that has left its session, its parents and its environment.
+THIEF = """
+import contextlib, os, socket, sys
+root = os.environ.get("BEAM_ROOT") or sys.argv[1]
+if sys.argv[1] == "hide":
+    source, sink = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.dup2(sink, 1)
+            os.execve(sys.executable, [sys.executable, __file__, root], {})
+        os._exit(0)
+    os.close(sink)
+    os.wait()
+    print(open(source).read())
+    sys.exit()
+os.chdir(root + "/agents/bash")
+peer = socket.socket(socket.AF_UNIX)
+peer.settimeout(3)
+peer.connect("terminal.sock")
+told = b""
+with contextlib.suppress(OSError):
+    peer.send(b'{"type":"keys","data":"c3RvbGVuDQ=="}\\n')
+with contextlib.suppress(OSError):
+    while part := peer.recv(65536):
+        told += part
+print("told", told.decode())
+"""
 
 
 @pytest.fixture
@@ -152,3 +182,24 @@ def test_it_needs_a_terminal_and_a_person(beam: Cli) -> None:
     mine = Terminal(beam, "attach", "bash", env={"BEAM_AGENT": "claude", "BEAM_HOPS": "0"})
     assert mine.end() == 2 and "only a person" in mine.seen
     assert beam("attach", "bash", "--print", "--svg", "-").code == 2
+
+
+@pytest.mark.parametrize("how", ["plain", "hide"])
+def test_an_agent_types_nothing_into_another_agents_terminal(working: tuple[Cli, Started], how: str) -> None:
+    beam, _ = working
+    (beam.project / "thief.py").write_text(THIEF)
+    beam.config(f"agents:\n  thief: {{access: read, command: ['{sys.executable}', thief.py, {how}]}}\n")
+    sent = beam("send", "thief", "go")
+    assert sent.code == 0, sent.err
+    assert "only a person attaches" in sent.out and "belongs to an agent's turn" in sent.out
+    assert "frame" not in sent.out and "red" not in sent.out
+    assert "stolen" not in beam("attach", "bash", "--print").out
+
+
+def test_an_agent_does_not_see_another_agents_screen(working: tuple[Cli, Started]) -> None:
+    beam, _ = working
+    script = "$BEAM_BIN attach bash --print 2>&1; $BEAM_BIN attach bash --svg shot.svg 2>&1; true"
+    beam.config(f"agents:\n  thief: {{access: edit, command: [sh, -c, '{script}']}}\n")
+    sent = beam("send", "thief", "go")
+    assert sent.out.count("only a person attaches to an agent's terminal; this is a process of thief") == 2
+    assert "red" not in sent.out and not (beam.project / "shot.svg").exists()

@@ -601,6 +601,7 @@ _OF_OTHERS = {
         "failed": "",
         "ready_rows": (),
         "resumed_rows": (),
+        "signals": (),
         "warning": "",
         "titles_busy": "",
         "titles_idle": "",

@@ -48,6 +48,7 @@ IDLE, TYPED, SENT, BUSY, DONE = (
 )
 FAILED = claude("❯ hello", "", "● API Error: 500 it broke", "")
 PLAIN = structs.replace(CLAUDE, titles_busy="", titles_idle="", titles_asking="")
+SIGNALS = structs.replace(CLAUDE, signals=(7501, 133))
 Q, A = rows("$ ", column=2), rows("$ echo", "echo", "$ ", column=2)
 # A step: seconds and a view; or a word: send, enter, answer, exit, working, waiting, done, failed, osc NUMBER TEXT.
 STORIES: dict[str, tuple[Profile, dict[str, Any], list[Any]]] = {
@@ -82,7 +83,7 @@ STORIES: dict[str, tuple[Profile, dict[str, Any], list[Any]]] = {
     "a transcript before Enter": (CLAUDE, {"has_history": True}, [(1, IDLE), "working", "done", "send", "done"]),
     "a command": (CLAUDE, {"has_history": True}, [(1, IDLE), "command", (0.5, TYPED), "enter", (5, IDLE)]),
     "signals": (
-        CLAUDE,
+        SIGNALS,
         {},
         [
             *((1, IDLE), "osc 7501 state=working", "send", "enter", "osc 7501 state=working:app=x", (1, BUSY)),
@@ -90,11 +91,11 @@ STORIES: dict[str, tuple[Profile, dict[str, Any], list[Any]]] = {
         ],
     ),
     "a signal that asks": (
-        CLAUDE,
+        SIGNALS,
         {},
         [(1, IDLE), "send", "enter", (1, BUSY), "osc 7501 state=blocked", (1, BUSY), "osc 7501 state=idle", (3, DONE)],
     ),
-    "marks of a shell": (CLAUDE, {}, [(1, IDLE), "send", "enter", "osc 133 C", (1, BUSY), "osc 133 A", (2, DONE)]),
+    "marks of a shell": (SIGNALS, {}, [(1, IDLE), "send", "enter", "osc 133 C", (1, BUSY), "osc 133 A", (2, DONE)]),
     "signals of no meaning": (
         CLAUDE,
         {},

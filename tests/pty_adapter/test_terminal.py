@@ -128,6 +128,7 @@ def test_queries_are_answered_and_raw_mode_is_seen(tmp_path: Path) -> None:
         assert not terminal.reads_keys() or terminal.screen.bytes
         await shows(terminal, "[1;1R")
         assert terminal.reads_keys()
+        assert terminal.foreground_group() > 0
         await terminal.press("q")
         await terminal.child.wait()
 

@@ -14,6 +14,7 @@ from beam.agents.bash import profile as BASH
 from beam.agents.claude.screen import profile as CLAUDE
 from beam.agents.codex.screen import profile as CODEX
 from beam.agents.gemini.screen import profile as GEMINI
+from beam.agents.python import profile as PYTHON
 from beam.model.screen_profile import GENERIC, Dialog, Profile
 from beam.pty_adapter.profile import error_in
 from beam.pty_adapter.screen import Screen, Signal, View
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.slow
 RULE = "─" * 100
 IDLE = ("❯", "  ? for shortcuts")
 BUSY = ("❯", "  esc to interrupt")
+REPORTS = structs.replace(CLAUDE, signals=(7501,))
 
 
 def claude(*log: str, composer: str = "❯", footer: str = "  ? for shortcuts", title: str = "✳ Claude Code") -> View:
@@ -52,9 +54,9 @@ def ready(
     return end
 
 
-def after(end: TurnEnd, view: View, start: float, seconds: float, *, whole: bool = True) -> State:
+def after(end: TurnEnd, view: View, start: float, seconds: float, *, whole: bool = True, keys: bool = True) -> State:
     for tick in range(int(seconds * 20) + 1):
-        end.look(view, start + tick / 20, whole=whole)
+        end.look(view, start + tick / 20, whole=whole, reads_keys=keys)
     return end.state
 
 
@@ -133,7 +135,7 @@ def test_a_title_that_says_working_outranks_the_screen() -> None:
 
 
 def test_a_signal_that_says_working_outranks_title_and_screen() -> None:
-    end = ready()
+    end = ready(REPORTS)
     end.hear([Signal(7501, "state=working:app=x")], 10.1)
     after(end, claude("❯ hello", footer=BUSY[1]), 10.1, 1.0)
     assert after(end, claude("❯ hello", "● hi"), 11.2, 60.0) is State.BUSY
@@ -143,7 +145,7 @@ def test_a_signal_that_says_working_outranks_title_and_screen() -> None:
 
 
 def test_a_signal_before_enter_says_nothing() -> None:
-    end = TurnEnd(CLAUDE, now=0.0)
+    end = TurnEnd(REPORTS, now=0.0)
     end.hear([Signal(7501, "state=working"), Signal(7501, "state=done")], 0.1)
     assert after(end, claude(), 0.2, 5.0) is State.READY
 
@@ -349,6 +351,83 @@ def test_a_shell_is_done_when_its_prompt_is_marked_again() -> None:
     assert end.via == "osc133"
 
 
+FORGED = [[(133, "A")], [(133, "C"), (133, "A")], [(7501, "state=working"), (7501, "state=done")]]
+
+
+def forged(signals: list[tuple[int, str]], line: int = 2) -> list[Signal]:
+    return [Signal(number, text, line, 0) for number, text in signals]
+
+
+@pytest.mark.parametrize("profile", [BASH, GENERIC])
+@pytest.mark.parametrize("signals", FORGED)
+def test_no_signal_that_a_command_prints_ends_the_turn_while_the_command_runs(
+    profile: Profile, signals: list[tuple[int, str]]
+) -> None:
+    end = ready(profile, shell())
+    end.hear(forged(signals), 10.1)
+    assert after(end, shell("$ cat notes; sleep 60", "a note", prompt="", column=0), 10.1, 19.0, keys=False) in (
+        State.ACCEPTED,
+        State.BUSY,
+    )
+    assert after(end, shell("$ cat notes; sleep 60", "a note", "end"), 70.0, 2.0) is State.DONE
+
+
+@pytest.mark.parametrize("text", ["state=blocked", "state=working"])
+def test_a_state_that_a_command_prints_neither_asks_nor_holds_up_the_end(text: str) -> None:
+    end = ready(BASH, shell())
+    end.hear([Signal(7501, text)], 10.1)
+    assert end.state is State.SENT
+    assert after(end, shell("$ cat notes", "a note"), 10.1, 2.0) is State.DONE
+    assert (end.via, end.structured) == ("screen", False)
+
+
+@pytest.mark.parametrize(("profile", "prompt"), [(BASH, "$"), (PYTHON, ">>>")])
+def test_a_command_that_also_prints_a_prompt_does_not_end_the_turn_before_the_line_editor_reads_again(
+    profile: Profile, prompt: str
+) -> None:
+    column = len(prompt) + 1
+    end = ready(profile, shell(prompt=prompt, column=column))
+    end.hear([Signal(133, "A", 2, 0)], 10.1)
+    printed = shell("x", "a note", prompt=prompt, column=column)
+    assert after(end, printed, 10.1, 60.0, keys=False) is State.ACCEPTED
+    end.hear([Signal(133, "A", 3, 0)], 70.2)
+    assert after(end, shell("x", "a note", f"{prompt} end", prompt=prompt, column=column), 70.2, 0.4) is State.DONE
+    assert (end.via, end.structured) == ("osc133", True)
+
+
+def test_what_a_program_in_the_foreground_of_a_shell_prints_ends_no_turn_though_it_reads_keys() -> None:
+    end = TurnEnd(BASH, now=0.0)
+    for tick in range(20):
+        end.look(shell(), tick / 10, foreground=100)
+    end.sending("hello")
+    end.on_entered(10.0)
+    end.hear([Signal(133, "A", 2, 0)], 10.1)
+    for tick in range(200):
+        assert end.look(shell("$ ssh there", "a note"), 10.1 + tick / 10, foreground=200) is State.ACCEPTED
+    for tick in range(4):
+        end.look(shell("$ ssh there", "a note"), 40.0 + tick / 10, foreground=100)
+    assert (end.state, end.via, end.structured) == (State.DONE, "osc133", True)
+
+
+def test_the_mark_of_a_prompt_after_an_answer_without_a_line_break_ends_the_turn() -> None:
+    end = ready(BASH, shell())
+    end.hear([Signal(133, "A", 1, 2)], 10.1)
+    after(end, shell("$ printf hi", prompt="hi", column=2), 10.1, 1.0)
+    assert after(end, shell("$ printf hi", prompt="hi$", column=4), 11.2, 0.4) is State.DONE
+    assert (end.via, end.structured) == ("osc133", True)
+
+
+def test_the_marks_of_a_shell_that_nobody_described_end_the_turn_and_are_no_structured_evidence() -> None:
+    end = TurnEnd(GENERIC, now=0.0)
+    end.hear([Signal(133, "A", 0, 0)], 0.1)
+    after(end, shell(prompt="me%", column=3), 0.2, 2.0)
+    end.sending("hello")
+    end.on_entered(10.0)
+    end.hear([Signal(133, "A", 1, 2)], 10.1)
+    assert after(end, shell("me% printf hi", prompt="hime%", column=6), 10.1, 0.4) is State.DONE
+    assert (end.via, end.structured, end.marks_prompt) == ("osc133", False, True)
+
+
 def test_a_learned_prompt_counts_only_after_it_was_gone() -> None:
     end = ready(GENERIC, shell(prompt="(db)", column=5))
     assert end.profile.prompt
@@ -424,7 +503,7 @@ SIGNALS = [Signal(7501, "state=working"), Signal(7501, "state=done"), Signal(750
     )
 )
 def test_no_order_of_events_makes_an_illegal_move_or_an_end_at_a_dialog(steps: list[object]) -> None:
-    end = ready()
+    end = ready(structs.replace(CLAUDE, signals=(7501, 133)))
     seen = [end.state]
     for number, step in enumerate(steps):
         now = 10.0 + number * 0.7

@@ -284,6 +284,31 @@ def test_a_shell_that_marks_its_prompt_is_structured_evidence(beam: Cli) -> None
     assert (done["status"], done["reply"], done["evidence"]) == ("completed", "hi", "osc")
 
 
+@pytest.mark.parametrize(
+    ("agent", "message", "reply"),
+    [
+        ("bash", r"printf 'note\n\033]133;A\007$ '; sleep 2; echo end", "note\n$ end"),
+        ("bash", r"printf 'note\n\033]133;A\007'; sleep 2; printf end", "note\nend"),
+        ("bash", r"printf '\033]7501;state=working\007\033]7501;state=done\007'; sleep 2; echo end", "end"),
+        ("bash", r"stty cbreak; printf '\033]133;A\007$ '; sleep 2; echo end; stty sane", "$ end"),
+        ("python", "import time; print(end='\\33]133;A\\7>>> ', flush=True); time.sleep(2); print('end')", ">>> end"),
+    ],
+)  # fmt: skip
+def test_what_a_command_prints_is_not_taken_for_the_mark_of_its_shells_prompt(
+    beam: Cli, agent: str, message: str, reply: str
+) -> None:
+    beam.env["BEAM_TRUST"] = "1"
+    done = beam("send", agent, "--require", "structured", "--json", message).json
+    assert (done["status"], done["reply"], done["evidence"]) == ("completed", reply, "osc")
+
+
+def test_the_mark_of_a_shell_that_nobody_described_is_no_structured_evidence(beam: Cli) -> None:
+    (beam.project / "rc").write_text("PS1='\\[\\e]133;A\\a\\]me% '\n")
+    beam.config("agents:\n  shell:\n    command: [bash, --noprofile, --rcfile, rc, -i]\n")
+    done = beam("send", "shell", "--via", "terminal", "--json", "printf hi").json
+    assert (done["status"], done["reply"], done["evidence"]) == ("completed", "hi", "prompt")
+
+
 def test_a_face_without_a_screen_has_no_such_evidence_and_needs_none(beam: Cli) -> None:
     done = beam("send", "scripted", "--require", "structured", "--json", "hi", env={"BEAM_TRUST": "1"}).json
     assert (done["status"], done["evidence"]) == ("completed", None)

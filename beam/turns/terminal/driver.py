@@ -135,6 +135,7 @@ class TerminalTurn:
             now=self.clock.monotonic(),
             has_history=history is not None and history.tells_end,
             resumes=self.turn.session_id is not None and not self.is_kept,
+            marks_prompt=process.marks_prompt,
         )
         self.session = TerminalSession(self.engine, process, self.end)
         self.dialogs = Dialogs(
@@ -274,6 +275,7 @@ class TerminalTurn:
 
     def finish(self, ended: spawn.Ended | None) -> Verdict | None:
         self.process.stop_recording()
+        self.process.marks_prompt = self.end.marks_prompt
         self.session.read()
         self.dialogs.look_back()
         if self.end.state in (State.DONE, State.ERROR):

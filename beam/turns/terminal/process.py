@@ -38,6 +38,7 @@ class TerminalProcess(AgentProcess):
         self.profile = profile
         self.screen = Screen(profile.columns, profile.rows)
         self.fed = asyncio.Event()
+        self.marks_prompt = False  # whether the program marked its prompt before its first message
         self.window: Window
         self.viewers: Viewers
         self._recorder: Recorder | None = None

@@ -122,10 +122,14 @@ def _dedented(text: str) -> str:
 def _is_about(description: str, call: ToolCalled) -> bool:
     """Return whether the description of a request contains a part of the call's input.
 
-    The whole screen is not searched, because it also shows the prompt and other calls.
+    The whole screen is not searched, because it also shows the prompt and other calls. An input that is nested too
+    deeply to be read is not in any description.
     """
     shown_there = profiles.squeezed(description)
-    return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
+    try:
+        return any(text in shown_there for text in _texts(msgspec.json.decode(call.input)))
+    except RecursionError:
+        return False
 
 
 def agrees(question: Question, reported: Any) -> bool:

@@ -107,7 +107,8 @@ class TerminalSession:
             self.seen, self._seen_bytes = self._screen.view(), self._screen.bytes
             self._engine.alive()
         self.end.hear(signals, now)
-        self.end.look(self.seen, now, whole=whole, reads_keys=self._process.window.reads_keys())
+        window = self._process.window
+        self.end.look(self.seen, now, whole=whole, reads_keys=window.reads_keys(), foreground=window.foreground_group())
         if now - self._read_at >= READ_S:
             self._read_at = now
             self.read()

@@ -115,7 +115,7 @@ def evidence(end: TurnEnd) -> Evidence | None:
         case "history" | "title":
             return end.via
         case "osc7501" | "osc133":
-            return "osc"
+            return "osc" if end.structured else "prompt"
         case "screen":
             return "prompt" if end.profile.at_cursor else "screen"
     return None

@@ -1,7 +1,11 @@
 """Viewers of an agent's terminal: other processes of the same user, connected through a socket beside the journal.
 
 A viewer gets pictures of the screen, never the agent's bytes, and sends keys. A slow viewer does not slow the agent: it
-gets the newest picture when it is ready. While beam types, viewers' keys wait. Does not depend on turns.
+gets the newest picture when it is ready. While beam types, viewers' keys wait.
+
+Only a person looks and types. A process of an agent's turn is refused: it is recognised by its own environment and by
+those of its ancestors. Landlock does not stop a connection to a socket, so a viewer must also create a file beside the
+journal before it may type, which a confined agent can't do.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import asyncio
 import contextlib
 import os
 import pwd
+import re
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -19,6 +24,8 @@ import msgspec
 from msgspec import Struct
 
 from beam.base import typed_values
+from beam.process import table
+from beam.process.spawn import marker
 from beam.pty_adapter.picture import Painter, Picture, Runs
 from beam.pty_adapter.terminal import Terminal
 from beam.turns.terminal.nearby import near
@@ -27,15 +34,27 @@ FRAME_S = 1 / 30
 DRAWING_S = 0.1  # how long an unfinished frame is waited for
 KEYS_BYTES = 64 * 1024  # of one line of keys
 _LOOK_AGAIN_S = 0.01
+_DEEPEST = 64  # a process and its ancestors
+_MARKER = marker("").encode()
+_NO_AGENTS = "only a person attaches, and process {pid} belongs to an agent's turn"
+_GONE = "only a person attaches, and who started process {pid} can't be seen any more"
+_TOO_DEEP = "only a person attaches, and process {pid} has too many others above it"
+_NOT_SHOWN = (
+    "only a person types: a viewer has to make a file in the agent's directory first, as this version of beam does"
+)
 
 
-class Frame(Struct, frozen=True, kw_only=True, tag="frame"):
+class Frame(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="frame"):
     """What has changed on the screen since the last frame; the first frame has everything. `changed` are the changed
-    rows by number. `height` is the number of rows. `picture` is the rest of the picture, without rows."""
+    rows by number. `height` is the number of rows. `picture` is the rest of the picture, without rows.
+
+    `nonce` is in the first frame: a viewer may type once it has created the file that `typing_file` names.
+    """
 
     picture: Picture
     height: int
     changed: dict[int, Runs]
+    nonce: str | None = None
 
 
 class Bye(Struct, frozen=True, kw_only=True, tag="bye"):
@@ -51,6 +70,11 @@ class Keys(Struct, frozen=True, kw_only=True, tag="keys"):
 
 
 Told = Frame | Bye
+
+
+def typing_file(directory: Path, nonce: str) -> Path | None:
+    """Return the file in the agent's directory that a viewer creates before it types; None if `nonce` is no nonce."""
+    return directory / f"{nonce}.typing" if re.fullmatch("[0-9a-f]{32}", nonce) else None
 
 
 class Viewers:
@@ -135,26 +159,42 @@ class Viewers:
         me = asyncio.current_task()
         assert me is not None
         self._connected[me] = new = asyncio.Event()
-        showing = None
+        nonce = os.urandom(16).hex()
         try:
             peer = _peer(writer)
-            if peer is None or peer[1] == os.geteuid():
-                showing = asyncio.create_task(self._show(writer, new))
-                hearing = asyncio.create_task(self._hear(reader, peer[0] if peer else 0))
-                try:
-                    await asyncio.wait({showing, hearing}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    hearing.cancel()
-                    showing.cancel()
-                    await asyncio.wait({showing, hearing})
+            if peer is not None and peer[1] != os.geteuid():
+                return
+            if peer is not None and (why := _refusal(peer[0])):
+                _say(writer, Bye(why=why))
+                return
+            showing = asyncio.create_task(self._show(writer, new, nonce))
+            hearing = asyncio.create_task(self._hear(reader, writer, peer[0] if peer else 0, nonce))
+            try:
+                await asyncio.wait({showing, hearing}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                hearing.cancel()
+                showing.cancel()
+                await asyncio.wait({showing, hearing})
         except asyncio.CancelledError:
             _say(writer, Bye(why=self._why))
         finally:
             del self._connected[me]
+            self._take_typing_file(nonce)
             with contextlib.suppress(OSError):
                 writer.close()
 
-    async def _show(self, writer: asyncio.StreamWriter, new: asyncio.Event) -> None:
+    def _take_typing_file(self, nonce: str) -> bool:
+        """Remove the file that shows that a viewer may type. Return False if there is none."""
+        file = typing_file(self._path.parent, nonce) if self._path is not None else None
+        try:
+            if file is not None:
+                file.unlink()
+        except OSError:
+            return False
+        return file is not None
+
+    async def _show(self, writer: asyncio.StreamWriter, new: asyncio.Event, nonce: str) -> None:
+        first: str | None = nonce
         sent: list[Runs | None] = [None] * self._window.screen.rows
         with contextlib.suppress(OSError):
             while True:
@@ -164,7 +204,9 @@ class Viewers:
                 changed = {row: runs for row, runs in enumerate(picture.rows) if runs is not sent[row]}
                 for row, runs in changed.items():
                     sent[row] = runs
-                _say(writer, Frame(picture=_without_rows(picture), height=len(picture.rows), changed=changed))
+                frame = Frame(picture=_without_rows(picture), height=len(picture.rows), changed=changed, nonce=first)
+                first = None
+                _say(writer, frame)
                 await writer.drain()
                 await asyncio.sleep(FRAME_S)
                 await new.wait()
@@ -181,12 +223,17 @@ class Viewers:
             self._picture = written, self._painter.picture()
         return self._picture[1]
 
-    async def _hear(self, reader: asyncio.StreamReader, pid: int) -> None:
+    async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pid: int, nonce: str) -> None:
+        may_type = False
         with contextlib.suppress(OSError, ValueError, RecursionError):  # invalid data disconnects the viewer
             while line := await reader.readline():
                 data = typed_values.decode(line, Keys).data
                 if not data:
                     continue
+                may_type = may_type or self._take_typing_file(nonce)
+                if not may_type:
+                    _say(writer, Bye(why=_NOT_SHOWN))
+                    return
                 await self._may_type.wait()
                 if pid not in self._noticed:
                     self._noticed.add(pid)
@@ -214,6 +261,33 @@ def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
         return None
     pid, uid, _ = struct.unpack("3i", writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, option, 12))
     return pid, uid
+
+
+def _refusal(pid: int) -> str | None:
+    """Return why the process may not attach: it belongs to an agent's turn, or nobody can tell. Return None if it may
+    attach. The pid 0 stands for a process that can't be seen from here."""
+    each = pid
+    for _ in range(_DEEPEST):
+        if each <= 1:
+            return None
+        row = table.stat_of(each)
+        if row is None:
+            return _GONE.format(pid=pid) if _is_gone(each) else None
+        if any(word.startswith(_MARKER) for word in table.environment_of(each)):
+            return _NO_AGENTS.format(pid=pid)
+        each = row[0]
+    return _TOO_DEEP.format(pid=pid)
+
+
+def _is_gone(pid: int) -> bool:
+    """Return whether there is no such process. Another user's process may be there and hidden."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _user() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,14 @@ def test_a_file_is_known_by_its_name_where_the_dialog_shows_a_relative_path() ->
 @pytest.mark.parametrize("input", ["null", "{}", '{"n":7}', '{"a":["zz"]}', '{"path":"no"}'])
 def test_a_call_without_a_telling_word_is_not_taken_for_the_one_asked_for(input: str) -> None:
     assert asked(RECORDED.read_text(), CLAUDE, call("Edit", input)).call_id is None
+
+
+def test_a_call_whose_input_is_nested_too_deeply_is_not_taken_for_the_one_asked_for() -> None:
+    this = call("Bash", '{"command":"touch /lab/pty/work/zz && rm -f zz"}', "this")
+    limit = sys.getrecursionlimit()
+    for depth in (*range(limit - 120, limit + 5), 100_000):
+        deep = call("Edit", '{"a":' * depth + "1" + "}" * depth, "deep")
+        assert asked(RECORDED.read_text(), CLAUDE, deep, this).call_id == "this"
 
 
 def test_two_looks_at_one_dialog_are_one_request_and_another_request_is_another() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from beam.agents.base import Verdict
 from beam.agents.claude.screen import profile as CLAUDE
+from beam.agents.codex.screen import profile as CODEX
 from beam.agents.python import profile as PYTHON
 from beam.model.outcome import Class, Denial, Evidence, Status, Usage
 from beam.model.policy import Policy
-from beam.model.screen_profile import Profile
+from beam.model.screen_profile import GENERIC, Profile
 from beam.process.spawn import Ended
 from beam.pty_adapter.screen import View
 from beam.pty_adapter.turn_end import State, TurnEnd
@@ -28,8 +30,9 @@ def ended(via: str, profile: Profile = CLAUDE) -> TurnEnd:
     ("via", "profile", "said"),
     [
         ("history", CLAUDE, "history"),
-        ("osc7501", CLAUDE, "osc"),
+        ("osc7501", CODEX, "osc"),
         ("osc133", PYTHON, "osc"),
+        ("osc133", structs.replace(GENERIC, prompt="^> ", at_cursor=True), "prompt"),
         ("title", CLAUDE, "title"),
         ("screen", CLAUDE, "screen"),
         ("screen", PYTHON, "prompt"),
