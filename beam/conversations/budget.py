@@ -47,9 +47,9 @@ class BudgetMeter:
                 self._unknown(turn)
 
     def _compare(self, what: str, used: float, most: float | None, said: str) -> None:
-        if most is None:
+        if most is None or self.reached:
             return
-        if used >= most and used > 0 and not self.reached:
+        if used >= most and used > 0:
             self.reached = f"the run used {said}, its budget"
             self._over(self.reached)
         elif used >= _WARN_AT * most and used > 0:

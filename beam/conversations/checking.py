@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from beam.conversations.commands import CommandEnd, run_command
@@ -18,27 +19,36 @@ _TIMEOUT_S = 600.0
 
 
 class Checking:
-    """Carries out the checks of a run. Commands run in `folder`, with the scenario's variables in their environment."""
+    """Carries out the checks of a run. Commands run in `folder`, with the scenario's variables in their environment.
+    `stopped_by` returns why the run was stopped, "" as long as it was not; a command that runs is then ended."""
 
     def __init__(
-        self, scenario: Scenario, speaking: Speaking, files: StepFiles, *, folder: Path, environ: dict[str, str]
+        self,
+        scenario: Scenario,
+        speaking: Speaking,
+        files: StepFiles,
+        *,
+        folder: Path,
+        environ: dict[str, str],
+        stopped_by: Callable[[], str],
     ) -> None:
         self._scenario = scenario
         self._speaking = speaking
         self._files = files
         self._folder = folder
+        self._stopped_by = stopped_by
         self._environ = environ | {f"BEAM_VAR_{name}": value for name, value in scenario.variables.items()}
 
     async def run(self, command: Command, timeout: float) -> CommandEnd:
         """Run a command of the scenario."""
-        return await run_command(command, self._folder, self._environ, timeout)
+        return await run_command(command, self._folder, self._environ, timeout, self._stopped_by)
 
     async def check(
         self, step: str, asked: Check, subject: Subject, judged: list[TurnFacts], *, is_over: bool
     ) -> CheckResult:
         """Return the result of one check of the subject. A judge's turn is added to `judged`.
 
-        In a step that has failed already (`is_over`), no judge is asked.
+        In a step that has failed already (`is_over`), no judge is asked. After a stop of the run, no command is begun.
         """
         line = self._scenario.source.lines.get(asked.at)
         if isinstance(asked.value, Judging):
@@ -53,11 +63,13 @@ class Checking:
             score, _ = await self._speaking.score(step, asked.value, subject.reply, judged)
             return judged_check(score, asked.value, line)
         if asked.kind == "command" and not subject.is_replayed:
+            name = f"command: {value_text(asked.value)}"
+            if why := self._stopped_by():
+                return CheckResult(name=name, kind="command", verdict=Verdict.SKIPPED, detail=why, line=line)
             command = asked.value if isinstance(asked.value, (str, tuple)) else ""
             ran = await self.run(command, _TIMEOUT_S)
             detail = f"{ran.why}: {value_text(ran.output[-400:])}" if ran.exit_code else ""
             verdict = Verdict.FAILED if ran.exit_code else Verdict.PASSED
-            name = f"command: {value_text(asked.value)}"
             return CheckResult(name=name, kind="command", verdict=verdict, detail=detail, line=line)
         return check(asked, subject, line)
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import secrets
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -27,15 +27,24 @@ _LONGEST_PAUSE_S = 0.05
 
 class CommandEnd(Struct, frozen=True, kw_only=True):
     """How a command ended. `output` is the end of the command's output to stdout and stderr, without secrets. `why`
-    says why the command failed; it is "" if the command succeeded."""
+    says why the command failed; it is "" if the command succeeded. `is_stopped`: the command was ended because its run
+    was stopped."""
 
     exit_code: int
     output: str
     why: str = ""
+    is_stopped: bool = False
 
 
-async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], timeout: float) -> CommandEnd:
-    """Run the command in the folder `cwd`. If it still runs after `timeout` seconds, it is ended."""
+async def run_command(
+    command: Command,
+    cwd: Path,
+    environ: Mapping[str, str],
+    timeout: float,
+    stopped_by: Callable[[], str] = lambda: "",
+) -> CommandEnd:
+    """Run the command in the folder `cwd`. If it still runs after `timeout` seconds, or once `stopped_by` returns the
+    reason for which its run was stopped, it is ended."""
     words = command_words(command)
     mark = f"BEAM_RUN_{secrets.token_hex(8)}"
     try:
@@ -51,11 +60,13 @@ async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], t
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return CommandEnd(exit_code=NOT_FOUND, output="", why=f"can't run {words[0][:100]}: {reason}")
-    why, kept = "", bytearray()
+    why, is_stopped, kept = "", False, bytearray()
     reading = asyncio.ensure_future(_tail(child, kept))
     try:
         async with asyncio.timeout(timeout):
-            await _ended(child)
+            await _ended(child, is_wanted=lambda: not stopped_by())
+        if child.returncode is None:
+            why, is_stopped = stopped_by(), True
     except TimeoutError:
         why = f"stopped after {timeout:g} s, its timeout"
     finally:
@@ -71,7 +82,7 @@ async def run_command(command: Command, cwd: Path, environ: Mapping[str, str], t
     if code and not why:
         why = f"ended with exit code {code}"
     output = redact(bytes(kept).decode("utf-8", "replace"))[0][-MOST_OUTPUT:]
-    return CommandEnd(exit_code=code, output=output, why=why)
+    return CommandEnd(exit_code=code, output=output, why=why, is_stopped=is_stopped)
 
 
 async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
@@ -81,11 +92,11 @@ async def _tail(child: asyncio.subprocess.Process, kept: bytearray) -> None:
         del kept[: -MOST_OUTPUT - _BEFORE]
 
 
-async def _ended(child: asyncio.subprocess.Process) -> None:
-    """Wait until the command's own process has ended. `child.wait()` would also wait for other processes that have the
-    command's output open."""
+async def _ended(child: asyncio.subprocess.Process, *, is_wanted: Callable[[], bool] = lambda: True) -> None:
+    """Wait until the command's own process has ended, or until `is_wanted` returns False. `child.wait()` would also
+    wait for other processes that have the command's output open."""
     pause = 0.001
-    while child.returncode is None:
+    while child.returncode is None and is_wanted():
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 

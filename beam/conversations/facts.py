@@ -38,8 +38,16 @@ class FileChange(Struct, frozen=True):
     kind: str
 
 
+class _Used(Struct, frozen=True):
+    """What one attempt used; None if nobody knows."""
+
+    cost_usd: float | None
+    tokens: int | None
+
+
 class TurnFacts:
-    """The facts of one turn, collected from its events."""
+    """The facts of one turn, collected from its events. If its message is tried again, the facts are those of the last
+    attempt, but the cost and the tokens those of all attempts."""
 
     def __init__(self, agent: str, prompt: str) -> None:
         self.agent = agent
@@ -52,6 +60,7 @@ class TurnFacts:
         self.cost_so_far: float | None = None
         self._model = ""
         self._called: list[events.ModelCalled] = []  # those that cost something
+        self._used: dict[int, _Used] = {}  # by the attempts that are over
         self.replayed = ""  # exact, minor or major, if the turn was answered from a recording
         self.outcome: Outcome | None = None
         self.cut = ""  # which limit of its step ended it in the middle; "" for none
@@ -81,6 +90,16 @@ class TurnFacts:
                 self._called.append(event)
             case events.Notice(code="replayed"):
                 self.replayed = event.text.partition(":")[0]
+            case events.TurnFinished():
+                self._end_attempt(event)
+
+    def _end_attempt(self, finished: events.TurnFinished) -> None:
+        cost, tokens = _cost_of(finished), _tokens_of(finished.usage)
+        self._used[finished.attempt] = _Used(
+            cost_usd=self._cost_so_far() if cost is None else cost,
+            tokens=self._tokens_so_far() if tokens is None else tokens,
+        )
+        self.so_far, self.cost_so_far, self._called = Usage(), None, []
 
     @property
     def reply(self) -> str:
@@ -88,25 +107,35 @@ class TurnFacts:
 
     @property
     def cost_usd(self) -> float | None:
-        """Return the cost: the CLI's own figure, else an estimate from the table of prices; None if nobody knows.
+        """Return the cost of all attempts: the CLI's own figures, else estimates from the table of prices; None if
+        nobody knows.
 
-        While the turn runs, the cost is the higher one of two figures: the one that the CLI has reported, and the one
+        While an attempt runs, its cost is the higher one of two figures: the one that the CLI has reported, and the one
         from the model calls that the turn's proxy saw.
         """
-        if self.outcome is None:
-            estimated = estimated_usd(self._model, self.so_far)
-            called = [estimated_usd(each.model, each.usage or Usage()) for each in self._called]
-            known = [each for each in (self.cost_so_far or estimated, _sum_of(called)) if each is not None]
-            return max(known, default=None)
-        if self.outcome.cost_usd is not None:
-            return self.outcome.cost_usd
-        return None if self.outcome.model is None else estimated_usd(self.outcome.model, self.outcome.usage)
+        last = self._cost_so_far() if self.outcome is None else _cost_of(self.outcome)
+        return _sum_of([last, *(each.cost_usd for each in self._used_before())])
 
     @property
     def tokens(self) -> int | None:
-        """Return the number of input and output tokens, including tokens from a cache; None if the CLI reports none."""
-        if self.outcome is not None:
-            return _tokens_of(self.outcome.usage)
+        """Return the number of input and output tokens of all attempts, including tokens from a cache; None if the CLI
+        reports none."""
+        last = self._tokens_so_far() if self.outcome is None else _tokens_of(self.outcome.usage)
+        used = _sum_of([last, *(each.tokens for each in self._used_before())])
+        return None if used is None else int(used)
+
+    def _used_before(self) -> list[_Used]:
+        """Return what the attempts used that came before the running one, or before that of the outcome."""
+        last = None if self.outcome is None else self.outcome.attempt
+        return [used for attempt, used in self._used.items() if attempt != last]
+
+    def _cost_so_far(self) -> float | None:
+        estimated = estimated_usd(self._model, self.so_far)
+        called = [estimated_usd(each.model, each.usage or Usage()) for each in self._called]
+        known = [each for each in (self.cost_so_far or estimated, _sum_of(called)) if each is not None]
+        return max(known, default=None)
+
+    def _tokens_so_far(self) -> int | None:
         called = _sum_of([_tokens_of(each.usage or Usage()) for each in self._called])
         known = [int(each) for each in (_tokens_of(self.so_far), called) if each is not None]
         return max(known, default=None)
@@ -118,7 +147,14 @@ class TurnFacts:
             return None
         if self.outcome.usage.calls is not None:
             return self.outcome.usage.calls
-        return 0 if self.tokens == 0 else None
+        return 0 if _tokens_of(self.outcome.usage) == 0 else None
+
+
+def _cost_of(ended: Outcome | events.TurnFinished) -> float | None:
+    """Return the CLI's own figure for the cost, else an estimate from the table of prices; None if nobody knows."""
+    if ended.cost_usd is not None:
+        return ended.cost_usd
+    return None if ended.model is None else estimated_usd(ended.model, ended.usage)
 
 
 def _tokens_of(usage: Usage) -> int | None:

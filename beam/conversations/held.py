@@ -18,7 +18,7 @@ from beam.agents.base import Adapter
 from beam.base import files
 from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UntrustedError
 from beam.base.steps import sleeping
-from beam.broker import duty
+from beam.broker import closing, duty
 from beam.broker import registry as brokers
 from beam.broker.compose import Caller, compose
 from beam.broker.context import RootContext
@@ -30,11 +30,13 @@ from beam.broker.wake import Wake
 from beam.model.events import Event
 from beam.model.message import Message, Options, base_of
 from beam.model.outcome import Outcome, Status
+from beam.model.state import DEAD
 from beam.process import tree
 from beam.process.environment import fingerprint
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store.journal import read_state
+from beam.store.queue import Entry
 from beam.turns.choice import BY_AUTO, face_of
 from beam.turns.stop import Reason, Stop
 
@@ -201,13 +203,19 @@ class HeldAgents:
             with files.unsynced() if self._is_answered else contextlib.nullcontext():
                 put(self.context, lease.log.paths, message)
                 held.is_new = False
-                return await self._until_over(lease, message.id, stop, via=message.options.via)
+                try:
+                    return await self._until_over(lease, message.id, stop, via=message.options.via)
+                except BaseException as error:
+                    with contextlib.suppress(BeamError):  # the first error says more
+                        _drop(lease, message.id, error.message if isinstance(error, BeamError) else "the run was ended")
+                    raise
         finally:
             self._stops.discard(stop)
             lease.log.watcher = _ignore
 
     async def _until_over(self, lease: AgentLease, message_id: str, stop: Stop, *, via: str | None) -> Outcome:
-        """Run the message until it has an outcome. If the policy asks for a retry, run it again."""
+        """Run the message until it has an outcome. If the policy asks for a retry, run it again. A message that still
+        waits when `stop` is asked for is dropped."""
         agent = lease.log.paths.agent
         while True:
             due = duty.step(lease)
@@ -222,6 +230,8 @@ class HeldAgents:
                 outcome = await run(lease, *claimed, stop) if claimed is not None else None
                 if outcome is not None:
                     return outcome
+            if stop.reason is not None:
+                _drop(lease, message_id, f"stopped by {stop.by}, while it waited")
             from beam.broker.follow import outcome_in
 
             found = outcome_in(lease.log.paths, read_state(lease.log.paths.journal), message_id)
@@ -231,16 +241,6 @@ class HeldAgents:
                 raise UnfinishedError(f"the queue of {agent} is paused", f"beam queue resume {agent}", subject=agent)
             if lease.log.queue.find(message_id) is None:
                 raise NotFoundError(f"{message_id} is gone: somebody removed it", "run the scenario again")
-            if stop.reason is not None:
-                return Outcome(
-                    message_id=message_id,
-                    agent=agent,
-                    turn=None,
-                    attempt=1,
-                    status=Status.CANCELLED,
-                    reason=f"stopped by {stop.by}, while it waited to be tried again",
-                    exit_code=9,
-                )
             await stop.wait(min(due.pause_s or _LONGEST_PAUSE_S, _LONGEST_PAUSE_S))
 
     @property
@@ -270,6 +270,19 @@ def tells_as_much(adapter: Adapter) -> bool:
     if protocol is None or headless is None:
         return False
     return all(getattr(protocol, name) or not getattr(headless, name) for name in _COUNTED)
+
+
+def _drop(lease: AgentLease, message_id: str, why: str) -> None:
+    """Drop the message if it still waits. Else a worker would run it after the run, without the run's settings."""
+    entry = lease.log.queue.find_in("new", message_id)
+    message = lease.waiting.read(entry) if entry is not None else None
+    if entry is None or message is None:
+        return
+    known = lease.log.state.known.get(message_id)
+    if known is not None and known.phase == DEAD and known.attempt == message.attempt:
+        return  # an interrupted dead letter: the next holder finishes it
+    closing.dead_letter(lease.log, entry, message, "dropped", why, status=Status.CANCELLED)
+    lease.log.queue.remove(Entry(entry.position, entry.id, "dead"))
 
 
 def _ignore(event: Event) -> None:

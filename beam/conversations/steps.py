@@ -66,7 +66,14 @@ class StepRunner:
         self._agents = agents
         self._speaking = Speaking(scenario, agents, meter, recorder=recorder, models=models)
         environ = dict(agents.context.environ)
-        self._checking = Checking(scenario, self._speaking, self.files, folder=folder, environ=environ)
+        self._checking = Checking(
+            scenario,
+            self._speaking,
+            self.files,
+            folder=folder,
+            environ=environ,
+            stopped_by=lambda: agents.stopped_by,
+        )
         self._replay = replay
         self._ci = ci
         self._why_skipped = ""
@@ -198,6 +205,8 @@ class StepRunner:
             )
         ran = await self._checking.run(step.command, step.timeout)
         result = self._made(step, [], why=ran.why, exit_code=ran.exit_code, output=ran.output)
+        if ran.is_stopped:
+            return msgspec.structs.replace(result, exit_code=int(ExitCode.CANCELLED))
         if ran.exit_code and any(each.kind == "exit_code" for each in step.expect):
             return msgspec.structs.replace(result, verdict=Verdict.PASSED)
         if ran.exit_code:

@@ -619,6 +619,42 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_said(place: Cli) ->
     assert processes_with(str(place.base)) == []
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{run: 'echo begun; setsid sleep 300'}",
+        "{send: a, prompt: hello, expect: {command: 'echo begun; setsid sleep 300'}}",
+        "{chat: [a, b], prompt: go, until: {check: {command: 'echo begun; setsid sleep 300'}}}",
+    ],
+    ids=["a step", "a check", "the end of a chat"],
+)
+def test_a_command_is_ended_where_the_run_takes_too_long(place: Cli, step: str) -> None:
+    scenario(place, f"- {step}\n- {{send: b, prompt: never}}\n", "limits: {time: 3s}\n")
+    done = place("run", "s.yaml", "--json", timeout=60)
+    why = "the run took longer than 3 s, its limit"
+    assert (done.code, done.json["why"]) == (7, why), done
+    first, second = done.json["steps"]
+    assert (second["verdict"], second["why"]) == ("skipped", why), done
+    if "run:" in step:
+        assert (first["verdict"], first["why"], first["output"]) == ("failed", why, "begun\n"), done
+    if "expect:" in step:
+        assert [(check["verdict"], check["detail"]) for check in first["checks"]] == [("failed", f"{why}: begun")], done
+    assert processes_with(str(place.base)) == []
+
+
+def test_a_signal_ends_the_command_of_a_step(place: Cli) -> None:
+    scenario(place, "- {run: 'echo x > begun; setsid sleep 300', id: it}\n" + one("after").replace("id: it", "id: two"))
+    process = place.start("run", "s.yaml", "--junit", "r.xml")
+    eventually((place.project / "begun").exists)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == -signal.SIGINT
+    for stream in (process.stdout, process.stderr):
+        assert stream is not None
+        stream.close()
+    assert ends(place) == {"it (run)": "error error", "two (send)": "skipped"}
+    assert processes_with(str(place.base)) == []
+
+
 def test_each_repeat_has_a_branch_of_its_own_and_one_that_is_there_is_refused_first(place: Cli) -> None:
     git(place, "init", "-q")
     git(place, "-c", "user.name=p", "-c", "user.email=p@x", "commit", "-q", "--allow-empty", "-m", "first")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from beam.conversations.facts import TurnFacts
 from beam.conversations.judge import prompt_of, score_in
 from beam.conversations.scenario import Chat, Part, Spending
 from beam.model import events
-from beam.model.outcome import Outcome, Status, Usage
+from beam.model.outcome import Class, Outcome, Status, Usage
 
 HOW = 'What is said comes with "|" before each of its lines, below a line that names who said it.'
 
@@ -187,6 +188,37 @@ def test_the_cost_of_a_turn_that_runs_is_estimated_from_its_tokens_or_from_its_c
     unknown = TurnFacts("a", "?")
     unknown.add_event(events.ModelCalled(n=1, step="live", model="nobody's", usage=usage))
     assert (unknown.cost_usd, unknown.tokens) == (None, 1_000_000)
+
+
+def test_what_failed_attempts_of_a_turn_used_counts_beside_what_its_last_attempt_used() -> None:
+    turn = TurnFacts("a", "?")
+    started = events.TurnStarted(owner=events.Owner(pid=1, start_ticks=1), turn_key="k", adapter="a", via="exec")
+    used = Usage(input_tokens=60, output_tokens=40)
+    fails: dict[str, Any] = {"status": Status.FAILED, "class_": Class.NETWORK}
+    turn.add_event(started)
+    turn.add_event(events.UsageSeen(usage=used, cost_usd=0.5))
+    assert (turn.cost_usd, turn.tokens) == (0.5, 100)
+    turn.add_event(events.TurnFinished(attempt=1, usage=used, cost_usd=0.5, **fails))
+    assert (turn.cost_usd, turn.tokens) == (0.5, 100)  # while it waits for the next attempt
+    turn.add_event(started)
+    assert (turn.cost_usd, turn.tokens) == (0.5, 100)
+    turn.add_event(events.UsageSeen(usage=used, cost_usd=0.25))
+    assert (turn.cost_usd, turn.tokens) == (0.75, 200)
+    turn.add_event(events.TurnFinished(attempt=2, **fails))  # it crashed, and says not what it used
+    turn.add_event(started)
+    assert (turn.cost_usd, turn.tokens) == (0.75, 200)
+    turn.add_event(events.TurnFinished(attempt=3, status=Status.COMPLETED, usage=used, cost_usd=0.125))
+    outcome = said("yes", cost=0.125, tokens=100).outcome
+    assert outcome is not None
+    turn.outcome = msgspec.structs.replace(outcome, attempt=3)
+    assert (turn.cost_usd, turn.tokens) == (0.875, 300)
+
+
+def test_a_turn_that_is_stopped_between_two_attempts_counts_with_what_the_first_one_used() -> None:
+    turn = TurnFacts("a", "?")
+    turn.add_event(events.TurnFinished(attempt=1, status=Status.FAILED, usage=Usage(output_tokens=5), cost_usd=2.0))
+    turn.outcome = Outcome(message_id="a-1", agent="a", turn=None, attempt=2, status=Status.CANCELLED)
+    assert (turn.cost_usd, turn.tokens) == (2.0, 5)
 
 
 def test_a_turn_that_runs_counts_with_what_it_has_used_so_far() -> None:

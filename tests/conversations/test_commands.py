@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beam.conversations.commands import MOST_OUTPUT, run_command
+from beam.conversations.commands import MOST_OUTPUT, TIMED_OUT, CommandEnd, run_command
 
 pytestmark = pytest.mark.slow
 
@@ -21,3 +21,14 @@ def test_of_a_key_in_which_the_output_is_cut_no_end_is_left(tmp_path: Path) -> N
     assert (ran.exit_code, len(ran.output) <= MOST_OUTPUT) == (0, True)
     assert "Kq7" not in ran.output
     assert ran.output.endswith("x" * (MOST_OUTPUT - 40))
+
+
+def test_a_command_is_ended_as_soon_as_its_run_is_stopped_and_says_why_the_run_was(tmp_path: Path) -> None:
+    words = (sys.executable, "-c", "import time; print('begun', flush=True); open('made', 'w'); time.sleep(300)")
+    made = tmp_path / "made"
+
+    def stopped_by() -> str:
+        return "ann" if made.exists() else ""
+
+    ran = asyncio.run(run_command(words, tmp_path, os.environ, 60.0, stopped_by))
+    assert ran == CommandEnd(exit_code=TIMED_OUT, output="begun\n", why="ann", is_stopped=True)

@@ -24,7 +24,7 @@ _SPENT = {"turns": 0, "cost_usd": 0.0, "tokens": 0, "unpriced": 0}
 _STEP: dict[str, object] = {"at": (), "expect": (), "allow": frozenset()}
 _GIVEN: dict[str, Any] = {
     "Line": {"is_of_person": False},
-    "CommandEnd": {"why": ""},
+    "CommandEnd": {"why": "", "is_stopped": False},
     "Comparison": {"v": 1, "best": None, "scores": (), "reason": "", "message_id": "", "exit_code": 0},
     "Changes": {"paths": (), "added": 0, "removed": 0, "known": False},
     "ToolUse": {"call_id": "", "input": None, "word": "", "output": "", "is_error": False},

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from beam.base.errors import BeamError, ConfigError, UnfinishedError, UntrustedError, UsageError
-from beam.broker import notifying, registry
+from beam.broker import launch, notifying, registry
 from beam.broker.control import answer_requests
-from beam.conversations import held, repeat_worktree, step_files
+from beam.conversations import alone, held, repeat_worktree, step_files
 from beam.conversations import play as playing
 from beam.conversations.alone import deliver_here
 from beam.conversations.held import HeldAgents, StopAll
@@ -25,7 +25,7 @@ from beam.conversations.run_options import RunOptions, RunProgress, StepBegan, W
 from beam.conversations.scenario import Spending, Worktree
 from beam.model import events
 from beam.model.message import Options
-from beam.model.outcome import Class, Status, Usage
+from beam.model.outcome import Class, Outcome, Status, Usage
 from beam.process import tree
 from beam.root.user_dirs import data_dir
 from beam.turns.stop import Stop
@@ -205,6 +205,26 @@ def test_a_budget_that_is_used_up_ends_the_run_and_skips_the_rest(
     assert (result.verdict, result.exit_code, result.why) == (Verdict.FAILED, 7, why)
     assert [(step.verdict.value, step.why) for step in result.steps] == [("passed", ""), ("skipped", why)]
     assert told == [("1", "worker", f"s: {why}; it is stopped")]
+
+
+def configure(root: Root, *changes: tuple[str, str]) -> None:
+    config = root.base / "beam.yaml"
+    text = config.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    config.write_text(text)
+    root.reload()
+
+
+def test_a_run_counts_and_limits_what_the_failed_attempts_of_a_turn_cost(root: Root, tmp_path: Path) -> None:
+    configure(root, ("limits: {}", "policy: {attempts: 2, backoff: 0.0000001}"))
+    turns = {"worker": [("x", Class.NETWORK), ("x", "yes")], "other": [("y", "no")]}
+    result = Played(root, tmp_path, STEPS, turns=turns).result
+    assert result.spent == Spent(turns=2, cost_usd=1.5, tokens=200)
+    result = Played(root, tmp_path, STEPS, turns=turns, limits=Spending(cost_usd=1)).result
+    assert (result.exit_code, result.why) == (7, "the run used $1.0000 of $1, its budget")
+    assert [step.verdict.value for step in result.steps] == ["passed", "skipped"]
 
 
 def test_a_budget_that_is_nearly_used_up_is_reported_once(
@@ -413,6 +433,122 @@ def test_an_agent_in_a_folder_without_trust_and_one_whose_queue_is_paused_are_re
         say(agents(root, tmp_path, name="t"), "x")
     assert (untrusted.value.hint, untrusted.value.subject) == ("beam trust", "worker@t")
     assert untrusted.value.message.startswith("worker@t: ")
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The agents for which a worker would have been started; none is."""
+    started: list[str] = []
+    monkeypatch.setattr(launch, "start", lambda context, paths: started.append(paths.agent))
+    return started
+
+
+def how_dropped(root: Root, agent: str = "worker@s") -> list[tuple[int, str, Status, str]]:
+    """How the messages ended that were dropped while they waited."""
+    dead = [each for each in root.events(agent) if isinstance(each, events.MessageDead)]
+    return [(each.attempt, each.reason, each.status, each.detail) for each in dead]
+
+
+def test_a_message_that_rests_for_the_pace_of_its_agent_is_not_run_after_the_run_was_stopped(
+    root: Root, tmp_path: Path, workers: list[str]
+) -> None:
+    configure(root, ("worker: {command: [cat]}", "worker: {command: [cat], pace: 10m}"))
+    one = agents(root, tmp_path)
+
+    async def said() -> Outcome:
+        try:
+            await one.say("worker", "x", Options(), lambda event: None)
+            one.stop("ann")
+            return await one.say("worker", "y", Options(), lambda event: None)
+        finally:
+            await one.close()
+
+    outcome = asyncio.run(said())
+    why = "stopped by ann, while it waited"
+    assert (outcome.status, outcome.exit_code, outcome.reason, outcome.turn) == (Status.CANCELLED, 9, why, None)
+    assert (root.boxes("worker@s"), workers) == ({}, [])
+    assert how_dropped(root) == [(1, "dropped", Status.CANCELLED, why)]
+
+
+def test_a_message_that_waits_for_another_attempt_is_not_run_after_it_was_stopped(
+    root: Root, tmp_path: Path, workers: list[str]
+) -> None:
+    configure(root, ("limits: {}", "policy: {attempts: 3}"))
+    one, stop = agents(root, tmp_path, worker=[("x", Class.NETWORK), ("x", "yes")]), Stop()
+
+    def seen(event: events.Event) -> None:
+        if isinstance(event, events.TurnFinished):
+            stop.ask("cancelled", by="ann")
+
+    async def said() -> Outcome:
+        try:
+            return await one.say("worker", "x", Options(), seen, stop)
+        finally:
+            await one.close()
+
+    outcome = asyncio.run(said())
+    why = "stopped by ann, while it waited"
+    assert (outcome.status, outcome.attempt, outcome.reason) == (Status.CANCELLED, 2, why)
+    assert (root.boxes("worker@s"), workers) == ({}, [])
+    assert how_dropped(root) == [(2, "dropped", Status.CANCELLED, why)]
+
+
+def test_one_message_that_waited_for_its_turn_is_not_run_after_its_replay_was_stopped(
+    root: Root, tmp_path: Path, workers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(root, ("worker: {command: [cat]}", "worker: {command: [cat], pace: 10m}"))
+    folder = recorded(tmp_path / "recording", worker=[("x", "yes")])
+    context = msgspec.structs.replace(root.context, recordings=Replay(folder, "strict"))
+    asyncio.run(deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None))
+
+    stop = StopAll()
+    monkeypatch.setattr(alone, "StopAll", lambda: stop)
+
+    async def interrupted() -> Outcome:
+        asyncio.get_running_loop().call_later(0.1, lambda: stop.ask("interrupted", by="ann"))
+        return await deliver_here(context, root.place("worker"), root.message("worker", "x"), lambda event: None)
+
+    outcome = asyncio.run(interrupted())
+    assert (outcome.status, outcome.reason) == (Status.CANCELLED, "stopped by ann, while it waited")
+    assert (root.boxes("worker"), workers) == ({}, [])
+
+
+def test_a_message_of_a_run_that_its_queue_or_its_folder_refused_is_not_run_later(
+    root: Root, tmp_path: Path, workers: list[str]
+) -> None:
+    ask(root, "worker@s", "pause")
+    lease = root.hold("worker@s")
+    answer_requests(lease)
+    lease.close()
+    with pytest.raises(UnfinishedError):
+        say(agents(root, tmp_path), "x")
+    assert how_dropped(root) == [(1, "dropped", Status.CANCELLED, "the queue of worker@s is paused")]
+    root.environ.pop("BEAM_TRUST")
+    root.reload()
+    with pytest.raises(UntrustedError) as untrusted:
+        say(agents(root, tmp_path, name="t"), "x")
+    assert how_dropped(root, "worker@t") == [(1, "dropped", Status.CANCELLED, untrusted.value.message)]
+    assert (root.boxes("worker@s"), root.boxes("worker@t"), workers) == ({}, {}, [])
+
+
+def test_a_message_that_waits_in_a_step_whose_task_is_cancelled_is_not_run_later(
+    root: Root, tmp_path: Path, workers: list[str]
+) -> None:
+    configure(root, ("worker: {command: [cat]}", "worker: {command: [cat], pace: 10m}"))
+    one = agents(root, tmp_path)
+
+    async def cancelled() -> None:
+        try:
+            await one.say("worker", "x", Options(), lambda event: None)
+            async with asyncio.timeout(0.1):
+                await one.say("worker", "y", Options(), lambda event: None)
+        finally:
+            await one.close()
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancelled())
+    assert (root.boxes("worker@s"), workers) == ({}, [])
+    assert how_dropped(root) == [(1, "dropped", Status.CANCELLED, "the run was ended")]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from beam.base.errors import DiskError, UsageError
 from beam.conversations import checking
 from beam.conversations.budget import BudgetMeter
-from beam.conversations.commands import CommandEnd
+from beam.conversations.commands import TIMED_OUT, CommandEnd
 from beam.conversations.expect import Changes
 from beam.conversations.model_calls import ModelFolders, RunModelCalls
 from beam.conversations.read import parse
@@ -155,12 +155,16 @@ def short(result: StepResult) -> tuple[Any, ...]:
 
 @pytest.fixture
 def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """Commands end as their first word says: `ok`, or the number of their exit code."""
+    """Commands end as their first word says: `ok`, the number of their exit code, or `stop` with their run."""
     ran: list[tuple[Any, ...]] = []
 
-    async def run_command(command: Any, cwd: Path, environ: Mapping[str, str], timeout: float) -> CommandEnd:
+    async def run_command(
+        command: Any, cwd: Path, environ: Mapping[str, str], timeout: float, stopped_by: Callable[[], str]
+    ) -> CommandEnd:
         ran.append((command, cwd, timeout, {name: value for name, value in environ.items() if "BEAM_VAR" in name}))
         word = (command if isinstance(command, str) else command[0]).split()[0]
+        if word == "stop":
+            return CommandEnd(exit_code=TIMED_OUT, output="ran stop", why=stopped_by(), is_stopped=True)
         code = 0 if word == "ok" else int(word)
         return CommandEnd(exit_code=code, output=f"ran {word}", why=f"ended with exit code {code}" if code else "")
 
@@ -677,6 +681,25 @@ def test_a_turn_that_was_stopped_says_who_stopped_it_and_a_command_what_it_came_
         ("failed", "human (signal)"),
         ("failed", "ended with exit code 3"),
     ]
+
+
+def test_a_command_that_was_ended_with_its_run_is_cancelled_whatever_its_step_expects(
+    place: Root, commands: list[object]
+) -> None:
+    run = Run(place, "- run: stop\n- {run: stop, expect: {exit_code: 124}}\n")
+    run.agents.stopped_by = "human (signal)"
+    first, second = run.all()
+    assert short(first) == ("failed", "human (signal)", 9)
+    assert short(second) == ("failed", "human (signal)", 9, [("exit_code: 124", "failed", "it was 9")])
+
+
+def test_no_command_is_begun_to_check_a_step_after_the_run_was_stopped(place: Root, commands: list[object]) -> None:
+    run = Run(place, "- {send: a, prompt: x, expect: {command: ok y}}\n", {"a": ["yes"]})
+    run.agents.stopped_by = "human (signal)"
+    assert [short(result) for result in run.all()] == [
+        ("passed", "", 0, [("command: ok y", "skipped", "human (signal)")])
+    ]
+    assert commands == []
 
 
 def test_a_turn_that_can_not_be_recorded_is_not_begun(place: Root) -> None:
