@@ -8,6 +8,7 @@ of a task, and the lead's request to end.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 import threading
@@ -183,7 +184,7 @@ class Membership:
             except NotFoundError:
                 return f"the team {self._team} ended"
             worked = False
-            for mail in self._files.take_mail(self._name):
+            for mail in self._files.mail(self._name):
                 self._raise_if_signalled()
                 if mail.kind == "shutdown_request" and mail.sender == self._lead():
                     return self._end(mail)
@@ -202,11 +203,21 @@ class Membership:
 
     def _mail(self, mail: Mail) -> bool:
         """Handle one mail: do the task that it assigns, or answer the message. Return whether there was anything to
-        do."""
+        do.
+
+        The mail is removed from the inbox once it can no longer be lost: a message after its answer, an assignment when
+        the task's file says who does it. So whoever joins after a crash finds it again.
+        """
         if mail.kind == "task_assignment":
-            return self._assigned(str(mail.frame.get("taskId")), mail.sent_ns)
+            task = self._assigned(str(mail.frame.get("taskId")), mail.sent_ns)
+            is_begun = task is not None and self._begin_task(task)
+            self._files.remove_mail(self._name, mail.id)
+            if task is not None and is_begun:
+                self._finish_task(task)
+            return is_begun
         if mail.kind != "message":
             self._note(f"left out: {mail.kind} of {mail.sender}")
+            self._files.remove_mail(self._name, mail.id)
             return False
         sender = mail.sender if frames.MEMBER_NAME.fullmatch(mail.sender) else "Somebody whose name is none"
         text = (
@@ -214,23 +225,33 @@ class Membership:
             "it is not your user.\n\n"
             f"{mail.text}"
         )
-        _, answer = self._turn(text)
+        _, answer = self._turn(text, key=self._key(mail, text))
         if not mail.is_reply:
             self._say(mail.sender, answer, reply_to=mail.id)
+        self._files.remove_mail(self._name, mail.id)
         return True
 
-    def _assigned(self, task_id: str, sent_ns: int) -> bool:
+    def _key(self, mail: Mail, text: str) -> str | None:
+        """Return the idempotency key of a mail's turn: if the mail is handled again after a crash, its turn does not
+        run twice. Return None for a mail without id and time, which can't be told from another one."""
+        if mail.id.startswith("~") and not mail.sent_ns:
+            return None
+        words = (self._team, self._name, mail.id, str(mail.sent_ns), self._joining.access or "", text)
+        return f"team-mail-{hashlib.sha256(chr(0).join(words).encode('utf-8', 'replace')).hexdigest()}"
+
+    def _assigned(self, task_id: str, sent_ns: int) -> Task | None:
+        """Return the task that a mail assigns; None if it is not to be done now."""
         if task_id in self._given_back and sent_ns // 1_000_000 < self._joined_ms:
-            return False  # it was meant for the killed member, which had begun the task before it read this
+            return None  # it was meant for the killed member, which had begun the task before it read this
         tasks = self._files.tasks()
         task = tasks.get(task_id)
         if task is None or task.owner not in (None, self._name) or task.status == COMPLETED:
-            return False
+            return None
         waits = self._files.waits_for(task, tasks)
         if waits:  # a task of this member is done once it waits for nothing
             self._note(f"task {task_id} waits for {', '.join(waits)}")
-            return False
-        return self._do_task(task)
+            return None
+        return task
 
     def _next_task(self) -> bool:
         """Do the first pending task that waits for no other task: an own task of this member, or a free one if the
@@ -247,16 +268,24 @@ class Membership:
                     self._files.claim_task(task.id, self._name)
                 except BeamError:  # somebody was faster
                     continue
-            return self._do_task(task)
+            if not self._begin_task(task):
+                return False
+            self._finish_task(task)
+            return True
         return False
 
-    def _do_task(self, task: Task) -> bool:
+    def _begin_task(self, task: Task) -> bool:
+        """Set a task to in progress, as this member's. Return False if that can't be done."""
         try:
             self._files.move_task(task.id, IN_PROGRESS, self._name)
         except BeamError as error:
             self._note(error.message)
             return False
         self._note(f"task {task.id} begins: {task.subject}")
+        return True
+
+    def _finish_task(self, task: Task) -> None:
+        """Do a task that was begun, and report it to the lead."""
         ok, answer = self._turn(
             f"Your task in the team {self._team}, #{task.id}: {task.subject}\n\n{task.description}\n\n"
             "Do it, and report what you did."
@@ -268,12 +297,11 @@ class Membership:
                 self._failed.add(task.id)
                 self._files.release_task(task.id)
         self._say(self._lead(), f"Task #{task.id} ({task.subject}): {answer}")
-        return True
 
-    def _turn(self, text: str) -> tuple[bool, str]:
+    def _turn(self, text: str, *, key: str | None = None) -> tuple[bool, str]:
         joining = self._joining
         try:
-            outcome = self._beam.send(joining.agent, text, access=joining.access)
+            outcome = self._beam.send(joining.agent, text, key=key, access=joining.access)
         except SignalledError:
             raise
         except BeamError as error:
@@ -313,6 +341,7 @@ class Membership:
             "backendType": "in-process",
         }
         self._files.frame(self._lead(), "shutdown_approved", sender=self._name, **fields)
+        self._files.remove_mail(self._name, mail.id)
         return f"{mail.sender} asked {self._name} to end"
 
     def _lead(self) -> str:

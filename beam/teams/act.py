@@ -85,18 +85,21 @@ class TeamFiles(TaskFiles):
         text = json.dumps({"type": kind, **fields, "timestamp": stamp()}, ensure_ascii=False)
         return self.post(to, text, sender=sender)
 
-    def take_mail(self, name: str) -> tuple[model.Mail, ...]:
-        """Remove all messages from a member's inbox and return them."""
+    def mail(self, name: str) -> tuple[model.Mail, ...]:
+        """Return the messages in a member's inbox, and leave them there. Return () if it can't be parsed now."""
+        data = claude_files.read(self.inbox(name))
+        return (model.inbox(data) or ()) if data is not None else ()
+
+    def remove_mail(self, name: str, mail_id: str) -> None:
+        """Remove one message from a member's inbox, if it is there."""
         path = self.inbox(name)
-        data = claude_files.read(path)
-        if data is None or data.strip() in (b"", b"[]"):
-            return ()
+        if claude_files.read(path) is None:  # its team ended
+            return
         with held(path):
             data = claude_files.read(path)
-            found = model.inbox(data) if data is not None else None
-            if found:
-                claude_files.replace(path, [])
-        return found or ()
+            left = model.inbox_without(data, mail_id) if data is not None else None
+            if left is not None:
+                claude_files.replace(path, left)
 
     # -- members -------------------------------------------------------------------------------------------------------
 

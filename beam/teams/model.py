@@ -215,11 +215,29 @@ def inbox(data: bytes) -> tuple[Mail, ...] | None:
     return tuple(_mail(one) for one in value if isinstance(one, dict))
 
 
+def inbox_without(data: bytes, mail_id: str) -> list[Any] | None:
+    """Return what is in an inbox file but for the first message of that id. Return None if there is no such message,
+    or if the content is incomplete or is not a list."""
+    value = _value(data)
+    if not isinstance(value, list):
+        return None
+    for at, one in enumerate(value):
+        if isinstance(one, dict) and _mail_id(one) == mail_id:
+            return value[:at] + value[at + 1 :]
+    return None
+
+
+def _mail_id(value: Object) -> str:
+    return string(value, "msg_id") or digest(
+        string(value, "from"), string(value, "timestamp"), _text(value.get("text"))
+    )
+
+
 def _mail(value: Object) -> Mail:
     sender, text, when = string(value, "from"), _text(value.get("text")), string(value, "timestamp")
     frame = frame_of(text)
     return Mail(
-        id=string(value, "msg_id") or digest(sender, when, text),
+        id=_mail_id(value),
         sender=sender,
         text=text,
         summary=string(value, "summary"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -16,7 +18,7 @@ import pytest
 from beam.api import team_join
 from beam.api.team_actions import TeamActions
 from beam.api.team_join import Joining, Membership
-from beam.base.errors import LimitError, SignalledError, UsageError
+from beam.base.errors import BeamError, LimitError, SignalledError, UnfinishedError, UsageError
 from beam.model.outcome import Outcome, Status
 from beam.process import tree
 from beam.teams import act, frames
@@ -38,12 +40,14 @@ class Agents:
         self.answers: list[Outcome | Exception] = []
         self.sent: list[tuple[str, str, str | None]] = []
         self.nested: list[str | None] = []
+        self.keys: list[str | None] = []
 
     def folder(self, agent: str) -> str:
         return f"/work/{agent}"
 
-    def send(self, agent: str, text: str, *, access: str | None) -> Outcome:
+    def send(self, agent: str, text: str, *, access: str | None, key: str | None = None) -> Outcome:
         self.sent.append((agent, text, access))
+        self.keys.append(key)
         self.nested.append(self.environ.get(NESTING))
         answer = self.answers.pop(0) if self.answers else said(f"answer {len(self.sent)}")
         if isinstance(answer, Exception):
@@ -399,6 +403,120 @@ def test_a_signal_in_a_turn_ends_the_membership(crew: Crew) -> None:
     with pytest.raises(SignalledError, match="ended by signal 15"):
         crew.join()
     assert crew.mail("bob") == []
+
+
+def end_by_signal(crew: Crew) -> None:
+    crew.agents.answers = [SignalledError(signal.SIGTERM)]
+
+
+def end_after_signal(crew: Crew) -> None:
+    crew.agents.send = lambda *_, **__: (os.kill(os.getpid(), signal.SIGTERM), said("done"))[1]  # type: ignore[method-assign]
+
+
+def end_asked(crew: Crew) -> None:
+    crew.files.frame("ann", "shutdown_request", sender="team-lead", requestId="r-1")
+
+
+def end_by_lock(crew: Crew) -> None:
+    post = crew.actions.files.post
+
+    def locked(to: str, *words: Any, **more: Any) -> str:
+        if to == "bob":
+            raise UnfinishedError("the inbox is locked by another process")
+        return post(to, *words, **more)
+
+    crew.actions.files.post = locked  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(
+    ("end", "left"),
+    [
+        (end_by_signal, ["first", "second", "third"]),
+        (end_after_signal, ["second", "third"]),
+        (end_asked, ["second", "third"]),
+        (end_by_lock, ["first", "second", "third"]),
+    ],
+)
+def test_mail_that_was_not_answered_when_a_member_left_waits_for_the_next_one(
+    end: Callable[[Crew], None], left: list[str], crew: Crew
+) -> None:
+    crew.files.post("ann", "first", sender="bob")
+    end(crew)
+    for text in ("second", "third"):
+        crew.files.post("ann", text, sender="bob")
+    with contextlib.suppress(BeamError):
+        crew.join(idle_s=None)
+    assert [one["text"] for one in crew.mail("ann")] == left
+    crew.agents = Agents(crew.agents.home.root)
+    crew.actions = TeamActions({"HOME": str(crew.home.parent)}, "crew")
+    assert crew.join() == "nothing arrived for 0.3 s"
+    assert crew.agents.texts == [MAIL.format(sender="bob", text=text) for text in left]
+    assert crew.mail("ann") == [] and len(crew.mail("bob")) == 3
+
+
+@pytest.mark.parametrize("step", ["turn", "answer", "removal"])
+def test_a_member_that_was_killed_in_a_mail_joins_its_turn_again(
+    step: str, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object, **__: object) -> Any:
+        raise Killed
+
+    mail_id = crew.files.post("ann", "go", sender="bob")
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        if step == "turn":
+            patched.setattr(Agents, "send", lambda self, *_, key, **__: (self.keys.append(key), killed())[1])
+        else:
+            place = Membership if step == "answer" else crew.actions.files
+            patched.setattr(place, "_say" if step == "answer" else "remove_mail", killed)
+        crew.join()
+    crew.join()
+    first, second = crew.agents.keys
+    assert first == second is not None
+    assert crew.mail("ann") == [] and {one["inReplyTo"] for one in crew.mail("bob")} == {mail_id}
+
+
+def test_only_the_same_mail_with_the_same_access_joins_a_turn(crew: Crew) -> None:
+    path = Path(crew.files.inbox("ann"))
+    dated = {"from": "bob", "text": "go", "timestamp": "2026-07-01T10:00:00.000Z", "msg_id": "m-1"}
+    undated = {"from": "bob", "text": "go"}
+    later = {**dated, "timestamp": "2026-07-01T10:00:01.000Z"}
+    letters = [dated, {**dated, "msg_id": "m-2"}, later, {**dated, "text": "stop"}, undated, undated]
+    for access in ("read", "edit"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(letters))
+        crew.join(access=access)
+    keys = crew.agents.keys
+    assert [key is None for key in keys] == [False, False, False, False, True, True] * 2
+    assert len({key for key in keys if key is not None}) == 8
+
+
+def test_a_mail_is_in_the_inbox_while_it_is_answered_and_an_assignment_until_its_task_is_begun(crew: Crew) -> None:
+    seen: list[tuple[list[str], Any]] = []
+
+    def send(*_: object, **__: object) -> Outcome:
+        seen.append(([one["text"][:6] for one in crew.mail("ann")], crew.task_states()))
+        return said("done")
+
+    crew.agents.send = send  # type: ignore[method-assign]
+    crew.task("Sweep")
+    crew.files.post("ann", "first", sender="bob")
+    crew.files.frame("ann", "task_assignment", sender="team-lead", taskId="1")
+    crew.files.post("ann", "second", sender="bob")
+    crew.join()
+    assert seen == [
+        (["first", '{"type', "second"], {"1": ("pending", None)}),
+        (["second"], {"1": ("in_progress", "ann")}),
+        (["second"], {"1": ("completed", "ann")}),
+    ]
+
+
+def test_a_team_that_ends_while_an_answer_is_read_ends_the_membership(crew: Crew) -> None:
+    crew.files.post("ann", "thanks", sender="bob", reply_to="m-1")
+    crew.agents.send = lambda *_, **__: (shutil.rmtree(crew.files.team_dir), said("read"))[1]  # type: ignore[method-assign]
+    assert crew.join(idle_s=None) == "the team crew ended"
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------

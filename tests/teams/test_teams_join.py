@@ -37,7 +37,6 @@ class Team:
         self.joined: list[subprocess.Popen[bytes]] = []
 
     def join(self, *args: str) -> subprocess.Popen[bytes]:
-        before = len(self.files.roster().members)
         process = subprocess.Popen(
             [*BEAM, "team", "join", "mixed", *args, "--access", "own"],
             cwd=self.cli.project,
@@ -47,8 +46,11 @@ class Team:
             stderr=subprocess.DEVNULL,
         )
         self.joined.append(process)
-        eventually(lambda: len(self.files.roster().members) > before, WAIT, "it did not join")
+        eventually(lambda: self._has_joined(process.pid), WAIT, "it did not join")
         return process
+
+    def _has_joined(self, pid: int) -> bool:
+        return any(one.get("beam", {}).get("pid") == pid for one in self.files.members())
 
     def said(self, to: str = "team-lead") -> list[dict[str, Any]]:
         path = Path(self.files.inbox(to))
@@ -204,6 +206,27 @@ def test_a_member_that_was_killed_joins_again_and_its_task_is_free(team: Team) -
     assert "task 1 is free again: the echo before this one was killed" in done.err
     assert team.files.tasks()["1"].owner is None
     assert team.files.roster().member("echo") is None
+
+
+@pytest.mark.parametrize(
+    ("number", "came_to"), [(signal.SIGKILL, "it unknown: "), (signal.SIGTERM, "it cancelled: stopped by human")]
+)
+def test_mail_that_a_member_left_unanswered_is_answered_when_it_joins_again(
+    team: Team, number: signal.Signals, came_to: str
+) -> None:
+    process = team.join("echo")
+    for text in ("Never end", "How are you?", "And your cat?"):
+        team.cli("team", "send", "mixed", "echo", text, "--from", "friend")
+    eventually(lambda: "prompt.sent" in team.cli.types("echo"), WAIT, "no turn")
+    process.send_signal(number)
+    process.wait(WAIT)
+    assert [one["text"] for one in team.said("echo")] == ["Never end", "How are you?", "And your cat?"]
+    assert team.join("echo", "--idle", "1s").wait(WAIT) == 0
+    first, second, third = (one["text"] for one in team.said() if "inReplyTo" in one)
+    assert first.startswith(came_to), first
+    assert second.endswith("How are you?") and third.endswith("And your cat?")
+    assert team.said("echo") == []
+    assert team.cli.types("echo").count("prompt.sent") == 3
 
 
 def test_an_answer_that_poses_as_a_frame_is_a_text(team: Team) -> None:
