@@ -26,7 +26,7 @@ from beam.base.errors import (
     UsageError,
 )
 from beam.base.steps import Steps, sleeping
-from beam.broker.compose import check_replies, check_text, replace_surrogates
+from beam.broker.compose import check_replies, check_text, deadline_at, replace_surrogates
 from beam.model.limits import Limits
 from beam.model.message import NAME, Message, Options, Payload, check_name, new_id
 from beam.model.outcome import Outcome
@@ -83,7 +83,7 @@ class TurnAround(Struct, frozen=True):
             reply="wait" if wait else "queue",
             replies=replies,
             key=key,
-            deadline=rfc3339(now + int(deadline * 1e9)) if deadline is not None else None,
+            deadline=deadline_at(deadline, now) if deadline is not None else None,
             options=options,
         )
 

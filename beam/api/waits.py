@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
 from beam.api import find
 from beam.base.errors import DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker.context import RootContext
-from beam.broker.follow import is_just_sent, outcome_in
-from beam.model.events import Notice
+from beam.broker.follow import is_just_sent
+from beam.model.events import MessageDead, MessageRequeued, Notice, TurnClosed, TurnFinished, outcome_of
 from beam.model.outcome import Outcome
 from beam.model.state import REMOVED
 from beam.root.paths import AgentPaths
@@ -133,24 +134,34 @@ class _TurnEnds:
 
     def __init__(self, paths: AgentPaths) -> None:
         self._paths = paths
-        self._before = {each.dir: _last_turn(each) for each in _own_and_lanes(paths)}
-        self._over = {lane.dir for lane in paths.lanes()} - set(self._before)
+        self._journals = {
+            each.dir: Reader(each.journal, read_state(each.journal).seq) for each in _own_and_lanes(paths)
+        }
+        self._over = {lane.dir for lane in paths.lanes()} - set(self._journals)
+        self._finished: dict[Path, TurnFinished] = {}  # turns that are not closed yet, by the directory of the lane
 
     def first_outcome(self) -> Outcome | None:
-        """Return the outcome of a turn that has ended; None if no turn has ended yet."""
+        """Return the outcome of the first turn that has ended; None if no turn has ended yet."""
         for each in (self._paths, *self._paths.lanes()):
-            if each.dir in self._over:
-                continue
-            state = read_state(each.journal)
-            last = state.last
-            if last is None or last.message_id is None or (last.turn or 0) <= self._before.get(each.dir, 0):
-                continue
-            outcome = outcome_in(each, state, last.message_id)
-            if outcome is not None:
-                return outcome
+            if each.dir not in self._over:
+                outcome = self._next_in(each)
+                if outcome is not None:
+                    return outcome
         return None
 
-
-def _last_turn(paths: AgentPaths) -> int:
-    last = read_state(paths.journal).last
-    return 0 if last is None else last.turn or 0
+    def _next_in(self, paths: AgentPaths) -> Outcome | None:
+        """Return the outcome of the next turn in this journal whose message is over. A turn whose message is tried
+        again is skipped, and so is the end of a message that had no turn."""
+        journal = self._journals.setdefault(paths.dir, Reader(paths.journal))
+        for event in journal.poll():
+            if isinstance(event, TurnFinished):
+                if event.turn is not None and event.message_id is not None:
+                    self._finished[paths.dir] = event
+            elif isinstance(event, TurnClosed | MessageDead | MessageRequeued):
+                finished = self._finished.get(paths.dir)
+                if finished is None or finished.message_id != event.message_id:
+                    continue
+                if not isinstance(event, MessageRequeued):
+                    return outcome_of(finished, str(paths.agent_dir))
+                del self._finished[paths.dir]
+        return None

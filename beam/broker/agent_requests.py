@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from beam.base.errors import CorruptError, NotFoundError, UsageError
+from beam.base.errors import CorruptError, DiskError, NotFoundError, UnfinishedError, UsageError
 from beam.base.faults import crash_point
 from beam.model.message import Message, Options, agent_of, sent_id
 
@@ -35,7 +35,9 @@ def carry_out(
     returns the answer.
 
     `name` is the request's name, unique in its turn. If the sender waits for the outcome of a message, `accept` is
-    called with an interim answer as soon as the message is in its queue. Raises BeamError if the request is refused.
+    called with an interim answer as soon as the message is in its queue. Raises BeamError if the request is refused,
+    UnfinishedError if a message was sent and can't be waited for. A message that is in its queue is accepted even if no
+    process could be started for it.
     """
     verbs: dict[str, Callable[[], Steps[Answer]]] = {
         "send": lambda: _send(context, request, name, sender, accept),
@@ -62,11 +64,18 @@ def _send(
     paths = context.agent_paths(message.to, lane)
     put(context, paths, message, once=True)
     crash_point("outbox.put")
-    launch.ensure(context, paths)
+    launch.try_ensure(context, paths)
     if not request.wait:
         return Answer(accepted=message.id)
     accept(Answer(accepted=message.id))
-    outcome = yield from follow(context, paths, message.id, seen=lambda event: None)
+    try:
+        outcome = yield from follow(context, paths, message.id, seen=lambda event: None)
+    except DiskError as error:
+        raise UnfinishedError(
+            f"{message.id} was sent; its outcome is not known yet: {error.message}",
+            f"don't send it again; beam wait {message.id}",
+            subject=message.id,
+        ) from error
     return Answer(accepted=message.id, outcome=outcome)
 
 

@@ -26,6 +26,7 @@ from beam.model.message import (
 
 HUMAN = "human"
 MOST_REPLIES = 1000  # more turns than a thread may have, unless its policy says otherwise
+_MOST = 2**53  # of any number that a sender gives: a float has it exactly, and so many seconds are no infinity of ns
 
 
 class Caller(Struct, frozen=True, kw_only=True):
@@ -70,6 +71,7 @@ def compose(
     text = replace_surrogates(text)
     check_text(text, limits)
     _check_words(key=key, model=options.model, via=options.via)
+    _check_numbers(options)
     from_agent = caller.is_agent
     if from_agent and wait and to in caller.chain:
         ring = " → ".join((*caller.chain, to))
@@ -106,7 +108,7 @@ def compose(
         hops=hops,
         key=key,
         actor=caller.name if kind == "inject" else None,
-        deadline=rfc3339(now + int(deadline * 1e9)) if deadline is not None else None,
+        deadline=deadline_at(deadline, now) if deadline is not None else None,
         chain=caller.chain if wait else (),
         spent=caller.spent,
         options=options,
@@ -137,6 +139,13 @@ def check_replies(replies: int, mode: ReplyMode) -> None:
         raise UsageError(f"--replies {replies} is not a number from 0 to {MOST_REPLIES}")
 
 
+def deadline_at(seconds: float, now_ns: int) -> str:
+    """Return the time that is so many seconds from now, as a message has it. Raises UsageError if the number is out of
+    range."""
+    _check_number("deadline", seconds)
+    return rfc3339(now_ns + int(seconds * 1e9))
+
+
 def replace_surrogates(text: str) -> str:
     """Return the text with U+FFFD in place of every lone surrogate, because lone surrogates can't be encoded."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -152,6 +161,19 @@ def _check_words(**words: str | None) -> None:
             )
 
 
+def _check_numbers(options: Options) -> None:
+    for name in options.__struct_fields__:
+        value = getattr(options, name)
+        if isinstance(value, int | float):
+            _check_number(name, value)
+
+
+def _check_number(name: str, value: float) -> None:
+    if not abs(value) <= _MOST:  # nor is a NaN; the number itself may be too long to be printed
+        option = name.replace("_", "-")
+        raise UsageError(f"--{option} is out of range", f"give a number of at most {_MOST}", subject=option)
+
+
 def _reply_mode(*, wait: bool, to_agent: bool) -> ReplyMode:
     if wait:
         return "wait"
@@ -160,7 +182,14 @@ def _reply_mode(*, wait: bool, to_agent: bool) -> ReplyMode:
 
 def _attachments(paths: Sequence[Path]) -> tuple[str, ...]:
     for path in paths:
-        if not path.is_file():
+        try:
+            is_file = path.is_file()
+        except OSError as error:
+            named = str(path)[:200]
+            raise UsageError(
+                f"{named!r} can't be attached: {error.strerror}", "give the path of a file", subject=named
+            ) from error
+        if not is_file:
             raise NotFoundError(f"there is no file {path} to attach", "give the path of a file", subject=str(path))
         if replace_surrogates(str(path)) != str(path):
             raise UsageError(f"the name of {str(path)!r} is not UTF-8", "give it another name", subject=str(path))

@@ -196,6 +196,9 @@ class _Requests:
         if message is None:
             raise CorruptError(f"{entry.id} can't be read", subject=entry.id)
         retried = msgspec.structs.replace(message, attempt=message.attempt + 1, deadline=None)
+        agent = self.log.paths.agent
+        if message.to != agent:  # the agent was renamed, and the content of the message changes
+            retried = msgspec.structs.replace(retried, to=agent, revision=message.revision + 1)
         self.log.queue.put(retried, self.log.context.clock, self.log.context.config.limits)
         crash_point("retry.published")
         self.waiting.scan()

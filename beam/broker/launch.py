@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from beam.base import files
+from beam.base.errors import BeamError
 from beam.broker.context import RootContext
 from beam.root.paths import AgentPaths, RootPaths
 from beam.store.lock import is_free
@@ -34,6 +35,20 @@ def ensure(context: RootContext, paths: AgentPaths) -> None:
         return
     if paths.lane is not None or (is_free(paths.lock) and context.home.root not in served_here):
         start(context, paths)
+
+
+def try_ensure(context: RootContext, paths: AgentPaths) -> str:
+    """Do what `ensure` does for messages that are already in the queue. If no process could be started, return why;
+    else "".
+
+    The messages then wait until another process checks the agent. The caller must not report them as not sent, because
+    their sender would send them again.
+    """
+    try:
+        ensure(context, paths)
+    except (BeamError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def start(context: RootContext, paths: AgentPaths) -> None:
@@ -80,7 +95,8 @@ def start_module(module: str, words: list[str], home: RootPaths, environ: Mappin
         os.close(stderr)
     tree.spared.add(started.pid)
     started.returncode = 0  # it may outlive this process on purpose
-    threading.Thread(target=_reap, args=(started.pid,), daemon=True).start()
+    with contextlib.suppress(RuntimeError):  # no thread to spare: it runs all the same, and is a zombie process later
+        threading.Thread(target=_reap, args=(started.pid,), daemon=True).start()
 
 
 def _reap(pid: int) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 
 from beam.base import durations
 from beam.base.errors import BeamError
@@ -60,6 +61,7 @@ class Broker:
         self.forced = False
         self._wake: Wake | None = None
         self._polled_all = -math.inf
+        self._roster_trouble = ""  # why the last search for new agents and lanes failed
         self._worked_at = context.clock.monotonic()
         self._lane_began: dict[str, float] = {}
         self._config = ConfigWatch(context, say)
@@ -134,10 +136,7 @@ class Broker:
         now = self.context.clock.monotonic()
         changed = self._wake.changed()
         is_time = changed is None or now - self._polled_all >= self.poll
-        if is_time or self.context.home.root / "agents" in (changed or ()):
-            self.roster.adopt_agents(self.context, self._wake)
-        if is_time or self.roster.has_new_lanes(changed or ()):
-            self.roster.adopt_lanes(self.context, self._wake, self._lane_began)
+        self._adopt(changed or (), everything=is_time)
         if is_time:
             self._polled_all = now
             for lane in self.roster.lanes.values():
@@ -149,6 +148,23 @@ class Broker:
                 self._stir(served)
             elif is_time:
                 served.compare_stamps(now_ns)
+
+    def _adopt(self, changed: Collection[Path], *, everything: bool) -> None:
+        """Add new agents and lanes if `everything` or one of the changed directories requires that. If that fails, log
+        the error and continue with the known ones: the next poll of all agents tries again."""
+        assert self._wake is not None
+        try:
+            if everything or self.context.home.root / "agents" in changed:
+                self.roster.adopt_agents(self.context, self._wake)
+            if everything or self.roster.has_new_lanes(changed):
+                self.roster.adopt_lanes(self.context, self._wake, self._lane_began)
+        except (BeamError, OSError) as error:
+            if str(error) != self._roster_trouble:
+                self.say(f"can't look for new agents and lanes: {error}")
+            self._roster_trouble = str(error)
+        else:
+            if everything:
+                self._roster_trouble = ""
 
     def _stir(self, served: Served) -> None:
         """Mark the agent as needing a step, and make its running turn, if there is one, handle its requests."""
@@ -361,13 +377,20 @@ class Broker:
         agents = self.roster.agents
         held = [served for served in agents.values() if served.lease is not None]
         before = {served.paths.agent: self._last_waiting(served) for served in held}
-        for name in set(self.context.home.agents()).difference(agents):
-            agents[name] = Served(self.context.agent_paths(name))
         for served in self.roster.all():
             self.roster.let_go(served)
+        try:
+            names = self.context.home.agents()
+        except (BeamError, OSError) as error:
+            self.say(f"can't look for new agents: {error}")
+            names = []
+        for name in set(names).difference(agents):
+            agents[name] = Served(self.context.agent_paths(name))
         for name, served in agents.items():
             if self._last_waiting(served) > before.get(name, 0):
-                launch.ensure(self.context, served.paths)
+                why = launch.try_ensure(self.context, served.paths)
+                if why:
+                    self.say(f"{name}: no process could be started for what waits: {why}")
         left = sum(1 for served in self.roster.all() for _ in self._waiting(served))
         if left:
             self.say(f"{left} messages wait; beam broker start, or beam wait ID, goes on with them")

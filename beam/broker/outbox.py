@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from beam.base.errors import BeamError, LimitError, RefusedFileError
+from beam.base.errors import BeamError, ExitCode, LimitError, RefusedFileError
 from beam.base.faults import crash_point
 from beam.base.steps import Steps
 from beam.broker.sender import Sender
@@ -26,6 +26,7 @@ _AT_ONCE = 20  # requests that are taken at one poll: ten polls a second
 _MOST_NOTICES = 20
 _LAST_LOOKS, _LAST_LOOK_S = 50, 0.01
 _MORE_BYTES = 64 * 1024  # of a request, beside its text
+_SAID = 300  # characters of an exception
 _ESCAPED = 6  # bytes that JSON may need for one
 
 
@@ -109,13 +110,9 @@ class Outboxes:
 
     def _take(self, key: str, folder: Folder, name: str, sender: Sender) -> None:
         limits = self.log.context.config.limits
+        noted = ""
         try:
-            if self._count >= limits.sends:
-                raise LimitError(
-                    f"{sender.agent} made {self._count} requests in this turn; the limit is {limits.sends}",
-                    "send fewer messages; `limits: sends:` in beam.yaml has the bound",
-                    subject=sender.agent,
-                )
+            self._check_count(sender.agent, limits.sends)
             request = folder.read(name, _ESCAPED * limits.text_bytes + _MORE_BYTES)
             if request is None:
                 return
@@ -127,13 +124,24 @@ class Outboxes:
             if not self._step(asked):
                 self._asked.append(asked)
             crash_point("outbox.taken")
-        except BeamError as error:
-            if isinstance(error, RefusedFileError):
-                self._notice(f"{sender.agent}'s outbox: {error.message}")
-            folder.answer(name, Answer(refused=refusal_of(error)))
+        except Exception as error:  # noqa: BLE001 - a request that is not removed would be taken again forever
+            refused = _refused(error)
+            if isinstance(error, RefusedFileError) or refused is not error:
+                noted = f"{sender.agent}'s outbox: {refused.message}"
+            folder.answer(name, Answer(refused=refusal_of(refused)))
         if not folder.remove(name):
             self._stuck.add((key, name))
+        if noted:
+            self._notice(noted)
         crash_point("outbox.removed")
+
+    def _check_count(self, agent: str, most: int) -> None:
+        if self._count >= most:
+            raise LimitError(
+                f"{agent} made {self._count} requests in this turn; the limit is {most}",
+                "send fewer messages; `limits: sends:` in beam.yaml has the bound",
+                subject=agent,
+            )
 
     def _step(self, asked: _Asked) -> bool:
         """Continue a request; return whether it is answered."""
@@ -141,8 +149,11 @@ class Outboxes:
             next(asked.steps)
         except StopIteration as done:
             asked.folder.answer(asked.name, done.value)
-        except BeamError as error:
-            asked.folder.answer(asked.name, Answer(refused=refusal_of(error)))
+        except Exception as error:  # noqa: BLE001 - as in `_take`
+            refused = _refused(error)
+            asked.folder.answer(asked.name, Answer(refused=refusal_of(refused)))
+            if refused is not error:
+                self._notice(f"{self.log.paths.agent}'s outbox: {refused.message}")
         else:
             return False
         return True
@@ -151,3 +162,18 @@ class Outboxes:
         self._notices += 1
         if self._notices <= _MOST_NOTICES:
             self.log.record(events.Notice(code="bad_request", text=text))
+
+
+def _refused(error: Exception) -> BeamError:
+    """Return the error with which a request is refused. An exception that is no BeamError is a bug of beam: it must not
+    end the holder, because the same request would end the next one."""
+    if isinstance(error, BeamError):
+        return error
+    said = f"{type(error).__name__}: {error}"[:_SAID]
+    said = said.encode("utf-8", "backslashreplace").decode()
+    return BeamError(
+        f"a request could not be carried out, which is a bug of beam ({said})",
+        "ask for something else",
+        kind="bug",
+        exit_code=ExitCode.BUG,
+    )

@@ -15,7 +15,7 @@ import msgspec
 
 from beam.base import files
 from beam.base.directory_tree import remove_tree
-from beam.base.errors import CorruptError
+from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
 from beam.broker import closing
 from beam.broker.outbox import Outboxes
@@ -66,7 +66,13 @@ def _recover(log: AgentLog) -> str | None:
         for ask_id in list(turn.asks):
             cancelled = events.PermissionCancelled(ask_id=ask_id, why="its holder died")
             log.record(cancelled, turn=turn.turn, message_id=turn.message_id, sync=True)
-    _drain(log)
+    try:
+        _drain(log)
+    except (DiskError, CorruptError):
+        raise
+    except Exception as error:  # noqa: BLE001 - what an agent left must not keep its messages from being recovered
+        said = f"the requests that its last turn left can't be carried out ({type(error).__name__})"
+        log.record(events.Notice(code="bad_request", text=said))
     log.queue.sweep()
     control.sweep(log.paths.control, log.context.clock.now_ns() - _OLD_NS)
     for entry in log.queue.entries("cur"):
@@ -108,6 +114,10 @@ def _end_kept(log: AgentLog) -> str | None:
     """End the process that the last holder kept, if it still runs; return why it can't be ended, else None."""
     kept = log.state.kept
     (log.paths.dir / "terminal.sock").unlink(missing_ok=True)
+    for name in files.names(log.paths.dir):
+        if name.endswith(".typing"):  # of a viewer whose keys the last holder did not take any more
+            with contextlib.suppress(OSError):
+                (log.paths.dir / name).unlink()
     if kept is None:
         return None
     blocked = _end_processes(log, kept.turn_key, kept.owner, kept.processes)

@@ -69,7 +69,10 @@ class Roster:
         for paths in sorted(found.difference(self.lanes), key=lambda lane: lane.lane or ""):
             self.lanes[paths] = lane = Served(paths)
             lane.started = began.get(paths.agent, 0.0)
-            lane.not_before = context.clock.monotonic() + stranded.own_worker_seconds(paths, context.clock.now_ns())
+            wait_s = stranded.OWN_S
+            with contextlib.suppress(BeamError):  # the lane's own step says it
+                wait_s = stranded.own_worker_seconds(paths, context.clock.now_ns())
+            lane.not_before = context.clock.monotonic() + wait_s
         for paths in set(self.lanes).difference(found):
             if not self.lanes[paths].is_busy:
                 self.let_go(self.lanes.pop(paths))

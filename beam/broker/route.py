@@ -103,7 +103,10 @@ def answer_to(context: RootContext, message: Message, finished: TurnFinished, st
 
 
 def put(context: RootContext, message: Message) -> None:
-    """Put a message with a deterministic id into its receiver's queue, and make sure that it runs. Idempotent."""
+    """Put a message with a deterministic id into its receiver's queue, and make sure that it runs. Idempotent.
+
+    If no process can be started for the message, it waits until another process checks its receiver.
+    """
     paths = context.agent_paths(message.to)
     discovery.create(context.home, paths)
     queue = Queue(paths.queue, paths.put_lock)
@@ -117,5 +120,5 @@ def put(context: RootContext, message: Message) -> None:
     crash_point("route.put")
     entry = queue.find(message.id)
     if entry is not None and entry.box == "new":
-        launch.ensure(context, paths)
+        launch.try_ensure(context, paths)
     crash_point("route.told")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from beam.base.clock import parse_rfc3339
 from beam.base.errors import CorruptError, DiskError
 from beam.base.faults import crash_point
@@ -34,8 +36,8 @@ class Waiting:
         self.last_check: FolderCheck | None = None
 
     def read(self, entry: Entry) -> Message | None:
-        """Return the message of the entry; None if its file is gone, or if the file is damaged and was made a dead
-        letter just now."""
+        """Return the message of the entry; None if its file is gone or damaged. A damaged file that is no dead letter
+        is made one."""
         try:
             message = self.log.queue.read(entry)
         except FileNotFoundError:
@@ -53,7 +55,7 @@ class Waiting:
         return message
 
     def _what_is_wrong(self, entry: Entry, message: Message) -> str | None:
-        if message.id != entry.id or message.to != self.log.paths.agent:
+        if message.id != entry.id or not self._is_to_this_agent(entry, message):
             return f"the file of {entry.id} holds {message.id} to {message.to}"
         if entry.position > LAST_POSITION:
             return f"its position {entry.position} is larger than any"
@@ -64,7 +66,17 @@ class Waiting:
                 return f"its deadline is no time: {error}"
         return None
 
+    def _is_to_this_agent(self, entry: Entry, message: Message) -> bool:
+        """Return whether the message was sent to this agent. An agent that is renamed keeps its dead letters, so a dead
+        letter may have an earlier name of the agent; then its digest in the journal has that name, too."""
+        if message.to == self.log.paths.agent:
+            return True
+        known = self.log.state.known.get(message.id)
+        return entry.box == "dead" and (known is None or known.digest == digest(message))
+
     def _dead_letter_unread(self, entry: Entry, why: str) -> None:
+        if entry.box == "dead":
+            return  # its outcome is recorded already
         known = self.log.state.known.get(entry.id)
         is_sent = entry.box == "cur" and known is not None and known.phase == SENT
         self.log.record(
@@ -198,6 +210,7 @@ class Waiting:
                 older = self.log.queue.read(entry)
             except (FileNotFoundError, CorruptError):
                 continue
+            older = msgspec.structs.replace(older, to=message.to)  # it may have an earlier name of the agent
             if older.attempt < message.attempt and digest(older) == digest(message):
                 crash_point("remove.before")
                 self.log.queue.remove(entry)

@@ -14,14 +14,24 @@ from beam.cli.render.text import write_json, write_line
 
 def put(call: Context, message: Message, *, as_json: bool) -> None:
     """Put the message into its queue and print its id; with `as_json`, print the state of the message as JSON instead.
-    Raises the errors of `Beam.put`, and DiskError if stdout can't be written."""
+    Raises the errors of `Beam.put`, and DiskError if stdout can't be written or the state can't be read.
+
+    If no process could be started for the message, that is reported on stderr, and nothing is raised: the message waits
+    in its queue.
+    """
     sent = call.beam.put(message)
+    why = call.beam.unstarted_reason(sent)
+    if why:
+        complain(f"{sent} waits: no process could be started for it: {why}; beam wait {sent}")
     try:
         if as_json:
             write_json(call.beam.show(sent))
         else:
             write_line(sent)
         sys.stdout.flush()
+    except DiskError as error:
+        what = f"{sent} was sent; its state can't be shown: {error.message}"
+        raise DiskError(what, f"beam wait {sent}", subject=sent) from error
     except OSError as error:
         _say_sent(sent, error)
 

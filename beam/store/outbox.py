@@ -173,7 +173,10 @@ class Folder:
         self.remove(TURN_JSON.removesuffix(".json"))
 
     def remove(self, name: str) -> bool:
-        """Remove the request. Return False if that is impossible (because it is a directory, say)."""
+        """Remove the request. Return False if that is impossible (because it is a directory, say). A folder that the
+        agent made read-only is made writable again."""
+        with contextlib.suppress(OSError):
+            os.fchmod(self._handle, 0o700)
         try:
             os.unlink(f"{name}.json", dir_fd=self._handle)
         except FileNotFoundError:

@@ -7,15 +7,18 @@ from typing import Any
 import pytest
 
 from beam.api import archive, manage
+from beam.base.clock import rfc3339
 from beam.base.errors import NotFoundError, UnfinishedError, UsageError
-from beam.broker import standing
+from beam.broker import closing, standing
+from beam.broker.control import answer_requests
 from beam.broker.duty import step
 from beam.model import events
+from beam.model.outcome import Status
 from beam.model.settings import AgentSettings
 from beam.store import control, lanes
 from beam.store.lock import try_lock
 from beam.store.queue import Queue
-from tests.support.context import Root
+from tests.support.context import SECOND_NS, Root
 from tests.support.journals import closed, finished, record, result, started
 from tests.support.refused import refused
 
@@ -253,3 +256,72 @@ def test_a_session_keeps_its_agent_and_an_agent_its_sessions(root: Root) -> None
         renamed(root, "mine@new")
     assert renamed(root, "mine@final", "mine@review") == "mine@review is called mine@final now"
     assert archive.names_beside(root.context, "mine") == ["mine@final"]
+
+
+# -- dead letters ------------------------------------------------------------------------------------------------------
+
+
+def give_up(root: Root, agent: str) -> str:
+    """The id of a message that waited for the agent, and is a dead letter of it now."""
+    (message_id,) = root.boxes(agent)["new"]
+    lease = root.hold(agent)
+    (entry,) = lease.waiting.scan()
+    message = lease.waiting.read(entry)
+    assert message is not None
+    closing.dead_letter(lease.log, entry, message, "failed", "nobody knows", status=Status.UNKNOWN)
+    lease.close()
+    return message_id
+
+
+def retried(root: Root, agent: str, message_id: str) -> tuple[bool, str]:
+    """The answer to a request to retry the message, and what it says."""
+    expires = rfc3339(root.clock.now_ns() + 60 * SECOND_NS)
+    wish = control.Control(id=f"{agent}-1", verb="retry", timestamp="t", expires=expires, target=message_id)
+    control.publish(root.place(agent).control, wish)
+    lease = root.hold(agent)
+    answer_requests(lease)
+    lease.close()
+    done = [event for event in root.events(agent) if isinstance(event, events.ControlDone)]
+    return done[-1].ok, done[-1].message
+
+
+def dead(root: Root, agent: str) -> list[Status]:
+    """The statuses of the dead letters in the agent's journal."""
+    return [event.status for event in root.events(agent) if isinstance(event, events.MessageDead)]
+
+
+def test_a_dead_letter_of_a_renamed_agent_is_retried_under_its_new_name(root: Root) -> None:
+    root.put("mine", "again")
+    message_id = give_up(root, "mine")
+    renamed(root)
+    assert retried(root, "yours", message_id) == (True, "attempt 2")
+    assert root.boxes("yours") == {"new": [message_id]} and dead(root, "yours") == [Status.UNKNOWN]
+    lease = root.hold("yours")
+    claimed = lease.waiting.claim(lease.waiting.scan()[0])
+    assert claimed is not None
+    message = claimed[1]
+    assert (message.to, message.text, message.attempt) == ("yours", "again", 2)
+    lease.close()
+
+
+@pytest.mark.slow
+def test_a_dead_letter_is_retried_after_each_new_name(root: Root) -> None:
+    root.put("mine")
+    message_id = give_up(root, "mine")
+    for attempt, (name, new) in enumerate([("mine", "yours"), ("yours", "ours"), ("ours", "mine")], 2):
+        renamed(root, new, name)
+        assert retried(root, new, message_id) == (True, f"attempt {attempt}")
+        assert root.boxes(new) == {"new": [message_id]}
+        assert give_up(root, new) == message_id
+    assert dead(root, "mine") == [Status.UNKNOWN] * 4
+
+
+@pytest.mark.slow
+def test_a_dead_letter_that_the_journal_has_forgotten_is_retried_under_the_new_name(root: Root) -> None:
+    root.put("mine")
+    message_id = give_up(root, "mine")
+    for segment in root.place("mine").journal.iterdir():
+        segment.unlink()
+    renamed(root)
+    assert retried(root, "yours", message_id) == (True, "attempt 2")
+    assert root.boxes("yours") == {"new": [message_id]} and dead(root, "yours") == []

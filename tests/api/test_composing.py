@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from beam.api import Beam
 from beam.api.verbs.sending import SendVerbs
-from beam.base.errors import BeamError, NotFoundError, UnsupportedError, UsageError
+from beam.base.errors import BeamError, DiskError, NotFoundError, UnsupportedError, UsageError
 from beam.broker.control import NOTHING_KEPT
 from beam.model import events
 from beam.model.message import Message, Options, Payload, SessionContext
@@ -261,6 +261,23 @@ def test_somebody_runs_what_was_put(beam: Beam, monkeypatch: pytest.MonkeyPatch)
     beam.put(beam.message("worker", "hi", wait=False))
     beam._keeping = None
     assert put.did == [("yields", "worker"), ("waits", "worker"), ("held", "worker"), ("runs", None)]
+
+
+@pytest.mark.parametrize("part", ["broker.registry.yield_to_broker", "broker.kept.until_let_go", "broker.launch.start"])
+def test_a_queued_message_has_its_id_although_no_process_can_be_started_for_it(
+    root: Root, beam: Beam, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise DiskError("can't start a process in x")
+
+    monkeypatch.setattr("beam.broker.launch.start", lambda context, paths: None)
+    fine, waiting = (beam.message("worker", text, wait=False) for text in ("one", "two"))
+    assert beam.put(fine) == fine.id
+    monkeypatch.setattr(f"beam.{part}", fail)
+    assert beam.put(waiting) == waiting.id, "without it, it would be sent once more"
+    assert root.boxes("worker") == {"new": [fine.id, waiting.id]}
+    assert (beam.unstarted_reason(fine.id), beam.unstarted_reason("worker-1")) == ("", "")
+    assert beam.unstarted_reason(waiting.id) == "can't start a process in x"
 
 
 class Sent:

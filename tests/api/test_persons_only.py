@@ -11,12 +11,12 @@ from beam.base.errors import UsageError
 
 VERBS = [  # and how many words each needs
     ("act_live", 3), ("add_agent", 2), ("add_rule", 3), ("adopt", 1), ("adopt_session", 3), ("archive_agent", 1),
-    ("ask_live", 1), ("check_determinism", 2), ("drop", 1), ("drop_dead", 0), ("edit", 2), ("fork_agent", 2), ("gc", 0),
-    ("history", 1), ("keep_secret", 2), ("mcp_servers", 1), ("pause", 1), ("recv", 1), ("release_agent", 1),
-    ("remove_agent", 1), ("remove_root", 1), ("remove_rule", 3), ("remove_secret", 1), ("rename_agent", 2),
-    ("reset", 1), ("resume", 1), ("resume_session", 2), ("retry", 1), ("rewind_agent", 1), ("run", 1), ("search", 1),
-    ("set_agent", 2), ("set_live", 3), ("start_broker", 0), ("steer", 2), ("stop_broker", 0), ("test_notify", 0),
-    ("trust", 0), ("trust_scenario", 1), ("unblock", 1), ("untrust", 0),
+    ("ask_live", 1), ("attach", 1), ("check_determinism", 2), ("drop", 1), ("drop_dead", 0), ("edit", 2),
+    ("fork_agent", 2), ("gc", 0), ("history", 1), ("keep_secret", 2), ("mcp_servers", 1), ("pause", 1), ("recv", 1),
+    ("release_agent", 1), ("remove_agent", 1), ("remove_root", 1), ("remove_rule", 3), ("remove_secret", 1),
+    ("rename_agent", 2), ("reset", 1), ("resume", 1), ("resume_session", 2), ("retry", 1), ("rewind_agent", 1),
+    ("run", 1), ("search", 1), ("set_agent", 2), ("set_live", 3), ("start_broker", 0), ("steer", 2), ("stop_broker", 0),
+    ("test_notify", 0), ("trust", 0), ("trust_scenario", 1), ("unblock", 1), ("untrust", 0),
 ]  # fmt: skip
 
 

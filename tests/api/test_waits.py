@@ -13,6 +13,7 @@ from beam.base.errors import NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps
 from beam.broker import mailbox
 from beam.model import events
+from beam.model.outcome import Status
 from beam.root import discovery
 from beam.root.paths import AgentPaths
 from beam.store import lanes
@@ -144,6 +145,47 @@ def test_a_turn_that_ends_from_now_on_is_waited_for(root: Root) -> None:
     record(root, "worker", finished(2, "m-2", reply="done"), closed(2, "m-2"))
     outcome = result(steps)
     assert (outcome.message_id, outcome.reply) == ("m-2", "done")
+
+
+def test_who_waits_for_a_turn_has_its_answer_though_the_budget_was_used_up_by_it(root: Root) -> None:
+    steps = waiting_for(root, "finished")
+    next(steps)
+    given_up = events.MessageDead(message_id="m-2", reason="budget", status=Status.LIMIT)
+    record(root, "worker", started(1), finished(1, reply="done"), closed(1), given_up)
+    outcome = result(steps)
+    assert (outcome.message_id, outcome.turn, outcome.reply) == ("m-1", 1, "done")
+
+
+def test_the_first_of_several_turns_that_ended_at_once_is_reported(root: Root) -> None:
+    record(root, "worker", started(1), finished(1))
+    steps = waiting_for(root, "finished")
+    next(steps)
+    later = [started(2, "m-2"), finished(2, "m-2"), closed(2, "m-2"), started(3, "m-3"), finished(3, "m-3")]
+    record(root, "worker", closed(1), *later, closed(3, "m-3"))
+    assert result(steps).message_id == "m-2"
+
+
+def test_a_message_that_is_tried_again_has_not_ended_and_one_that_could_not_begin_had_no_turn(root: Root) -> None:
+    steps = waiting_for(root, "finished")
+    next(steps)
+    again = events.MessageRequeued(message_id="m-1", attempt=2, reason="retry")
+    record(root, "worker", started(1), finished(1, status=Status.FAILED), again)
+    next(steps)
+    could_not_begin = events.TurnFinished(message_id="m-0", status=Status.FAILED)
+    record(root, "worker", could_not_begin, events.TurnClosed(message_id="m-0"))
+    next(steps)
+    record(root, "worker", started(2, attempt=2), finished(2, attempt=2))
+    next(steps)
+    record(root, "worker", closed(2))
+    assert result(steps).attempt == 2
+
+
+def test_a_turn_whose_message_was_damaged_before_it_was_closed_has_ended(root: Root) -> None:
+    steps = waiting_for(root, "finished")
+    next(steps)
+    damaged = events.MessageDead(message_id="m-1", reason="corrupt")
+    record(root, "worker", started(1), finished(1, reply="done"), damaged)
+    assert result(steps).reply == "done"
 
 
 def test_a_turn_of_a_new_lane_counts(root: Root) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam.base.errors import BeamError
+from beam.base.errors import BeamError, DiskError
 from beam.broker import launch, mailbox, requests
 from beam.broker.agent_requests import carry_out
 from beam.broker.sender import Sender
@@ -51,6 +51,15 @@ def sender(root: Root, **fields: Any) -> Sender:
         "folder": root.base,
     }
     return Sender(**{**given, **fields})
+
+
+def failing(error: Exception) -> Callable[..., None]:
+    """A function that raises the error."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 def ended(steps: Generator[float, None, Any]) -> Any:
@@ -110,6 +119,34 @@ def test_the_same_request_puts_one_message_however_often_it_is_carried_out(root:
     first = carried_out(root, Request(to="worker", text="x"))
     assert carried_out(root, Request(to="worker", text="x")) == first
     assert root.boxes("worker") == {"new": [first.accepted]}
+
+
+@pytest.mark.parametrize("error", [DiskError("can't start a process in x"), OSError(24, "Too many open files")])
+def test_a_queued_message_is_accepted_although_no_process_can_be_started_for_it(
+    root: Root, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(launch, "start", failing(error))
+    answer = carried_out(root, Request(to="worker", text="x"))
+    assert answer == Answer(accepted=sent_id("worker", "k1", "n1")), "refused, it would be sent once more"
+    assert root.boxes("worker") == {"new": [answer.accepted]}
+
+
+def test_a_queued_message_that_can_not_be_waited_for_is_unfinished_and_not_refused(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "start", failing(DiskError("can't start a process in x", "wait a little")))
+    accepted: list[Answer] = []
+    message_id = sent_id("other", "k1", "n1")
+    with pytest.raises(BeamError) as error:
+        carried_out(root, Request(to="other", text="x", wait=True), accept=accepted.append)
+    assert accepted == [Answer(accepted=message_id)]
+    assert (error.value.kind, error.value.subject, error.value.hint) == (
+        "unfinished",
+        message_id,
+        f"don't send it again; beam wait {message_id}",
+    )
+    assert error.value.message == f"{message_id} was sent; its outcome is not known yet: can't start a process in x"
+    assert root.boxes("other") == {"new": [message_id]}
 
 
 def test_a_key_makes_the_id_of_an_agents_message(root: Root) -> None:

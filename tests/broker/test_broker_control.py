@@ -19,12 +19,13 @@ from beam.broker.control import _Requests, answer_requests
 from beam.broker.lease import AgentLease
 from beam.broker.running import RunningTurn
 from beam.model import events
-from beam.model.message import Payload
+from beam.model.message import Payload, encode
 from beam.model.outcome import Status
 from beam.model.state import DEAD, QUEUED
 from beam.process import tree
 from beam.store import control
 from beam.store.control import Control
+from beam.store.segment import read_state
 from beam.turns.asks import Ask, Asks, Decision, Takes
 from beam.turns.calls import AgentCalls
 from beam.turns.handle import TurnHandle
@@ -545,6 +546,22 @@ def test_a_retry_that_a_dead_process_published_already_is_only_answered(root: Ro
     look(root)
     assert answers(root) == [(True, "", "attempt 2")]
     assert root.boxes("worker") == {"new": [message_id]}
+
+
+@pytest.mark.parametrize("data", [b"junk", None])
+def test_the_outcome_of_a_dead_letter_that_can_not_be_retried_stays(root: Root, data: bytes | None) -> None:
+    message_id = dead_letter(root)
+    queue = root.queue("worker")
+    (entry,) = queue.entries("dead")
+    strange = root.message("other", "of somebody else", id=message_id)
+    queue.path(entry).write_bytes(encode(strange) if data is None else data)
+    outcome_seq = read_state(root.place("worker").journal).known[message_id].outcome_seq
+    ask(root, "worker", "retry", message_id)
+    lease = look(root)
+    assert answers(root) == [(False, "corrupt", f"{message_id} can't be read")]
+    assert [event.reason for event in told(root, events.MessageDead)] == ["failed"]
+    assert lease.log.state.known[message_id].outcome_seq == outcome_seq
+    assert root.boxes("worker") == {"dead": [message_id]}
 
 
 def test_a_retry_has_no_deadline(root: Root) -> None:

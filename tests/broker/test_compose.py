@@ -158,6 +158,12 @@ def test_no_replies_means_that_nobody_gets_one() -> None:
         ({"sender": "No Name"}, None),
         ({"key": " "}, "--key ' ' is not a word that a message can carry"),
         ({"key": "a\0"}, "--key 'a\\x00' is not a word that a message can carry"),
+        ({"deadline": 1e300}, "--deadline is out of range"),
+        ({"deadline": float("nan")}, "--deadline is out of range"),
+        ({"options": Options(timeout=-1e300)}, "--timeout is out of range"),
+        ({"options": Options(max_turns=10**5000)}, "--max-turns is out of range"),
+        ({"options": Options(keep=float("inf"))}, "--keep is out of range"),
+        ({"attach": [Path("/" + "a" * 300)]}, f"'/{'a' * 199}' can't be attached: File name too long"),
         ({"options": Options(via=" ")}, "--via ' ' is not a word that a message can carry"),
     ],
 )

@@ -86,6 +86,18 @@ def test_a_process_that_can_not_be_started_is_a_disk_error_and_leaves_nothing_op
         launch.start_module("beam.x", [], root.context.home, {}, log=root.base / "none" / "log")
 
 
+def test_a_process_that_runs_has_been_started_although_no_thread_can_be(
+    root: Root, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    launch.start(root.context, root.place("worker"))
+    assert len(started) == 1
+    tree.spared.clear()
+
+
 def test_a_process_is_spared_until_it_was_seen_off(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace(pid=2**22 + 1, returncode=None))

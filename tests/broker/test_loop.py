@@ -17,20 +17,25 @@ import msgspec
 import pytest
 
 from beam.base.clock import SystemClock
-from beam.broker import launch, standing
+from beam.base.errors import DiskError
+from beam.broker import launch, standing, stranded
 from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.broker.life import run
 from beam.broker.loop import Broker
+from beam.broker.roster import Roster
 from beam.broker.served import Served
-from beam.model.events import MessageClaimed
+from beam.broker.wake import Wake
+from beam.model.events import MessageClaimed, TurnFinished
 from beam.model.message import Options
+from beam.model.outcome import Status
 from beam.process.inotify import Inotify
 from beam.root import discovery
 from beam.root.discovery import create
-from beam.root.paths import AgentPaths
+from beam.root.paths import AgentPaths, RootPaths
 from beam.store import lanes
 from beam.store.lock import try_lock
+from beam.store.queue import Queue
 from tests.support.context import SECOND_NS, Root
 from tests.support.counted import operations
 
@@ -407,3 +412,142 @@ def test_a_message_that_waits_for_another_agents_turn_stays_waiting_when_trust_l
 
     asyncio.run(story())
     assert root.boxes("second") == {"new": [waiting.id]}
+
+
+class Unlisted:
+    """The directory of the agents, which can't be listed while `is_on`. `asked` counts how often it was then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_on, self.asked = False, 0
+        agents = RootPaths.agents
+
+        def listed(home: RootPaths) -> list[str]:
+            if not self.is_on:
+                return agents(home)
+            self.asked += 1
+            raise DiskError("can't read agents: Too many open files", "raise `ulimit -n`")
+
+        monkeypatch.setattr(RootPaths, "agents", listed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("poll_only", [True, False])
+def test_a_listing_that_fails_ends_no_turn_is_said_once_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, poll_only: bool
+) -> None:
+    root = Root(tmp_path)
+    until_go = "while [ ! -e go ]; do sleep 0.05; done; echo done"
+    (root.base / "beam.yaml").write_text(
+        f"agents: {{first: {{command: [sh, -c, '{until_go}']}}, second: {{command: [cat]}}, third: {{command: [cat]}}}}"
+    )
+    root.reload()
+    root.put("first")
+    root.place("second")
+    unlisted = Unlisted(monkeypatch)
+    said: list[str] = []
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=2, poll=0.05, poll_only=poll_only, say=said.append)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while not (served := broker.roster.agents.get("first")) or not served.is_busy:
+                await asyncio.sleep(0.01)
+            unlisted.is_on = True
+            root.put("second")
+            while unlisted.asked < 3 or root.boxes("second"):
+                await asyncio.sleep(0.01)
+            unlisted.is_on = False
+            root.put("third")
+            (root.base / "go").touch()
+            while root.boxes("first") or root.boxes("third"):
+                await asyncio.sleep(0.01)
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    statuses = [event.status for event in root.events("first") if isinstance(event, TurnFinished)]
+    assert statuses == [Status.COMPLETED]
+    said_about = [line for line in said if "Too many open files" in line]
+    assert said_about == [
+        "can't look for new agents and lanes: can't read agents: Too many open files (raise `ulimit -n`)"
+    ]
+
+
+@pytest.mark.slow
+def test_a_broker_that_can_not_list_the_agents_when_it_stops_releases_those_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    unlisted = Unlisted(monkeypatch)
+    said: list[str] = []
+    root.place("worker")
+    root.place("other")
+    started: list[str] = []
+
+    def start(_: RootContext, place: AgentPaths) -> None:
+        started.append(place.agent)
+        raise DiskError(f"can't start a process for {place.agent}")
+
+    let_go = Roster.let_go
+
+    def let_go_and_send(self: Roster, served: Served) -> None:
+        let_go(self, served)
+        root.put(served.paths.agent)  # by who saw the lock taken
+
+    monkeypatch.setattr(launch, "start", start)
+    monkeypatch.setattr(Roster, "let_go", let_go_and_send)
+
+    async def story() -> None:
+        broker = Broker(real_time(root), cap=1, poll=0.05, say=said.append)
+        serving = asyncio.get_running_loop().create_task(broker.serve(grace=5))
+        async with asyncio.timeout(30):
+            while not broker.roster.agents or not all(served.lease for served in broker.roster.agents.values()):
+                await asyncio.sleep(0.01)
+        unlisted.is_on = True
+        broker.ask_to_stop()
+        await serving
+
+    asyncio.run(story())
+    for name in ("worker", "other"):
+        lock = try_lock(root.place(name).lock)
+        assert lock is not None
+        lock.release()
+    assert sorted(started) == ["other", "worker"]
+    assert said == [
+        "can't look for new agents: can't read agents: Too many open files (raise `ulimit -n`)",
+        "other: no process could be started for what waits: can't start a process for other",
+        "worker: no process could be started for what waits: can't start a process for worker",
+        "2 messages wait; beam broker start, or beam wait ID, goes on with them",
+    ]
+
+
+@pytest.mark.slow
+def test_a_lane_whose_messages_can_not_be_listed_keeps_no_other_lane_from_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(tmp_path)
+    places = [root.place("worker").lane_of(name) for name in ("one", "two")]
+    for lane in places:
+        create(root.context.home, lane)
+        lanes.add_to_index(lane)
+        lane_queue = Queue(lane.queue, lane.put_lock)
+        assert lane_queue.put(root.message("worker"), root.clock, root.context.config.limits)
+    own_s = stranded.own_worker_seconds
+
+    def seconds(lane: AgentPaths, now_ns: int) -> float:
+        if lane.lane == "one":
+            raise DiskError("can't list one")
+        return own_s(lane, now_ns)
+
+    monkeypatch.setattr(stranded, "own_worker_seconds", seconds)
+
+    async def story() -> tuple[dict[str | None, float], float]:
+        roster, wake, context = Roster(), Wake(poll_only=True), real_time(root)
+        roster.adopt_agents(context, wake)
+        roster.adopt_lanes(context, wake, {})
+        wake.close()
+        return {lane.lane: served.not_before for lane, served in roster.lanes.items()}, context.clock.monotonic()
+
+    found, now = asyncio.run(story())
+    assert sorted(map(str, found)) == ["one", "two"]
+    assert found["one"] > now, "its own worker may be starting"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import threading
 
 import msgspec
 import pytest
 
+from beam.base.steps import Steps
 from beam.broker import duty, mailbox
 from beam.broker.follow import outcome_in
 from beam.broker.lease import AgentLease
@@ -71,6 +73,56 @@ def test_a_file_whose_name_is_no_utf8_ends_no_holder(root: Root) -> None:
     assert answer is not None and answer.refused is not None and answer.refused.kind == "not_found"
     refused = answer_to(turn.folder, os.fsdecode(b"\xff"))
     assert refused is not None and refused.refused is not None and "\\udcff" in refused.refused.message
+
+
+SENDS = {
+    "a deadline beyond all time": b'{"to":"box","text":"hi","deadline":1e300}',
+    "a name of a file that is too long": b'{"to":"box","text":"hi","attach":["' + b"a" * 300 + b'"]}',
+    "a long number": b'{"to":"box","text":"hi","options":{"max_turns":' + b"9" * 100 + b"}}",
+    "an endless timeout": b'{"to":"box","text":"hi","options":{"timeout":1e300}}',
+}
+
+
+@pytest.mark.parametrize("data", SENDS.values(), ids=SENDS)
+def test_a_request_that_nobody_can_carry_out_is_refused_and_the_next_one_is_carried_out(
+    root: Root, data: bytes
+) -> None:
+    turn = Turn(root)
+    (turn.folder / "x.json").write_bytes(data)
+    answer = turn.look()
+    assert answer is not None and answer.refused is not None and answer.refused.kind == "usage"
+    assert [path.name for path in turn.folder.glob("*.json")] == ["turn.json"]
+    turn.ask(Request(to="box", text="and now"))
+    answer = turn.look()
+    assert answer is not None and answer.accepted is not None
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_request_that_finds_a_bug_of_beam_is_refused_once_and_the_turn_goes_on(root: Root, steps: int) -> None:
+    def buggy(*words: object) -> Steps[Answer]:
+        for _ in range(steps):
+            yield 0.0
+        raise OverflowError("too much \udcff")
+
+    turn = Turn(root)
+    turn.lease.log.context = msgspec.structs.replace(turn.lease.log.context, carry_out=buggy)
+    turn.ask(Request(to="box", text="hi"))
+    turn.look()
+    answer = turn.look()
+    assert answer is not None and answer.refused is not None
+    assert (answer.refused.kind, answer.refused.exit_code) == ("bug", 70)
+    assert "OverflowError: too much \\udcff" in answer.refused.message
+    assert [path.name for path in turn.folder.glob("*.json")] == ["turn.json"]
+    (notice,) = [event for event in root.events("asker") if isinstance(event, events.Notice)]
+    assert notice.code == "bad_request" and "OverflowError" in notice.text
+
+
+def test_a_request_in_a_folder_that_the_agent_made_read_only_is_removed(root: Root) -> None:
+    turn = Turn(root)
+    turn.ask(Request(to="box", text="hi"))
+    turn.folder.chmod(0o500)
+    turn.boxes.poll(turn.sender)
+    assert not (turn.folder / "x.json").exists() and stat.S_IMODE(turn.folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from beam.base import files
+from beam.broker.outbox import Outboxes
+from beam.broker.sender import Sender
 from beam.model import events
 from beam.model.events import Owner
 from beam.model.message import Message
@@ -198,6 +200,34 @@ def test_a_blocked_agent_goes_on_once_what_blocked_it_is_gone(root: Root, monkey
     assert "unblocked" in [event.code for event in root.events("worker") if isinstance(event, events.Notice)]
 
 
+@pytest.mark.slow
+def test_requests_that_a_dead_turn_left_and_nobody_can_carry_out_keep_no_message_from_being_recovered(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drain(boxes: Outboxes, sender: Sender) -> None:
+        raise OverflowError("too much")
+
+    message, _ = died_at(root, "sent")
+    later = root.put("worker", "later")
+    monkeypatch.setattr(Outboxes, "drain_left", drain)
+    lease = root.hold("worker")
+    assert [each.id for each in lease.waiting.scan()] == [later.id]
+    assert root.boxes("worker") == {"new": [later.id], "dead": [message.id]}
+    assert "(OverflowError)" in last(root, events.Notice).text  # type: ignore[attr-defined]
+    assert lease.log.state.open_turn is None
+
+
+@pytest.mark.slow
+def test_a_file_of_an_agent_that_is_dead_blocks_nothing(root: Root) -> None:
+    message, _ = died_at(root, "sent")
+    box = root.context.home.turns_of(root.place("worker")) / ("k" * 32) / "outbox"
+    box.mkdir(parents=True)
+    (box / "x.json").write_text('{"to":"box","text":"hi","deadline":1e300}')
+    lease = root.hold("worker")
+    assert root.boxes("worker") == {"dead": [message.id]} and lease.log.state.open_turn is None
+    assert not box.exists()
+
+
 def test_leftovers_of_dead_writers_and_turns_are_swept(root: Root) -> None:
     place = root.place("worker")
     (place.queue / "tmp" / "left").write_text("half")
@@ -240,10 +270,12 @@ def test_a_terminal_that_a_dead_holder_kept_is_ended_and_reported(root: Root) ->
         events.TurnClosed(),
     ):
         lease.log.record(body, turn=1, sync=True)
-    (lease.log.paths.dir / "terminal.sock").touch()
+    left = [lease.log.paths.dir / "terminal.sock", lease.log.paths.dir / f"{'a' * 32}.typing"]
+    for file in left:
+        file.touch()
     lease.close()
     again = root.hold("worker")
     gone = last(root, events.AgentExited)
     assert isinstance(gone, events.AgentExited)
     assert (gone.pid, gone.turn, gone.stopped_by) == (begun.pid, None, "its holder went")
-    assert again.log.state.kept is None and not (again.log.paths.dir / "terminal.sock").exists()
+    assert again.log.state.kept is None and not any(file.exists() for file in left)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from beam.broker import closing, route
+from beam.base.errors import DiskError
+from beam.broker import closing, launch, route
 from beam.model import events
 from beam.model.events import TurnFinished
 from beam.model.message import SessionContext, decode
@@ -55,6 +56,19 @@ def test_a_reply_is_one_message_however_often_it_is_routed(root: Root) -> None:
         SessionContext(session_id="s-worker", turn_number=3),
         "s-asker",
     )
+
+
+def test_a_finished_turn_is_closed_although_no_process_can_be_started_for_its_reply(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DiskError("can't start a process in x")
+
+    monkeypatch.setattr(launch, "start", fail)
+    message = root.message("worker", sender="other", reply="queue")
+    closed = route.reply(root.context, message, DONE, State())
+    assert closed.reply == "queued"
+    assert root.boxes("other") == {"new": [closed.reply_id]}
 
 
 def test_a_reply_that_its_receiver_has_dealt_with_is_not_put_again(root: Root) -> None:

@@ -21,6 +21,7 @@ from beam.api.rewind import Rewound
 from beam.api.sessions import SessionLine
 from beam.base import clock
 from beam.base.errors import BeamError, DiskError, UnsupportedError
+from beam.broker import launch
 from beam.cli import agent as agents
 from beam.cli import chat as chatting
 from beam.cli import queue as queues
@@ -433,7 +434,11 @@ def test_an_id_that_can_not_be_written_is_said_so_that_nobody_sends_it_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call: Any = Context()
-    call.beam = SimpleNamespace(put=lambda message: message.id, show=lambda message_id: {"id": message_id})
+    call.beam = SimpleNamespace(
+        put=lambda message: message.id,
+        show=lambda message_id: {"id": message_id},
+        unstarted_reason=lambda message_id: "",
+    )
     sending.put(call, message("bot-1"), as_json=False)
     sending.put(call, message("bot-1"), as_json=True)
     assert capsys.readouterr().out == 'bot-1\n{"id":"bot-1"}\n'
@@ -450,6 +455,37 @@ def test_an_id_that_can_not_be_written_is_said_so_that_nobody_sends_it_again(
         sending.put(call, message("bot-1"), as_json=False)
     assert capsys.readouterr().err == f"beam: {said}: nobody reads it; beam wait bot-1\n"
     assert dropped == [1]
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("-q",)])
+def test_a_message_that_waits_because_no_process_could_be_started_has_an_id_and_a_note(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    def fail(*_: object) -> None:
+        raise DiskError("can't start a process in x: Resource temporarily unavailable")
+
+    monkeypatch.setattr(launch, "start", fail)
+    done = inside(*(word for word in words if word == "-q"), "send", "worker", "hi", "--no-wait", *words[:1])
+    assert done.code == 0
+    sent = done.json["message_id"] if words == ("--json",) else done.out.strip()
+    (waiting,) = inside("queue", "list", "worker", "--json").lines
+    assert waiting["id"] == sent
+    why = "can't start a process in x: Resource temporarily unavailable"
+    assert (
+        done.err.splitlines()[-1] == f"beam: {sent} waits: no process could be started for it: {why}; beam wait {sent}"
+    )
+
+
+def test_a_message_whose_state_can_not_be_shown_is_said_so_that_nobody_sends_it_again() -> None:
+    def fail(message_id: str) -> None:
+        raise DiskError("can't open journal: Too many open files", "raise it", subject="journal")
+
+    call: Any = Context()
+    call.beam = SimpleNamespace(put=lambda message: message.id, show=fail, unstarted_reason=lambda message_id: "")
+    with pytest.raises(DiskError) as raised:
+        sending.put(call, message("bot-1"), as_json=True)
+    said = "bot-1 was sent; its state can't be shown: can't open journal: Too many open files (beam wait bot-1)"
+    assert (str(raised.value), raised.value.subject) == (said, "bot-1")
 
 
 # -- chat --------------------------------------------------------------------------------------------------------------

@@ -643,7 +643,7 @@ def _terminals(base: Path) -> list[Reader]:
 
     def pictured(data: bytes) -> str:
         attached = Attached.__new__(Attached)
-        attached.agent, attached.why, attached.picture, attached._rows = "x", None, None, []
+        attached.agent, attached.why, attached.picture, attached._rows, attached._nonce = "x", None, None, [], ""
         for line in data.split(b"\n"):
             attached._handle(line)
         return str(attached.why)

@@ -143,6 +143,9 @@ class Child:
     def reads_keys(self) -> bool:
         return self.is_raw and not self._over.done()
 
+    def foreground_group(self) -> int:
+        return 0
+
     async def wait(self) -> spawn.Ended:
         return await asyncio.shield(self._over)
 

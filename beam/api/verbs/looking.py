@@ -245,6 +245,7 @@ class LookVerbs(OpenedRoot):
         Raises NotFoundError if the agent has no terminal now, UnsupportedError if its turn runs in a mode without a
         terminal.
         """
+        self.check_person("attaches to an agent's terminal")
         from beam.api.attach import attach
 
         return attach(self.context, self._existing(agent))

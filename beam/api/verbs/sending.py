@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -13,7 +14,7 @@ from beam.agents import registry
 from beam.api.both import coroutine_verb, waiting_verb
 from beam.api.verbs.composing import ComposeVerbs
 from beam.api.verbs.opened import ignore
-from beam.base.errors import NotFoundError, UnfinishedError, UsageError
+from beam.base.errors import BeamError, NotFoundError, UnfinishedError, UsageError
 from beam.base.steps import Steps, sleeping
 from beam.model.message import Message, Options
 from beam.root.paths import AgentPaths
@@ -34,6 +35,7 @@ class SendVerbs(ComposeVerbs):
     """Send messages to agents."""
 
     _recorder: Recorder | None = None  # of `use_recording`
+    _unstarted: Mapping[str, str] = MappingProxyType({})  # by message id: why no process could be started for it
 
     @coroutine_verb
     async def send(
@@ -177,7 +179,8 @@ class SendVerbs(ComposeVerbs):
     def put(self, message: Message) -> Steps[str]:
         """Put the message into its queue, make sure that a process runs it, and return its id.
 
-        Returns within half a second, or within six seconds if the agent's holder must end a kept process first. Raises
+        Returns within half a second, or within six seconds if the agent's holder must end a kept process first. If no
+        process can be started now, the message waits, and `wait` runs it; `unstarted_reason` says why. Raises
         LimitError for a full queue, DiskError.
         """
         from beam.broker import launch
@@ -189,14 +192,24 @@ class SendVerbs(ComposeVerbs):
             return (yield from self.turn.put(message, self._clock))
         paths = self._paths(message)
         put(self.context, paths, message)
-        if not self._is_mailbox(message.to):
-            if paths.lane is None:
-                yield from brokers.yield_to_broker(self.context, paths)
-                yield from until_let_go(self.context, paths, message)
-                if self._keeping is not None:
-                    self._keeping.hold_now(paths)
-            launch.ensure(self.context, paths)
+        why = ""
+        try:
+            if not self._is_mailbox(message.to):
+                if paths.lane is None:
+                    yield from brokers.yield_to_broker(self.context, paths)
+                    yield from until_let_go(self.context, paths, message)
+                    if self._keeping is not None:
+                        self._keeping.hold_now(paths)
+                launch.ensure(self.context, paths)
+        except (BeamError, OSError) as error:  # the message is queued all the same; as an error, it would be sent again
+            why = str(error)
+        if why or message.id in self._unstarted:
+            self._unstarted = {**self._unstarted, message.id: why}
         return message.id
+
+    def unstarted_reason(self, message_id: str) -> str:
+        """Return why `put` could start no process for this message, as text; "" if it could, or did not need to."""
+        return self._unstarted.get(message_id, "")
 
     def lend_key(self, message: Message, descriptor: int) -> None:
         """Let the turn of this message, which has the option `shield`, read its API key from an open file descriptor of
