@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -83,3 +85,21 @@ def test_outside_of_the_main_thread_nothing_is_ended() -> None:
     thread.start()
     thread.join()
     assert found == [True]
+
+
+def test_a_process_that_was_stopped_during_a_search_has_no_slow_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    @contextmanager
+    def stopped_once(_: float) -> Iterator[None]:
+        tries.append(1)
+        yield
+
+    class Slept:
+        def search(self, _: str) -> None:
+            if len(tries) == 1:
+                raise TimeoutError
+
+    monkeypatch.setattr(patterns, "at_most", stopped_once)
+    assert not patterns._takes_long(Slept(), "x")  # type: ignore[arg-type]
+    assert len(tries) == 2
