@@ -63,13 +63,16 @@ def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
 
 
 def pids() -> list[int]:
-    """Return the pids of all visible processes, the highest first.
+    """Return the pids of all visible processes, the newest first, so that a process that forks endlessly is found.
 
-    The highest pids are the newest processes (until the numbers wrap), so a process that forks endlessly is found.
+    On Linux, the kernel tells which pid it gave last: higher pids are from before the numbers wrapped.
     """
     if not LINUX:
         return sorted(_ps(), reverse=True)
-    return sorted((int(name) for name in posix.listdir("/proc") if name.isdigit()), reverse=True)
+    found = [int(name) for name in posix.listdir("/proc") if name.isdigit()]
+    last = read("/proc/loadavg").rpartition(b" ")[2].strip()
+    newest = int(last) if last.isdigit() else 0
+    return sorted(found, key=lambda pid: (pid > newest > 0, -pid))
 
 
 def children() -> list[int]:

@@ -28,3 +28,21 @@ def test_only_living_processes_of_this_user_that_carry_the_variable_are_named(mo
     monkeypatch.setattr(table.posix, "stat", owned)
     monkeypatch.setattr(table.posix, "getuid", lambda: 1000)
     assert list(table.marked(b"MARK")) == [((10, 20), b"guard"), ((12, 24), b"1")]
+
+
+@pytest.mark.parametrize(
+    ("last", "pids"),
+    [
+        (b"0.1 0.2 0.3 1/78 40\n", [40, 12, 3, 1, 900, 41]),
+        (b"0.1 0.2 0.3 1/78 950\n", [900, 41, 40, 12, 3, 1]),
+        (b"", [900, 41, 40, 12, 3, 1]),
+    ],
+    ids=["wrapped", "not wrapped", "unknown"],
+)
+@pytest.mark.skipif(not table.LINUX, reason="of Linux")
+def test_the_newest_processes_come_first_also_after_their_numbers_wrapped(
+    last: bytes, pids: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table.posix, "listdir", lambda _: ["1", "3", "self", "12", "40", "41", "900"])
+    monkeypatch.setattr(table, "read", lambda path: last if path == "/proc/loadavg" else b"")
+    assert table.pids() == pids
