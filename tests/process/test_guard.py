@@ -262,7 +262,7 @@ def test_an_exec_that_fails_leaves_word_that_nothing_was_started(holder: Holder,
 
 def test_a_pattern_that_names_beam_or_the_agent_does_not_find_the_guard(holder: Holder, tmp_path: Path) -> None:
     (tmp_path / "beam").mkdir()
-    holder.start([sys.executable, "-c", "print('up'); input()", "beam", str(tmp_path / "beam")])
+    holder.start([sys.executable, "-c", "import signal; signal.pause()", "beam", str(tmp_path / "beam")])
     assert holder.said().startswith("held")
     assert holder.process
     cmdline = Path(f"/proc/{holder.process.pid}/cmdline")
