@@ -6,7 +6,7 @@ The order of durable steps is that of docs/files.md. Does not depend on when a m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -112,10 +112,13 @@ class _Turn:
             record = partial(log.record, turn=order.turn, message_id=message.id)
 
             def poll() -> None:
-                answer_requests(lease)
-                lease.waiting.expire()
-                asks.expire()
-                outboxes.poll(sender)
+                for step in (
+                    partial(answer_requests, lease),
+                    lease.waiting.expire,
+                    asks.expire,
+                    partial(outboxes.poll, sender),
+                ):
+                    _unless_short(step)
 
             async def poll_last() -> None:
                 answer_requests(lease)  # of calls that the turn's end has answered
@@ -215,3 +218,13 @@ class _Turn:
         written = self.log.record(finished, turn=turn, message_id=self.message.id, sync=True)
         crash_point("finish.recorded")
         return written
+
+
+def _unless_short(step: Callable[[], object]) -> None:
+    """Take one step of a poll. If the system has no descriptor or no memory left for it, the next poll takes it: a
+    shortage must not end the turn that runs."""
+    try:
+        step()
+    except DiskError as error:
+        if not failure.is_shortage(error):
+            raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -416,3 +417,30 @@ def test_what_an_agent_asks_for_in_the_folder_of_its_turn_is_done(root: Root, mo
     run(root)
     (answer,) = given
     assert answer is not None and root.boxes("box") == {"new": [answer.accepted]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "is_fatal"), [(errno.EMFILE, False), (errno.EIO, True)], ids=["full", "broken"])
+def test_a_turn_goes_on_while_no_descriptor_is_left_for_its_polls(
+    root: Root, number: int, is_fatal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def fails(lease: AgentLease) -> None:
+        done.append("tried")
+        raise DiskError("can't list control/new") from OSError(number, "x")
+
+    async def instead(order: TurnRequest, services: Any, handle: Any) -> TurnFinished:
+        services.record(events.PromptSent(bytes=1), sync=True)
+        services.poll()
+        finished = services.record(TurnFinished(status=Status.COMPLETED, reply="yes"), sync=True)
+        assert isinstance(finished, TurnFinished)
+        return finished
+
+    monkeypatch.setattr("beam.broker.control.answer_requests", fails)
+    monkeypatch.setattr("beam.turns.run.run", instead)
+    monkeypatch.setattr("beam.turns.asks.Asks.expire", lambda asks: done.append("asks"))
+    with pytest.raises(DiskError) if is_fatal else contextlib.nullcontext():
+        outcome, _, _ = run(root)
+        assert outcome is not None and outcome.status is Status.COMPLETED
+    assert done == (["tried"] if is_fatal else ["tried", "asks"])
