@@ -111,11 +111,6 @@ class Changes:
             self._files.clear()
         return snapshot, files
 
-    def again(self, file: TeamFile) -> None:
-        """Read a small file again and report it, even if it did not change."""
-        self._copy(file)
-        self._announce()
-
     def sweep(
         self, only: dict[str, frozenset[str]] | None = None, *, between: Callable[[], object] | None = None
     ) -> None:

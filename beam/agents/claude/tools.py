@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from beam.agents.base import raw_json
 from beam.agents.fields import Object, obj, objects, string
 from beam.agents.images import images_in
+from beam.agents.json_text import json_text
 from beam.model import events
 from beam.model.events import Event, PlanStep
 
@@ -98,7 +97,7 @@ def _output(content: object) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        return "" if content is None else _json(content)
+        return "" if content is None else json_text(content)
     return "\n".join(_shown(block) for block in content)
 
 
@@ -107,11 +106,4 @@ def _shown(block: object) -> str:
         return str(block["text"])
     if isinstance(block, dict) and isinstance(block.get("type"), str):
         return f"[{block['type']}]"
-    return _json(block)
-
-
-def _json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except RecursionError:
-        return "[nested too deeply]"
+    return json_text(block)
