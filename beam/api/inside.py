@@ -36,7 +36,7 @@ from beam.store.outbox import Answer, Request
 
 _POLL_S = 0.02
 _PATIENCE_S = 60.0  # until a holder takes a request: it looks ten times a second, and may be stopped for a while
-_DEEPEST = 64  # ancestors
+_DEEPEST = 10_000  # ancestors: an agent could put many processes between itself and its guard
 _MARKER = b"BEAM_TURN_"
 
 

@@ -358,11 +358,9 @@ def test_a_process_is_of_the_turn_that_its_variables_name(
 
 
 def test_the_guard_among_its_ancestors_counts_more_than_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    deepest: list[int] = []
     mark = b"BEAM_TURN_k=" + table.GUARD_VALUE
 
-    def above(count: int) -> Any:
-        deepest.append(count)
+    def above(_: int) -> Any:
         yield [b"BEAM_AGENT=near", b"BEAM_OUTBOX=/near", b"BEAM_TURN_k=other"]
         yield [b"BEAM_AGENT=near", b"BEAM_OUTBOX=/near", b"X_" + mark]
         yield [b"BEAM_AGENT=writer", b"BEAM_OUTBOX=/o\xff=1", b"PATH=/bin", mark]
@@ -370,4 +368,10 @@ def test_the_guard_among_its_ancestors_counts_more_than_its_variables(monkeypatc
 
     monkeypatch.setattr(table, "environments_above", above)
     assert turn_around({"BEAM_AGENT": "me", "BEAM_OUTBOX": "/me"}) == TurnAround("writer", Path("/o\udcff=1"))
-    assert deepest == [64]
+
+
+def test_a_process_far_below_its_guard_is_still_one_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = [b"BEAM_TURN_abc=guard", b"BEAM_AGENT=writer", b"BEAM_OUTBOX=/o"]
+    above = [*([[b""]] * 5_000), guard]
+    monkeypatch.setattr(table, "environments_above", lambda most: iter(above[:most]))
+    assert turn_around({}) == TurnAround("writer", Path("/o"))
