@@ -128,8 +128,11 @@ def test_one_that_nobody_waits_for_is_run_after_a_while_and_said_where_its_envir
 
 def test_it_gives_way_to_a_broker_which_keeps_its_own(worker: Cli) -> None:
     send(worker, "--keep", "5m", "one")
+    before = kept(worker)
+    assert before is not None
     assert worker("broker", "start").code == 0
     eventually(lambda: reasons(worker) == ["a broker serves the agent from now on"])
+    eventually(lambda: before["holder"] not in processes_with("beam.broker.worker") and is_held(worker, "worker"))
     broker = worker("broker", "status", "--json").json["pid"]
     assert "own limits" in send(worker, "--keep", "5m", "two").err
     held = kept(worker)
