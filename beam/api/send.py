@@ -137,4 +137,4 @@ async def _run_here(
         with notified(lease):
             return await run(lease, *claimed, stop)
     finally:
-        lease.hand_over()
+        lease.hand_over_after_turn()

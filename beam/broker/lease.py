@@ -7,8 +7,10 @@ waits (`beam.broker.duty`). Does not depend on how turns run or how requests are
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
+from beam.base.errors import BeamError
 from beam.broker import recovery
 from beam.broker.calls import ForwardedCalls
 from beam.broker.context import RootContext
@@ -86,17 +88,34 @@ class AgentLease:
         """Close the lease. Return whether a message or a request waits that a worker could handle.
 
         With `start_worker`, start a worker for such a message or request, and workers for the agent's lanes whose own
-        workers died.
+        workers died. Raises DiskError if the system starts no more processes.
         """
+        self.close()
+        return self._start_workers() if start_worker else self._is_left()
+
+    def hand_over_after_turn(self) -> None:
+        """Close the lease and start workers as `hand_over` does, but raise no error if none can be started.
+
+        The turn is over, and its outcome must reach the caller. What still waits then waits until another process
+        checks the agent.
+        """
+        self.close()
+        with contextlib.suppress(BeamError, OSError):
+            self._start_workers()
+
+    def _start_workers(self) -> bool:
+        """Start a worker if a message or a request waits that it could handle, and workers for the agent's lanes whose
+        own workers died. Return whether such a message or request waits."""
         from beam.broker import launch, stranded
 
-        self.close()
-        waits = self.blocked is None and self.waits()
-        if waits and start_worker:
+        is_left = self._is_left()
+        if is_left:
             launch.start(self.log.context, self.log.paths)
-        if start_worker:
-            stranded.rescue(self.log.context, self.log.paths)
-        return waits
+        stranded.rescue(self.log.context, self.log.paths)
+        return is_left
+
+    def _is_left(self) -> bool:
+        return self.blocked is None and self.waits()
 
     def close(self) -> None:
         """Close the journal and release the lock. A kept process is killed; to let it quit, call `end_kept` first."""

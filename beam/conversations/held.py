@@ -141,7 +141,7 @@ class HeldAgents:
             if self._is_answered:
                 with contextlib.suppress(BeamError):
                     each.lease.log.journal.sync()
-            each.lease.hand_over()
+            each.lease.hand_over_after_turn()
 
     async def _hold(self, paths: AgentPaths) -> HeldAgent:
         async with self._opening:

@@ -193,12 +193,17 @@ def _named_dirs(folder: Path, pattern: re.Pattern[str]) -> list[str]:
 ELSEWHERE = "BEAM_STATE=DIR, `state_dir:` in your own configuration, or --root DIR"
 
 
+_DESCRIPTORS = "close some programs, or raise the limit of open files: ulimit -n 4096"
 _NEXT_STEP = {
     errno.EROFS: f"keep beam's state on a disk that can be written: {ELSEWHERE}",
     errno.ENOSPC: f"free some space, or keep beam's state on another disk: {ELSEWHERE}",
     errno.EDQUOT: f"free some space, or keep beam's state on another disk: {ELSEWHERE}",
     errno.EACCES: f"keep beam's state in a folder of your own: {ELSEWHERE}",
     errno.EPERM: f"keep beam's state in a folder of your own: {ELSEWHERE}",
+    errno.EMFILE: _DESCRIPTORS,
+    errno.ENFILE: _DESCRIPTORS,
+    errno.EAGAIN: "end some processes, or raise the limit of processes (ulimit -u)",  # from fork
+    errno.ENOMEM: "free some memory",
     errno.ENOTDIR: "a part of that path is a file; move it away",
     errno.ENAMETOOLONG: f"use a shorter path: {ELSEWHERE}",
 }

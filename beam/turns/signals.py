@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from beam.turns.stop import Stop
@@ -13,15 +17,57 @@ from beam.turns.stop import Stop
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Callback = Callable[[signal.Signals], None]
-_callbacks: WeakKeyDictionary[asyncio.AbstractEventLoop, list[Callback]] = WeakKeyDictionary()
+
+
+class _Listener:
+    """Passes signals to callbacks in the event loop.
+
+    asyncio's own signal handlers lose a signal that comes after the loop's last pass and before the handler's removal.
+    Here a signal is in `_pending` as soon as it comes, and `deliver` passes it on at the latest when a context ends.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.callbacks: list[Callback] = []
+        self._loop = loop
+        self._pending: deque[signal.Signals] = deque()
+        self._handlers: dict[signal.Signals, Any] = {}  # the handlers before; None is one in C
+
+    def start(self) -> None:
+        """Handle the signals from now on, but those that are ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in STOPPING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._on_signal)
+                signal.siginterrupt(number, False)
+
+    def stop(self) -> None:
+        """Give the signals their former handlers back."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def deliver(self) -> None:
+        """Call all callbacks with each signal that came and was not passed on yet."""
+        while self._pending:
+            number = self._pending.popleft()
+            for callback in tuple(self.callbacks):
+                callback(number)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._pending.append(signal.Signals(number))
+        self._loop.call_soon_threadsafe(self.deliver)
+
+
+_listeners: WeakKeyDictionary[asyncio.AbstractEventLoop, _Listener] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
 def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
     """Ask the turn to stop at SIGINT, SIGTERM and SIGHUP, inside the context. A second signal stops it immediately.
 
-    Yields a list, to which each signal that comes is added. If several contexts share an event loop, each gets every
-    signal. A signal that is ignored (nohup) stays ignored. Outside the main thread this does nothing.
+    Yields a list, to which each signal that comes is added, also a signal that comes while the context ends. If several
+    contexts share an event loop, each gets every signal. A signal that is ignored (nohup) stays ignored. Outside the
+    main thread this does nothing.
     """
     loop = asyncio.get_running_loop()
     came: list[signal.Signals] = []
@@ -30,31 +76,15 @@ def stopping(stop: Stop, *, by: str) -> Iterator[list[signal.Signals]]:
         came.append(number)
         stop.ask("interrupted", by=by)
 
-    callbacks = _callbacks.setdefault(loop, [])
-    callbacks.append(on_signal)
-    if len(callbacks) == 1:
-        _listen(loop, callbacks)
+    listener = _listeners.setdefault(loop, _Listener(loop))
+    listener.callbacks.append(on_signal)
+    if len(listener.callbacks) == 1:
+        listener.start()
     try:
         yield came
     finally:
-        callbacks.remove(on_signal)
-        if not callbacks:
-            del _callbacks[loop]
-            for number in STOPPING:
-                loop.remove_signal_handler(number)
-
-
-def _listen(loop: asyncio.AbstractEventLoop, callbacks: list[Callback]) -> None:
-    """Call all callbacks in the list at each signal that asks for a stop."""
-
-    def pass_on(number: signal.Signals) -> None:
-        for on_signal in tuple(callbacks):
-            on_signal(number)
-
-    for number in STOPPING:
-        if signal.getsignal(number) is signal.SIG_IGN:
-            continue
-        try:
-            loop.add_signal_handler(number, pass_on, number)
-        except (ValueError, RuntimeError):
-            break
+        if len(listener.callbacks) == 1:
+            listener.stop()
+            del _listeners[loop]
+        listener.deliver()
+        listener.callbacks.remove(on_signal)

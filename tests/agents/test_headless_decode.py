@@ -253,6 +253,19 @@ def test_qwens_cumulative_figures_of_the_session_are_not_taken_for_the_turns() -
     assert decode("qwen", *lines, session_id="s")[1].usage == Usage(), "nobody knows what was before"
 
 
+def test_a_tool_call_of_qwens_subagent_names_the_call_that_began_it() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}}
+    back = {"type": "tool_result", "tool_use_id": "t1", "content": "text", "is_error": False}
+    emitted, _ = decode(
+        "qwen",
+        {"type": "assistant", "parent_tool_use_id": "task-1", "message": {"content": [call]}},
+        {"type": "user", "parent_tool_use_id": "task-1", "message": {"content": [back]}},
+        result("done"),
+    )
+    tools = [event for event in emitted if isinstance(event, events.ToolCalled | events.ToolReturned)]
+    assert [event.parent for event in tools] == ["task-1", "task-1"]
+
+
 QWEN_LOGGED = "[log_848f69, retryOf: log_0a1b2c] post http://127.0.0.1:1/v1/chat/completions {} in 106ms - {}"
 CONNECTION = "[log_848f69] connection {} - {}"
 

@@ -200,7 +200,7 @@ class Lease:
         self.waiting = SimpleNamespace(claim=lambda entry: claimed)
         self.given: list[Any] = []
 
-    def hand_over(self) -> None:
+    def hand_over_after_turn(self) -> None:
         self.given.append("handed over")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from beam.base.errors import CorruptError, DiskError, LimitError, NotFoundError, UnfinishedError, UsageError
 from beam.broker import closing, failure, launch, mailbox, recovery, registry, stranded
+from beam.broker.context import RootContext
 from beam.broker.lease import AgentLease
 from beam.broker.registry import BrokerFile
 from beam.broker.roster import Roster
@@ -23,6 +24,7 @@ from beam.model.message import Spent
 from beam.model.outcome import Class, Status
 from beam.process import tree
 from beam.root import directories
+from beam.root.paths import AgentPaths
 from beam.store import control, lanes
 from beam.store.journal import Journal
 from beam.store.lock import try_lock
@@ -89,6 +91,25 @@ def test_a_lease_that_is_handed_over_starts_a_worker_for_what_waits(
     lease.blocked = "why"
     assert lease.hand_over() is False
     assert (started, rescued) == (["worker"], ["worker"] * 3)
+
+
+@pytest.mark.slow
+def test_a_turn_that_is_over_keeps_its_outcome_if_no_worker_can_be_started_for_the_next(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def start(context: RootContext, paths: AgentPaths) -> None:
+        tried.append(paths.agent)
+        raise DiskError("no process can be started")
+
+    monkeypatch.setattr(launch, "start", start)
+    root.put("worker")
+    with pytest.raises(DiskError):
+        root.hold("worker").hand_over()
+    root.hold("worker").hand_over_after_turn()
+    assert tried == ["worker", "worker"]
+    assert root.hold("worker").waits()
 
 
 @pytest.mark.slow

@@ -70,6 +70,19 @@ def test_turns_at_the_same_time_all_get_a_signal_and_the_first_to_end_leaves_it_
     assert (first.hard, second.hard) == (False, True)
 
 
+def test_a_signal_that_comes_while_the_context_ends_is_not_lost() -> None:
+    """No pass of the event loop comes after the signal, so nothing but the end of the context can pass it on."""
+
+    async def run() -> tuple[Stop, list[signal.Signals], list[signal.Signals]]:
+        stop = Stop()
+        with stopping(Stop(), by="another turn") as other, stopping(stop, by="a test") as came:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return stop, came, other
+
+    stop, came, other = asyncio.run(run())
+    assert (stop.reason, came, other) == ("interrupted", [signal.SIGTERM], [signal.SIGTERM])
+
+
 def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
 

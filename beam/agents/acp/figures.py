@@ -28,7 +28,8 @@ class Counter:
             self._total = turn.carried
         self._spent: float | None = 0.0 if is_new else None  # in the session, before this turn
         self._cost: float | None = None
-        self._is_told = False  # the agent reported the cost in this turn
+        self._is_told = False  # the agent reported the cost since the last turn began
+        self._has_begun = False
 
     def context(self, reported: Update) -> None:
         """Record a report about the session's context window and the session's cost."""
@@ -41,9 +42,11 @@ class Counter:
                 self._cost, self._is_told = amount, True
 
     def begin(self) -> None:
-        """Record that a turn begins."""
-        self._spent = self._spent if self._cost is None else self._cost
-        self._is_told = False
+        """Record that a turn begins. The cost before this turn is unknown if the agent reported none in the turn
+        before."""
+        if self._has_begun:
+            self._spent = self._cost if self._is_told else None
+        self._has_begun, self._is_told = True, False
 
     def cost(self) -> float | None:
         """Return the cost of the turn so far in US dollars, None if unknown. The agent reports the cost of the whole

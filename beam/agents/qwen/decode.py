@@ -122,7 +122,7 @@ class Lines:
             elif kind == "tool_use":
                 call_id, name = string(block, "id"), string(block, "name")
                 self._open[call_id] = (name, obj(block, "input"))
-                emitted += self._summary.called(call_id, name, block.get("input"))
+                emitted += self._summary.called(call_id, name, block.get("input"), parent=parent)
             else:
                 emitted.append(events.Unknown(what=f"assistant/{kind}"))
         if self._counted:
@@ -131,12 +131,14 @@ class Lines:
 
     def _user(self, value: Object) -> list[Event]:
         emitted: list[Event] = []
+        parent = string(value, "parent_tool_use_id") or None
         for block in objects(obj(value, "message"), "content"):
             if string(block, "type") != "tool_result":
                 continue
             call_id, is_error = string(block, "tool_use_id"), block.get("is_error") is True
             name, arguments = self._open.pop(call_id, ("", {}))
-            emitted += self._summary.returned(call_id, _text(block.get("content")), is_error=is_error)
+            output = _text(block.get("content"))
+            emitted += self._summary.returned(call_id, output, is_error=is_error, parent=parent)
             path = string(arguments, _WRITERS[name]) if name in _WRITERS and not is_error else ""
             if path:
                 emitted.append(events.FileChanged(path=path))

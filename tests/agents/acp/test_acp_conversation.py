@@ -857,17 +857,18 @@ def test_the_cost_of_a_session_is_reported_as_that_of_the_turn() -> None:
     assert [step.verdict.cost_usd for step in talk.steps if isinstance(step, Over)] == [0.5, 0.25]
 
 
-def test_the_cost_of_a_turn_in_which_the_agent_reported_none_is_not_known() -> None:
+def test_the_cost_of_a_turn_is_not_known_if_the_agent_reported_none_in_it_or_in_the_turn_before() -> None:
+    """The report after a turn without one is of both turns."""
     talk = Talk()
     talk.begin()
-    for fields in ({"cost": {"amount": 0.5}}, {}, None, {"cost": {"amount": 0.75}}):
+    for fields in ({"cost": {"amount": 0.5}}, {}, None, {"cost": {"amount": 0.75}}, {"cost": {"amount": 0.875}}):
         talk.prompt()
         talk.text("x")
         if fields is not None:
             talk.say("usage_update", used=10, size=100, **fields)
         talk.complete(usage={"inputTokens": 1000, "outputTokens": 200})
     ended = [step.verdict for step in talk.steps if isinstance(step, Over)]
-    assert [verdict.cost_usd for verdict in ended] == [0.5, None, None, 0.25]
+    assert [verdict.cost_usd for verdict in ended] == [0.5, None, None, None, 0.125]
     assert ended[1].usage.input_tokens == 1000
 
 
