@@ -17,13 +17,13 @@ from msgspec import structs
 from beam.agents.fields import Object, obj, object_of, string
 from beam.model.events import Event, ImageSeen, Unknown
 
-_TYPE = re.compile(r"image/[\w.+-]{1,64}\Z")
-_DATA_URL = re.compile(r"data:([\w/.+-]{0,80})[^,]{0,80},")
-_CONTENT = re.compile(r"[A-Za-z0-9+/]{512,}={0,2}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
-_PICTURE = re.compile(  # the first bytes of a PNG, a JPEG, a GIF or a WebP, as base64
-    r'(?<=[",])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/]{512,}={0,2}(?=")'
-)
+# Patterns as text are compiled at their first use: few turns need them.
+_TYPE = r"image/[\w.+-]{1,64}\Z"
+_DATA_URL = r"data:([\w/.+-]{0,80})[^,]{0,80},"
+_CONTENT = r"[A-Za-z0-9+/]{512,}={0,2}"
+_BASE64 = r"[A-Za-z0-9+/]+={0,2}\Z"
+# The first bytes of a PNG, a JPEG, a GIF or a WebP, as base64.
+_PICTURE = r'(?<=[",])(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/]{512,}={0,2}(?=")'
 _LONGEST = 2000
 _LONG = 600  # characters of a line that may contain a picture
 CONTENT = "data:"  # what `path` begins with while it is the content
@@ -62,14 +62,14 @@ def image(
 ) -> ImageSeen:
     """Return the event of an image. `data` is its content in base64, `at` its file or link. If `at` is a `data:` link,
     the content is taken from it."""
-    inline = _DATA_URL.match(at)
+    inline = re.match(_DATA_URL, at)
     if inline is not None:
         data, media_type, at = data or at[inline.end() :], media_type or inline[1], ""
     return ImageSeen(
-        media_type=media_type if _TYPE.match(media_type) else "",
+        media_type=media_type if re.match(_TYPE, media_type) else "",
         bytes=size_of(data) if data else None,
         at=at if len(at) <= _LONGEST else "",
-        path=f"{CONTENT}{media_type if _TYPE.match(media_type) else ''};base64,{data}" if data else "",
+        path=f"{CONTENT}{media_type if re.match(_TYPE, media_type) else ''};base64,{data}" if data else "",
         call_id=call_id,
         parent=parent,
     )
@@ -95,10 +95,10 @@ def replace_image_data(line: str, emitted: Sequence[object]) -> str:
     """
     for image in emitted:
         data = content_of(image) if isinstance(image, ImageSeen) else ""
-        if data and _BASE64.match(data):
+        if data and re.match(_BASE64, data):
             line = line.replace(f'{data}"', f'[{size_of(data)} bytes]"')
     if len(line) > _LONG and not isinstance(emitted[0], Unknown):
-        line = _PICTURE.sub(lambda found: f"[{size_of(found[0])} bytes]", line)
+        line = re.sub(_PICTURE, lambda found: f"[{size_of(found[0])} bytes]", line)
     return line
 
 
@@ -109,4 +109,4 @@ def size_of(data: str) -> int:
 
 def without_content(text: str) -> str:
     """Return the text with its base64 content replaced by its size, so that a person can read the rest."""
-    return _CONTENT.sub(lambda found: f"[{size_of(found[0])} bytes]", text)
+    return re.sub(_CONTENT, lambda found: f"[{size_of(found[0])} bytes]", text)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from beam.agents.base import BrokenVersion
 
-_NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})+")
+_NUMBERS = r"\d{1,9}(?:\.\d{1,9})+"
 
 
 def untested(version: str, tested: Sequence[str]) -> str:
@@ -23,7 +23,7 @@ def untested(version: str, tested: Sequence[str]) -> str:
     ):
         return ""
     newest = max(tested, key=_numbers)
-    found = _NUMBERS.search(version)
+    found = re.search(_NUMBERS, version)
     if found is None:
         return f"its version is not the tested {newest}"
     than = "newer" if _numbers(found[0]) > _numbers(newest) else "older"
@@ -32,7 +32,7 @@ def untested(version: str, tested: Sequence[str]) -> str:
 
 def number_of(version: str) -> str:
     """Return the version number in the text that a CLI prints, "" if there is none."""
-    found = _NUMBERS.search(version)
+    found = re.search(_NUMBERS, version)
     return found[0] if found else ""
 
 

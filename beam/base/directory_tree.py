@@ -17,12 +17,33 @@ _DEEP = 100  # a depth that `shutil.rmtree` can remove, however deep the stack o
 
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
     """Remove the directory with everything in it. Raises OSError, unless `ignore_errors`."""
-    import shutil
+    try:
+        _remove_files_in(path)
+        path.rmdir()
+        return
+    except FileNotFoundError:
+        if ignore_errors:
+            return
+    except OSError:
+        pass
+    import shutil  # for a directory in this one; bz2 and lzma are imported with it
 
     with contextlib.suppress(OSError):
         if _is_deep(path):
             _flatten(path)
     shutil.rmtree(path, ignore_errors=ignore_errors)
+
+
+def _remove_files_in(path: Path) -> None:
+    """Remove the files and links directly in this directory."""
+    top = open_directory(path, follow=False)
+    try:
+        with os.scandir(top) as entries:
+            names = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
+        for name in names:
+            os.unlink(name, dir_fd=top)
+    finally:
+        os.close(top)
 
 
 def _is_deep(path: Path) -> bool:

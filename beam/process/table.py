@@ -65,14 +65,19 @@ def stat_of(pid: int) -> tuple[int, int, int, bool] | None:
 def pids() -> list[int]:
     """Return the pids of all visible processes, the newest first, so that a process that forks endlessly is found.
 
-    On Linux, the kernel tells which pid it gave last: higher pids are from before the numbers wrapped.
+    Pids above `newest_pid` are from before the numbers wrapped.
     """
     if not LINUX:
         return sorted(_ps(), reverse=True)
     found = [int(name) for name in posix.listdir("/proc") if name.isdigit()]
-    last = read("/proc/loadavg").rpartition(b" ")[2].strip()
-    newest = int(last) if last.isdigit() else 0
+    newest = newest_pid()
     return sorted(found, key=lambda pid: (pid > newest > 0, -pid))
+
+
+def newest_pid() -> int:
+    """Return the pid that the kernel gave last to a process or a thread of this pid namespace; 0 if unknown."""
+    last = read("/proc/loadavg").rpartition(b" ")[2].strip() if LINUX else b""
+    return int(last) if last.isdigit() else 0
 
 
 def children() -> list[int]:

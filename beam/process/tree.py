@@ -20,7 +20,10 @@ from beam.process.table import Process
 
 GUARD_SHARE = 0.7  # of the time to clean: how long a guard that is still at work may finish it
 POLL_SECONDS = 0.004
-EMPTY_SCANS = 5  # in a row, until nothing is left: one scan can miss every link of a quick chain of forks
+# A scan can miss every link of a quick chain of forks, unless no process was created during the scan. Where processes
+# are created all the time, or where that is unknown, so many empty scans in a row are enough.
+EMPTY_SCANS = 50
+EMPTY_SCANS_IF_UNKNOWN = 5
 
 # Children of this process in sessions of their own that `end_orphans` must not take for what a dead guard left.
 spared: set[int] = set()
@@ -92,8 +95,8 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
 
     Never ends this process or one of its ancestors. A guard that still runs may finish its own cleanup first: within
     `patience` seconds, or if that is None, within 70 % of `timeout`. An owner on another host or in another pid
-    namespace is ignored; `is_alive` returns None for it. Returns after `EMPTY_SCANS` scans in a row that found no
-    process, or after `timeout` seconds.
+    namespace is ignored; `is_alive` returns None for it. Returns after a scan that found no process and could not miss
+    one, after `EMPTY_SCANS` scans in a row that found none, or after `timeout` seconds.
     """
     began = time.monotonic()
     hunt = _Cleanup(marker.encode(), {(owner.pid, owner.start_ticks) for owner in owners if is_alive(owner)})
@@ -105,10 +108,14 @@ def clean(marker: str, owners: Sequence[Owner], *, timeout: float = 5.0, patienc
             break
     empty = 0
     while True:
-        known = len(hunt.seen)
+        known, newest = len(hunt.seen), table.newest_pid()
         struck = hunt.signal_all(table.SIGKILL)
         empty = 0 if struck else empty + 1
-        if empty == EMPTY_SCANS or time.monotonic() - began > timeout:
+        if newest == 0:
+            is_over = empty == EMPTY_SCANS_IF_UNKNOWN
+        else:
+            is_over = empty == EMPTY_SCANS or (empty > 0 and newest == table.newest_pid())
+        if is_over or time.monotonic() - began > timeout:
             left = tuple(sorted(pid for pid, start in struck if start_ticks(pid) == start))
             return Cleaned(ended=len(hunt.seen) - len(left), left=left)
         if struck and len(hunt.seen) == known:

@@ -27,7 +27,7 @@ OLD_NAME = ".beam"  # where earlier versions kept the root: in the project folde
 PROJECT_JSON = "project.json"
 _PROJECTS = "projects"
 _NAMED = "roots"  # one small file for each root that was named by --root or BEAM_ROOT
-_NOT_IN_A_SLUG = re.compile(r"[^a-z0-9_]+")
+_NOT_IN_A_SLUG = r"[^a-z0-9_]+"
 _SLUG_LETTERS = 32
 _DIGEST_LETTERS = 16
 _PROJECT_BYTES = 64 * 1024  # a path has 4 KiB at the most
@@ -169,7 +169,7 @@ def root_of(folder: Path, environ: Mapping[str, str]) -> Path:
     """Return the path of the root of `folder`, which is the real path of a project folder. The digest in the root's
     name is not a secret."""
     digest = sha256(os.fsencode(folder)).hexdigest()[:_DIGEST_LETTERS]
-    slug = _NOT_IN_A_SLUG.sub("-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
+    slug = re.sub(_NOT_IN_A_SLUG, "-", folder.name.lower()).strip("-")[:_SLUG_LETTERS] or "folder"
     return state_dir(environ) / _PROJECTS / f"{slug}-{digest}"
 
 

@@ -31,7 +31,7 @@ _SHARED_FILESYSTEMS = {
 }
 
 
-_OCTAL = re.compile(r"\\([0-7]{3})")  # the kernel writes space, tab, newline and backslash like this
+_OCTAL = r"\\([0-7]{3})"  # the kernel writes space, tab, newline and backslash like this
 
 
 def check(home: RootPaths, *, uid: int, allow_fs: Collection[str] = (), mountinfo: str | None = None) -> None:
@@ -146,7 +146,7 @@ def filesystem_of(path: Path, mountinfo: str) -> str:
         words = fields.split(" ")
         if len(words) < 5 or not tail:
             continue
-        mount = _OCTAL.sub(lambda match: chr(int(match[1], 8)), words[4])
+        mount = re.sub(_OCTAL, lambda match: chr(int(match[1], 8)), words[4])
         if len(mount) >= longest and path.is_relative_to(mount):
             kind, longest = tail.split(" ")[0], len(mount)
     return kind

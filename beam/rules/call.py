@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from beam.base.errors import UsageError
 
-_HOST = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)*\Z")
-_DOUBTFUL = re.compile(r"[\x00-\x20\x7f\\@#]")  # programs disagree on the host of an address with one of these
+_HOST = r"[a-z0-9-]+(\.[a-z0-9-]+)*\Z"
+_DOUBTFUL = r"[\x00-\x20\x7f\\@#]"  # programs disagree on the host of an address with one of these
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
@@ -58,11 +58,11 @@ def host_of(url: str) -> str:
     ways, and for an address of another scheme than http and https."""
     from urllib.parse import urlsplit
 
-    if _DOUBTFUL.search(url):
+    if re.search(_DOUBTFUL, url):
         return ""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").lower().rstrip(".")
     except ValueError:
         return ""
-    return host if parts.scheme.lower() in ("http", "https") and _HOST.match(host) else ""
+    return host if parts.scheme.lower() in ("http", "https") and re.match(_HOST, host) else ""

@@ -30,9 +30,10 @@ _INSTEAD = {
     **dict.fromkeys(("Fetch", "WebRead"), "WebFetch"),
     "Task": "Agent",
 }
-_FORM = re.compile(r"([A-Za-z_][\w.*-]*)(?:\((.*)\))?\Z", re.DOTALL)
-_MCP = re.compile(r"mcp__([\w.-]+?)(?:__([\w.-]+|\*|[\w.-]+\*))?\Z|mcp__\*\Z")
-_DOMAIN = re.compile(r"domain:((?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*)\Z", re.IGNORECASE)
+# Patterns as text are compiled at their first use: without rules, a turn needs none of them.
+_FORM = r"(?s:([A-Za-z_][\w.*-]*)(?:\((.*)\))?)\Z"
+_MCP = r"mcp__([\w.-]+?)(?:__([\w.-]+|\*|[\w.-]+\*))?\Z|mcp__\*\Z"
+_DOMAIN = r"(?i:domain:((?:\*\.)?[a-z0-9-]+(?:\.[a-z0-9-]+)*))\Z"
 _LONGEST = 1000
 
 
@@ -63,7 +64,7 @@ def parse(text: str, behavior: Behavior, *, whose: str = "", is_general: bool = 
     the nearest tool."""
     tool, argument = _parts(text)
     if tool.startswith("mcp__"):
-        if not _MCP.match(tool) or argument:
+        if not re.match(_MCP, tool) or argument:
             raise _wrong(text, "an MCP tool is mcp__SERVER__TOOL or mcp__SERVER, without an argument")
     elif tool in _INSTEAD and tool not in TOOLS:
         raise _wrong(text, f"write {_INSTEAD[tool]}: it stands for each tool of an agent that does this")
@@ -78,7 +79,7 @@ def parse(text: str, behavior: Behavior, *, whose: str = "", is_general: bool = 
 
 
 def _parts(text: str) -> tuple[str, str]:
-    found = _FORM.match(text.strip())
+    found = re.match(_FORM, text.strip())
     if found is None or len(text) > _LONGEST:
         raise _wrong(text, "a rule is Tool or Tool(argument): Read, Bash(git log *), Edit(src/**)")
     if re.search(r"[\x00-\x1f\x7f]", text):
@@ -96,7 +97,7 @@ def _argument(text: str, tool: str, argument: str) -> str:
     if tool in ("Read", "Edit"):
         return _path(text, argument)
     if tool == "WebFetch":
-        if not _DOMAIN.match(argument):
+        if not re.match(_DOMAIN, argument):
             raise _wrong(text, "write WebFetch(domain:example.com) or WebFetch(domain:*.example.com)")
         return argument.lower()
     raise _wrong(text, f"{tool} takes no argument; write {tool}")

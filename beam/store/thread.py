@@ -17,8 +17,8 @@ from beam.base.digest import sha256
 from beam.model.message import ID, Spent
 
 _MOST_BYTES = 16 << 20  # a hundred thousand turns; the bounds of `policy:` stop a thread long before
-_TURN = re.compile(rb"turn [a-z0-9_@-]+ \d+\Z")
-_COST = re.compile(rb"cost ([a-z0-9_@-]+ \d+) (\d+\.\d+)\Z")
+_TURN = rb"turn [a-z0-9_@-]+ \d+\Z"
+_COST = rb"cost ([a-z0-9_@-]+ \d+) (\d+\.\d+)\Z"
 
 
 def file_name(thread: str) -> str:
@@ -74,8 +74,8 @@ class Thread:
 def _turns(lines: list[bytes]) -> list[bytes]:
     """Return the `turn` records in the lines, without duplicates. After a power cut, a line may begin with the remains
     of another line; these are ignored."""
-    return list(dict.fromkeys(found[0] for line in lines if (found := _TURN.search(line))))
+    return list(dict.fromkeys(found[0] for line in lines if (found := re.search(_TURN, line))))
 
 
 def _cost(lines: list[bytes]) -> float:
-    return sum({found[1]: float(found[2]) for line in lines if (found := _COST.search(line))}.values())
+    return sum({found[1]: float(found[2]) for line in lines if (found := re.search(_COST, line))}.values())

@@ -6,8 +6,6 @@ can't be kept, its event says why, and the turn continues. Does not depend on wh
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
 from pathlib import Path
@@ -26,7 +24,7 @@ SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 MOST_BYTES = 16 * 1024 * 1024  # of one image
 TURN_BYTES = 64 * 1024 * 1024  # of all images of a turn
 _DIGITS = 32  # of the SHA-256
-_WORDS = re.compile(rb"[\x20-\x7e\n\t]{16,}")  # text in an image, such as its comments
+_WORDS = rb"[\x20-\x7e\n\t]{16,}"  # text in an image, such as its comments
 
 
 class ImageFiles:
@@ -52,19 +50,21 @@ class ImageFiles:
 
     def _kept(self, image: ImageSeen) -> ImageSeen:
         """Return the event with the file of its content, or with the reason why there is none."""
+        from base64 import b64decode  # not at the start of each turn: few have an image
+
         encoded = content_of(image)
         image = structs.replace(image, path="")
         if size_of(encoded) > MOST_BYTES:
             return structs.replace(image, unkept=f"it is larger than {_mib(MOST_BYTES)}")
         try:
-            data = base64.b64decode(encoded, validate=True)
-        except (binascii.Error, ValueError):
+            data = b64decode(encoded, validate=True)
+        except ValueError:
             return structs.replace(image, unkept="its content is damaged")
         media_type = image_of(data)
         image = structs.replace(image, bytes=len(data), media_type=media_type or image.media_type)
         if not media_type:
             return structs.replace(image, unkept="it is no PNG, JPEG, GIF or WebP")
-        if found_in("\n".join(words.decode() for words in _WORDS.findall(data))):
+        if found_in("\n".join(words.decode() for words in re.findall(_WORDS, data))):
             return structs.replace(image, unkept="a secret is written in it")
         path = self._folder / f"{sha256(data).hexdigest()[:_DIGITS]}.{SUFFIXES[media_type]}"
         name = str(path.relative_to(self._agent_dir))

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 
 from beam.model import events
 
-_LINK = re.compile(
-    r"https?://[A-Za-z0-9\[][!#-&(-;=?-Z_a-z~\[\]]{3,2000}"
-)  # characters of an address; no quotes, no <>
-_TO_LOG_IN = re.compile(r"log-?in|sign-?in|auth|device|activate|verif|account|api-?key|console", re.IGNORECASE)
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+# Patterns as text are compiled at their first use: few turns need them.
+_LINK = r"https?://[A-Za-z0-9\[][!#-&(-;=?-Z_a-z~\[\]]{3,2000}"  # characters of an address; no quotes, no <>
+_TO_LOG_IN = r"(?i)log-?in|sign-?in|auth|device|activate|verif|account|api-?key|console"
+_COLOURS = r"\x1b\[[0-9;]*[A-Za-z]|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)"
 _END = ".,;:!?)]"
 _MOST = 16
 _LONGEST = 8192
@@ -22,14 +21,14 @@ _LONGEST = 8192
 
 def link_in(texts: Iterable[str]) -> str | None:
     """Return the first link whose words show that it is for logging in, else the first link; None if there is none."""
-    found = [link.rstrip(_END) for text in texts for link in _LINK.findall(_COLOURS.sub("", text[-_LONGEST:]))]
-    return next((link for link in found if _TO_LOG_IN.search(link)), found[0] if found else None)
+    found = [link.rstrip(_END) for text in texts for link in re.findall(_LINK, re.sub(_COLOURS, "", text[-_LONGEST:]))]
+    return next((link for link in found if re.search(_TO_LOG_IN, link)), found[0] if found else None)
 
 
 def asks_to_log_in(text: str) -> bool:
     """Return whether the text has a link whose words show that it is for logging in."""
     link = link_in((text,))
-    return link is not None and _TO_LOG_IN.search(link) is not None
+    return link is not None and re.search(_TO_LOG_IN, link) is not None
 
 
 class CliTexts:

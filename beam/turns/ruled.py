@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from beam.agents.base import HasRules
 from beam.model.outcome import Denial
 from beam.rules.call import ToolCall
-from beam.rules.match import Place
 from beam.rules.ruleset import Ruling
 from beam.turns.adapter_turn import folder_of
 from beam.turns.input import TurnInput
 from beam.turns.request import TurnRequest
+
+if TYPE_CHECKING:
+    from beam.rules.match import Place
 
 
 def ruling_on(call: ToolCall | None, input: TurnInput) -> Ruling | None:
@@ -38,4 +41,6 @@ def is_denied_by_rule(order: TurnRequest, denial: Denial) -> bool:
 
 def place_of(folder: str, home: str) -> Place:
     """Return the `Place` for matching paths, with the current state of the file system."""
+    from beam.rules.match import Place  # few turns have rules
+
     return Place(folder, home, os.path.realpath)

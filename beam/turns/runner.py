@@ -7,7 +7,6 @@ agent whose access beam would have to limit can't have a runner. Pure: takes a l
 from __future__ import annotations
 
 import re
-import shlex
 
 from msgspec import structs
 
@@ -17,7 +16,7 @@ from beam.model.message import Access
 from beam.model.settings import AgentSettings
 
 COMMAND, CWD = "{command}", "{cwd}"
-_PLACES = re.compile(r"\{(?:command|cwd)\}")
+_PLACES = r"\{(?:command|cwd)\}"
 
 
 def placed(launch: Launch, turn: Turn) -> Launch:
@@ -30,13 +29,15 @@ def placed(launch: Launch, turn: Turn) -> Launch:
     runner, cwd = turn.settings.runner, turn.cwd
     if not runner:
         return launch
+    import shlex  # few agents have a runner
+
     if not any(COMMAND in word for word in runner):
         argv = (*(word.replace(CWD, cwd) for word in runner), *launch.argv)
         hidden = tuple(index + len(runner) for index in launch.prompt_in_argv)
     else:
         values = {COMMAND: shlex.join(launch.argv), CWD: shlex.quote(cwd)}
         argv = tuple(
-            _PLACES.sub(lambda found: values[found[0]], word) if COMMAND in word else word.replace(CWD, cwd)
+            re.sub(_PLACES, lambda found: values[found[0]], word) if COMMAND in word else word.replace(CWD, cwd)
             for word in runner
         )
         hidden = tuple(n for n, word in enumerate(runner) if COMMAND in word and launch.prompt_in_argv)

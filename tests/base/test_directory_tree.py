@@ -34,3 +34,23 @@ def test_folders_of_any_depth_are_removed_and_no_link_is_followed(tmp_path: Path
         remove_tree(top, ignore_errors=ignored)
         assert not top.exists()
     assert (tmp_path / "mine" / "file").exists()
+
+
+def test_files_go_and_what_a_link_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "file").touch()
+    (top / "link").symlink_to(tmp_path / "mine")
+    remove_tree(top)
+    assert not top.exists()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    remove_tree(tmp_path / "link", ignore_errors=True)
+    assert (tmp_path / "mine" / "file").exists()
+
+
+def test_a_tree_that_is_gone_is_an_error_unless_errors_are_ignored(tmp_path: Path) -> None:
+    remove_tree(tmp_path / "gone", ignore_errors=True)
+    with pytest.raises(FileNotFoundError):
+        remove_tree(tmp_path / "gone")

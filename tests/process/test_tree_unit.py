@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Iterable
 
@@ -29,18 +30,23 @@ class Hunt:
 
 
 def cleaned(
-    monkeypatch: pytest.MonkeyPatch, *looks: set[Process], timeout: float = 5.0
+    monkeypatch: pytest.MonkeyPatch,
+    *looks: set[Process],
+    timeout: float = 5.0,
+    pids: Iterable[int] = itertools.repeat(0),
 ) -> tuple[tree.Cleaned, list[int]]:
+    newest = iter(pids)
     hunt = Hunt(looks)
     now = iter(range(1000))
     monkeypatch.setattr(tree, "_Cleanup", lambda marker, roots: hunt)
     monkeypatch.setattr(tree.time, "monotonic", lambda: float(next(now)))
     monkeypatch.setattr(tree.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(tree, "start_ticks", lambda pid: 1)
+    monkeypatch.setattr(tree.table, "newest_pid", lambda: next(newest))
     return tree.clean("MARKER", [], timeout=timeout), hunt.signals
 
 
-def test_a_tree_is_stopped_first_and_killed_until_five_looks_in_a_row_find_nothing(
+def test_where_nobody_knows_what_was_forked_a_tree_is_killed_until_five_looks_in_a_row_find_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one, two = {(10, 1)}, {(10, 1), (11, 1)}
@@ -48,6 +54,23 @@ def test_a_tree_is_stopped_first_and_killed_until_five_looks_in_a_row_find_nothi
     found, signals = cleaned(monkeypatch, one, two, two, two, *missed, {(12, 1)}, *missed, set(), timeout=100.0)
     assert (found.ended, found.left) == (3, ())
     assert signals == [signal.SIGSTOP] * 3 + [signal.SIGKILL] * (1 + 4 + 1 + 5)
+
+
+def test_a_look_that_finds_nothing_is_believed_if_no_process_was_created_during_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nothing = set[Process]()
+    looks = {(10, 1)}, {(10, 1)}, {(10, 1)}, nothing, {(11, 1)}, nothing
+    found, signals = cleaned(monkeypatch, *looks, timeout=100.0, pids=(10, 10, 11, 11, 12, 12, 12))
+    assert (found.ended, found.left) == (2, ())
+    assert signals.count(signal.SIGKILL) == 4
+
+
+def test_where_processes_are_created_all_the_time_many_looks_that_find_nothing_are_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, signals = cleaned(monkeypatch, set(), timeout=1000.0, pids=itertools.count(10))
+    assert signals.count(signal.SIGKILL) == tree.EMPTY_SCANS
 
 
 def test_what_can_not_be_killed_in_time_is_left_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
