@@ -26,8 +26,8 @@ AGENTS = tuple(f"agent{number}" for number in range(20))
 SENDERS = 8
 Event = dict[str, Any]
 SPOKEN = "did it"
-KILLS = 40  # in `make test`; `make soak` tries SOAK_KILLS
-DIALOGUE_KILLS = 10
+KILLS = 20  # in `make test`; `make soak` tries SOAK_KILLS
+DIALOGUE_KILLS = 6
 SOAK_KILLS = 1000
 COUNTER = Path(__file__).parent / "support" / "acp_counter.py"
 

@@ -21,7 +21,7 @@ from tests.support.storm.people import People
 from tests.support.storm.place import AGENTS, TERMINALS, Place, names
 
 pytestmark = pytest.mark.acceptance
-MESSAGES = 40  # in `make test`; `make soak` sends SOAK_MESSAGES
+MESSAGES = 20  # in `make test`; `make soak` sends SOAK_MESSAGES
 SOAK_MESSAGES = 2000
 PEOPLE = 4
 _HOUR_S = 3600.0

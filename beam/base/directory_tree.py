@@ -18,7 +18,7 @@ _DEEP = 100  # a depth that `shutil.rmtree` can remove, however deep the stack o
 def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
     """Remove the directory with everything in it. Raises OSError, unless `ignore_errors`."""
     try:
-        _remove_files_in(path)
+        _empty(path)
         path.rmdir()
         return
     except FileNotFoundError:
@@ -26,7 +26,7 @@ def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
             return
     except OSError:
         pass
-    import shutil  # for a directory in this one; bz2 and lzma are imported with it
+    import shutil  # for directories in each other; bz2 and lzma are imported with it
 
     with contextlib.suppress(OSError):
         if _is_deep(path):
@@ -34,14 +34,17 @@ def remove_tree(path: Path, *, ignore_errors: bool = False) -> None:
     shutil.rmtree(path, ignore_errors=ignore_errors)
 
 
-def _remove_files_in(path: Path) -> None:
-    """Remove the files and links directly in this directory."""
+def _empty(path: Path) -> None:
+    """Remove the files, links and empty directories in this directory. Raises OSError if another directory is in it."""
     top = open_directory(path, follow=False)
     try:
         with os.scandir(top) as entries:
-            names = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
-        for name in names:
-            os.unlink(name, dir_fd=top)
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for name, is_directory in found:
+            if is_directory:
+                os.rmdir(name, dir_fd=top)
+            else:
+                os.unlink(name, dir_fd=top)
     finally:
         os.close(top)
 

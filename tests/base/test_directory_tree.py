@@ -40,7 +40,7 @@ def test_files_go_and_what_a_link_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     top = tmp_path / "top"
-    top.mkdir()
+    (top / "empty").mkdir(parents=True)
     (top / "file").touch()
     (top / "link").symlink_to(tmp_path / "mine")
     remove_tree(top)

@@ -66,8 +66,11 @@ _WRITE = {"path": "{path}", "content": "{text}"}
 _ESCALATED = {"sandbox_permissions": "require_escalated", "justification": "May I?"}
 _COMMAND: dict[str, Any] = {"command": "{command}"}
 
-MAIN = ("claude", "codex", "gemini", "opencode")
+MAIN = ("claude", "codex", "gemini")
 """The CLIs with which `make test` tries more than a first turn."""
+
+TWINS = ("kilo",)
+"""The CLIs made from another one, OpenCode: `make test` tries their protocol with that one alone."""
 
 ADAPTERS = {
     "claude": Cli(

@@ -16,6 +16,7 @@ from typing import Any
 
 from beam.process import table
 from beam.testing.conformance.subject import WAIT
+from tests.conformance.adapters import MAIN, TWINS, columns
 from tests.conformance.cases import Act, refused
 from tests.conformance.cases import case as any_case
 from tests.conformance.subject import Subject
@@ -27,9 +28,13 @@ FILE = "test_cells_dialogue_{cli}.py"
 SLOW = "!slow 60 !say zebra " + " ".join(f"word{number}" for number in range(40))
 
 
-def case(title: str, capability: str = "", *, quick: bool = False, otherwise: Act | None = None) -> Any:
+EVERY = tuple(column.id for column in columns(("dialogue",)) if column.adapter not in TWINS)
+MAIN_COLUMNS = tuple(column.id for column in columns(("dialogue",)) if column.adapter in MAIN)
+
+
+def case(title: str, capability: str = "", *, quick_for: tuple[str, ...] = (), otherwise: Act | None = None) -> Any:
     """A case of this mode alone."""
-    return any_case(title, capability, quick=quick, otherwise=otherwise, faces=("dialogue",), file=FILE)
+    return any_case(title, capability, quick_for=quick_for, otherwise=otherwise, faces=("dialogue",), file=FILE)
 
 
 # -- how a turn is begun -----------------------------------------------------------------------------------------------
@@ -156,7 +161,7 @@ def _no_ask(subject: Subject) -> str:
 # -- the cells ---------------------------------------------------------------------------------------------------------
 
 
-@case("warm second turn", "resume", quick=True)
+@case("warm second turn", "resume", quick_for=EVERY)
 def test_warm_turn(subject: Subject) -> str:
     before = _warm(subject)
     outcome = _completed(subject, "what did I say?")
@@ -167,7 +172,7 @@ def test_warm_turn(subject: Subject) -> str:
     return "the same process took the second turn, and the model was sent the first one with it"
 
 
-@case("a warm answer in pieces", "deltas", quick=True)
+@case("a warm answer in pieces", "deltas", quick_for=EVERY)
 def test_warm_deltas(subject: Subject) -> str:
     _warm(subject)
     pieces = "".join(event["text"] for event in subject.events("text.delta"))
@@ -175,7 +180,7 @@ def test_warm_deltas(subject: Subject) -> str:
     return "`text.delta` events carry the answer"
 
 
-@case("approve", "ask", quick=True, otherwise=_no_ask)
+@case("approve", "ask", quick_for=EVERY, otherwise=_no_ask)
 def test_approve(subject: Subject) -> str:
     ask, outcome, path = _answered(subject, "approved", "approve")
     assert f"touch {path}" in ask["description"]
@@ -207,7 +212,7 @@ def test_approve_changed(subject: Subject) -> str:
     return "what ran is what was approved, not what was asked for"
 
 
-@case("deny and go on", "ask", quick=True, otherwise=_no_ask)
+@case("deny and go on", "ask", quick_for=EVERY, otherwise=_no_ask)
 def test_deny(subject: Subject) -> str:
     ask, outcome, path = _answered(subject, "denied", "deny")
     assert (outcome["status"], outcome["exit_code"]) == ("completed", 0), outcome
@@ -216,7 +221,7 @@ def test_deny(subject: Subject) -> str:
     return "it did not run, and the turn went on to its answer"
 
 
-@case("interrupt in a text", "interrupt", quick=True)
+@case("interrupt in a text", "interrupt", quick_for=MAIN_COLUMNS)
 def test_interrupt_text(subject: Subject) -> str:
     _warm(subject)
     before = len(subject.events("text.delta"))

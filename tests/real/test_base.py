@@ -7,10 +7,11 @@ import importlib
 import pytest
 
 from tests.conformance import written
-from tests.conformance.adapters import ADAPTERS, MAIN, Column, columns
+from tests.conformance.adapters import ADAPTERS, MAIN, TWINS, Column, columns
 
 EVERY_CLI = {"first_turn"}  # cells of the table, headless
-EVERY_PROTOCOL = {"warm_turn", "warm_deltas", "approve", "deny", "interrupt_text"}  # … over the CLI's own protocol
+EVERY_PROTOCOL = {"warm_turn", "warm_deltas", "approve", "deny"}  # … over the CLI's own protocol, but those of `TWINS`
+MAIN_PROTOCOL = {*EVERY_PROTOCOL, "interrupt_text"}
 MAIN_CELLS = {"resume", "api_401", "killed_cli"}
 MAIN_CLIS = {
     "claude": {
@@ -51,11 +52,14 @@ def test_make_test_has_a_first_turn_of_every_cli_and_a_resume_a_failing_api_and_
 
 
 @pytest.mark.parametrize("column", columns(["dialogue"]), ids=lambda column: column.adapter)
-def test_make_test_has_a_warm_turn_decisions_and_an_interrupt_of_every_cli_with_a_protocol(column: Column) -> None:
+def test_make_test_has_a_warm_turn_and_decisions_of_every_protocol_and_an_interrupt_of_the_main_ones(
+    column: Column,
+) -> None:
     cases = {name: case for name, case in written.all_cases().items() if "dialogue" in case.faces}
     for name in cases:
         module = f"tests.conformance.test_cells_dialogue_{column.file}"
-        assert _quick(module, f"test_{name}") == ([column.id] if name in EVERY_PROTOCOL else []), name
+        wanted = () if column.adapter in TWINS else MAIN_PROTOCOL if column.adapter in MAIN else EVERY_PROTOCOL
+        assert _quick(module, f"test_{name}") == ([column.id] if name in wanted else []), name
 
 
 @pytest.mark.slow
